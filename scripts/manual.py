@@ -1,4 +1,5 @@
-"""The manual: docs/commands.md and the pages for man(1), docs/api.md; all made from the program.
+"""The manual, made from the program: docs/commands.md, docs/api.md, the table of
+docs/configuration.md, and the pages for man(1).
 
 python scripts/manual.py          writes them
 python scripts/manual.py --check  says which are not what they should be, by the exit status
@@ -13,14 +14,21 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 
 import stet
 from stet import errors
 from stet.cli.arguments import EXAMPLES, GROUPS, WHAT
 from stet.cli.parser import Parser
+from stet.session.blocking import Session  # before stetd: its methods get no signatures after it
 from stet.version import __version__
 from stet.wire.failures import Kind
+from stetd.cli import parser as daemon_parser
+from stetd.config.options import toml, unit_of
+from stetd.config.settings import OPTIONS
+
+Parsers = dict[str, argparse.ArgumentParser]
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _STATUS = (
@@ -35,46 +43,55 @@ _FILES = (
     ("~/.local/state/stet/", "journal, shadow repositories, log"),
     ("~/.config/stet/config.toml", "configuration"),
 )
-_STETD = """\
-.TH STETD 1 "" "stet {version}" "stet"
-.SH NAME
-stetd \\- edit files for coding agents, and keep the history of it
-.SH SYNOPSIS
-.B stetd
-[\\-\\-show\\-config | \\-\\-check\\-config [FILE]] [\\-\\-json]
-.SH DESCRIPTION
-The daemon in the foreground. Every
-.BR stet (1)
-command starts it when none runs; as a service it is started by systemd
-.RB ( "stet service install" ).
-Agents send edits to agent.sock. Each call is one commit in a Git repository beside the workspace.
-SIGTERM finishes the calls in work, SIGHUP reads the configuration again.
-.SH SEE ALSO
-.BR stet (1)
-"""
+_STETD = (
+    "The daemon in the foreground. Every stet command starts it when none runs; as a service it is "
+    "started by systemd (stet service install). Agents send edits to agent.sock. Each call is one "
+    "commit in a Git repository beside the workspace. SIGTERM finishes the calls in work, SIGHUP "
+    "reads the configuration again."
+)
 
 
 def pages() -> dict[Path, str]:
     """Every file, and what it should be."""
     parsers = Parser().parsers
-    made = {CHECKOUT / "docs" / "commands.md": "".join(_reference(parsers))}
-    made[CHECKOUT / "docs" / "api.md"] = "".join(_api())
-    man = CHECKOUT / "man"
+    docs, man = CHECKOUT / "docs", CHECKOUT / "man"
+    made = {docs / "commands.md": "".join(_reference(parsers)), docs / "api.md": "".join(_api())}
+    made[docs / "configuration.md"] = _configuration((docs / "configuration.md").read_text())
     made[man / "stet.1"] = _overview()
-    made[man / "stetd.1"] = _STETD.format(version=__version__)
-    for names in GROUPS.values():
-        for name in names:
-            made[man / f"stet-{name}.1"] = _page(name, WHAT[name], parsers[name])
+    made[man / "stetd.1"] = _page(
+        "stetd", "edit files for coding agents", {"stetd": daemon_parser()}
+    )
+    for name in chain(*GROUPS.values()):
+        made[man / f"stet-{name}.1"] = _page(f"stet-{name}", WHAT[name], _family(name, parsers))
     return made
 
 
-def _reference(parsers: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
+def _family(name: str, parsers: Parsers) -> Parsers:
+    """The command's own parser, and those of the commands that it has."""
+    return {each: of for each, of in parsers.items() if each.split()[0] == name}
+
+
+def _reference(parsers: Parsers) -> Iterator[str]:
     yield "# Commands\n\nMade from the program by `scripts/manual.py`. "
     yield "[In short](command-line.md).\n"
     for title, names in GROUPS.items():
         yield f"\n## {title}\n"
-        for name in names:
-            yield f"\n### stet {name}\n\n```text\n{parsers[name].format_help().rstrip()}\n```\n"
+        for parser in chain(*(_family(name, parsers).values() for name in names)):
+            yield _usage(parser)
+    yield "\n## The daemon\n" + _usage(daemon_parser())
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    return f"\n### {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
+
+
+def _configuration(page: str) -> str:
+    rows = ["| key | default | unit | |", "|---|---|---|---|"]
+    for name, option in OPTIONS.items():
+        default = f"`{toml(option.default)}`"
+        rows.append(f"| `{name}` | {default} | {unit_of(name)} | {option.description} |")
+    table = "\n".join(rows)
+    return re.sub(r"(^\|.*\n)+", lambda _: table + "\n", page, flags=re.MULTILINE)
 
 
 def _api() -> Iterator[str]:
@@ -85,7 +102,7 @@ def _api() -> Iterator[str]:
     for name in ("connect", "replace", "append_eof", "prepend_bof", "overwrite", "change"):
         yield from _documented(f"stet.{name}", getattr(stet, name))
     yield "\n## Session\n"
-    for name, method in inspect.getmembers(stet.Session, callable):
+    for name, method in inspect.getmembers(Session, callable):
         if not name.startswith("_"):
             yield from _documented(name, method)
     yield "\n## Errors\n\n| class | kind | of |\n|---|---|---|\n"
@@ -144,30 +161,27 @@ def _overview() -> str:
     return "\n".join([*lines, ".SH SEE ALSO", ".BR stetd (1)", ""])
 
 
-def _page(name: str, what: str, command: argparse.ArgumentParser) -> str:
-    text = command.format_help()
-    usage, _, rest = text.partition("\n\n")
-    options = rest.partition("\n\n")[2].partition("examples:")[0].rstrip()
-    lines = [
-        f'.TH STET\\-{_roff(name.upper())} 1 "" "stet {__version__}" "stet"',
-        ".SH NAME",
-        f"stet\\-{_roff(name)} \\- {_roff(what)}",
-        ".SH SYNOPSIS",
-        ".nf",
-        _roff(re.sub(r"\s+", " ", usage.removeprefix("usage: "))),
-        ".fi",
-        ".SH DESCRIPTION",
-        ".nf",
-        *(_roff(line) for line in options.split("\n")),
-        ".fi",
-        ".SH EXAMPLES",
-        ".nf",
-        *(_roff(f"stet {each}") for each in EXAMPLES[name]),
-        ".fi",
-        ".SH SEE ALSO",
-        ".BR stet (1)",
-    ]
-    return "\n".join(lines) + "\n"
+def _page(title: str, what: str, parsers: Parsers) -> str:
+    """A page for the command that comes first; the others are its own commands."""
+    name, *own = parsers
+    lines = [f'.TH {_roff(title.upper())} 1 "" "stet {__version__}" "stet"']
+    lines += [".SH NAME", f"{_roff(title)} \\- {_roff(what)}", ".SH SYNOPSIS", ".nh", ".ad l"]
+    for each in own or [name]:
+        usage = re.sub(r"\s+", " ", parsers[each].format_usage().removeprefix("usage: ")).strip()
+        # A line ends between two options, not within one.
+        unbroken = re.sub(r"\[.*?\]", lambda found: found[0].replace(" ", r"\ "), _roff(usage))
+        lines += [".PP", unbroken]
+    described = parsers[name].description or ""
+    lines += [".SH DESCRIPTION", _roff(_STETD if name == "stetd" else described)]
+    for each in own or [name]:
+        if own:
+            lines += [f".SS {_roff(parsers[each].prog)}", _roff(parsers[each].description or "")]
+        options = parsers[each].format_help().split("\n\n", 2)[2].partition("examples:")[0]
+        lines += [".PP", ".nf", *map(_roff, options.rstrip().split("\n")), ".fi"]
+    if name in EXAMPLES:
+        examples = (_roff(f"stet {each}") for each in EXAMPLES[name])
+        lines += [".SH EXAMPLES", ".nf", *examples, ".fi"]
+    return "\n".join([*lines, ".SH SEE ALSO", ".BR stet (1)", ""])
 
 
 def _roff(text: str) -> str:

@@ -374,7 +374,7 @@ def main() -> int:
             print(f"\nLeft for a look: {directory}", file=sys.stderr)
         else:
             shutil.rmtree(directory)
-    print(f"\nAs told: {story.steps} steps, {story.checks} checks, no difference.")
+    print(f"\nAs expected: {story.steps} steps, {story.checks} checks, no difference.")
     return 0
 
 

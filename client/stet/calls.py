@@ -100,7 +100,7 @@ def patch(
     ``request_id`` is made up unless given; the same one twice is carried out once.
 
     The result's ``commit`` is None for a preview and when only clipboards changed. ``edits[i]``
-    tells where a patch landed: lines ``line`` to ``end_line`` of the new file, counted from 1,
+    says where a patch landed: lines ``line`` to ``end_line`` of the new file, counted from 1,
     and ``rung``, how tolerantly it was matched (``exact``: not at all). ``message`` is the text
     for a model, ``diff`` a unified diff for people. ``outside``: the commit that recorded first
     what others had left in the file.
@@ -173,7 +173,7 @@ def apply_patch(
     ``overwrite`` lets "Add File" replace a file that exists. ``ambiguous="first"`` takes the
     first of several places, as Codex does; otherwise they are refused. The rest as in
     patch(); also raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an
-    ``@@`` line that stands nowhere, and AlreadyExists.
+    ``@@`` line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
     return _edit("apply_patch", params, message, if_match, preview, request_id)
@@ -389,7 +389,7 @@ def diff(
 
 
 def blame(path: str, *, at: str | None = None) -> Call[BlameResult]:
-    """Who wrote each line of a file, as it stands now or was right after the commit ``at``.
+    """Who wrote each line of a file, as it is now or was right after the commit ``at``.
 
     A line that an undo brought back belongs to whoever wrote it; one that was saved since
     and no commit has yet belongs to no commit.
@@ -486,11 +486,11 @@ def forget(
     message: str | None = None,
     workspace: str | None = None,
 ) -> Call[ForgetResult]:
-    """Rewrite the history so that it holds nothing that ever stood at a path (control).
+    """Rewrite the history without all contents that a path ever had (control).
 
     For a secret that got in; commits from the first that had it on get new ids. ``contents``:
-    what stood there goes wherever else it stood, too. ``clipboards``: those that hold some of
-    it are removed. ``preview`` tells what there is, and changes nothing. The file in the
+    the same contents at other paths go, too. ``clipboards``: those that hold some of
+    them are removed. ``preview`` says what would go, and changes nothing. The file in the
     workspace stays as it is.
     """
     flags = given(contents=contents or None, clipboards=clipboards or None, preview=preview or None)

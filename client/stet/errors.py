@@ -95,11 +95,11 @@ class UnsupportedProtocol(StetError):
 
 
 class OldTextNotFound(StetError):
-    """The old text stands nowhere; ``failures[i].nearest`` is the closest passage."""
+    """The old text is not found; ``failures[i].nearest`` is the closest passage."""
 
 
 class OldTextNotUnique(StetError):
-    """The old text stands at several places; ``failures[i].candidates`` are their lines."""
+    """The old text occurs in several places; ``failures[i].candidates`` are their lines."""
 
 
 class MissingOldText(StetError):
@@ -127,11 +127,11 @@ class NoChange(StetError):
 
 
 class ContextNotFound(StetError):
-    """An ``@@`` line of a hunk stands nowhere in the file."""
+    """An ``@@`` line of a hunk is not found in the file."""
 
 
 class OccurrenceOutOfRange(StetError):
-    """The text does not stand that many times in the file."""
+    """The text does not occur that many times in the file."""
 
 
 class FileNotFound(StetError):

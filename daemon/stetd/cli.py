@@ -63,7 +63,7 @@ log = logging.getLogger("stetd")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is to stop; the exit status."""
     gc.disable()  # until all is loaded, which makes much and lets nothing go
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
         return _tell_configuration(options, directories)
@@ -91,20 +91,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(reloading, directories, last_error, hangups, locks)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``stetd``."""
+    made = argparse.ArgumentParser(
         prog="stetd",
         description="The editing daemon, in the foreground. stet starts one when it needs it.",
     )
-    parser.add_argument("--version", action="version", version=f"stetd {__version__}")
-    parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
-    only = parser.add_mutually_exclusive_group()
+    made.add_argument("--version", action="version", version=f"stetd {__version__}")
+    made.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
+    only = made.add_mutually_exclusive_group()
     show = "print every option, and end (see stet config)"
     only.add_argument("--show-config", action="store_true", help=show)
     check = "print what is wrong with the configuration, and end; exit status 2 if anything is"
     only.add_argument("--check-config", nargs="?", const="", metavar="FILE", help=check)
-    parser.add_argument("--json", action="store_true", help="print that as JSON")
-    return parser
+    made.add_argument("--json", action="store_true", help="print that as JSON")
+    return made
 
 
 def _complain(message: str, status: int) -> int:

@@ -132,7 +132,7 @@ class Daemon:
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
-                upkeep.tell(rest_of_forgetting(writer, workspace))
+                upkeep.queue(rest_of_forgetting(writer, workspace))
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)

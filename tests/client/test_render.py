@@ -229,7 +229,7 @@ def test_an_edit_tells_message_commit_files_and_warnings() -> None:
         "note\n"
         "aaaaaaaa  M src/a.py  +3 -1\n"
         "aaaaaaaa  A new  +2 -0\n"
-        "bbbbbbbb  recorded first: what stood there and stet had not written\n"
+        "bbbbbbbb  recorded first: changes made outside stet\n"
         "warning: looks generated\n"
         "answered from the record: this request was carried out before\n"
     )

@@ -173,7 +173,7 @@ def test_several_that_wait_for_all_keep_their_order_and_block_nobody_for_ever() 
 def test_little_of_who_is_gone_goes_on() -> None:
     queue, lane = FairQueue(), Lane()
     fill(queue, lane, "a", 64)
-    assert queue.forsake(lane) == []
+    assert queue.abandon(lane) == []
     assert len(everything(queue)) == 64
 
 
@@ -184,15 +184,15 @@ def test_too_much_of_who_is_gone_is_given_up_and_others_go_on() -> None:
     for name in range(40):
         lane = Lane()
         fill(queue, lane, f"{name}-", 64)
-        given_up += queue.forsake(lane)
+        given_up += queue.abandon(lane)
     kept = everything(queue)
     assert "good" in kept
-    assert len(kept) <= fair_queue.MOST_FORSAKEN + 1
+    assert len(kept) <= fair_queue.MOST_ABANDONED + 1
     assert len(kept) + len(given_up) == 40 * 64 + 1
     assert not set(kept) & set(given_up)
     # What was given up, or done, makes room for others who will be gone.
     fill(queue, last := Lane(), "last", 64)
-    assert queue.forsake(last) == []
+    assert queue.abandon(last) == []
     assert not queue.empty
 
 
@@ -201,14 +201,14 @@ def test_that_somebody_is_gone_may_be_said_twice_and_before_the_last_calls_come(
     for _ in range(5):
         lane = Lane()
         fill(queue, lane, "a", 100)
-        assert queue.forsake(lane) == []
+        assert queue.abandon(lane) == []
         fill(queue, lane, "b", 100)
-        assert queue.forsake(lane) == []
+        assert queue.abandon(lane) == []
     fill(queue, over := Lane(), "over", 1)
-    assert queue.forsake(over) == ["over0"]
+    assert queue.abandon(over) == ["over0"]
     assert len(everything(queue)) == 1_000
     fill(queue, again := Lane(), "again", 1)
-    assert queue.forsake(again) == []
+    assert queue.abandon(again) == []
 
 
 def test_what_was_drawn_is_not_kept() -> None:
@@ -264,9 +264,9 @@ def test_what_waits_for_all_on_a_held_lane_waits_for_what_came_before_only() -> 
 
 def test_who_is_gone_while_held_is_given_up_with_too_many_others() -> None:
     queue, held = FairQueue(), Lane()
-    fill(queue, held, "h", fair_queue.MOST_FORSAKEN + 1)
+    fill(queue, held, "h", fair_queue.MOST_ABANDONED + 1)
     queue.hold(held)
-    assert fair_queue.MOST_FORSAKEN + 1 == len(queue.forsake(held))
+    assert fair_queue.MOST_ABANDONED + 1 == len(queue.abandon(held))
     queue.let_go(held)
     queue.let_go(held)
     assert queue.empty

@@ -60,7 +60,7 @@ def test_two_have_their_turn_at_a_time_and_calls_that_nobody_waits_for_come_last
                 had.append(name)
                 await goes_on.wait()
 
-        names = {"first": True, "second": True, "forsaken": False, "given up": True, "third": True}
+        names = {"first": True, "second": True, "abandoned": False, "given up": True, "third": True}
         tasks = {name: asyncio.create_task(call(name, wanted=w)) for name, w in names.items()}
         await asyncio.sleep(0)
         assert had == ["first", "second"]
@@ -72,4 +72,4 @@ def test_two_have_their_turn_at_a_time_and_calls_that_nobody_waits_for_come_last
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         return had
 
-    assert asyncio.run(main())[-1] == "forsaken"
+    assert asyncio.run(main())[-1] == "abandoned"

@@ -20,7 +20,7 @@ from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.engine.fair_queue import MOST_FORSAKEN, Lane
+from stetd.engine.fair_queue import MOST_ABANDONED, Lane
 from stetd.engine.long_planning import Planners
 from stetd.processes.planner import PlannerLost, begin_planner
 
@@ -107,8 +107,8 @@ def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon:
 def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: InProcess) -> None:
     def give_up() -> list[asyncio.Future[None]]:
         lane = Lane()
-        asked = [daemon.writer.submit(lambda: None, lane) for _ in range(MOST_FORSAKEN + 1)]
-        daemon.writer.forsake(lane)
+        asked = [daemon.writer.submit(lambda: None, lane) for _ in range(MOST_ABANDONED + 1)]
+        daemon.writer.abandon(lane)
         return asked
 
     refusals = [future.exception() for future in daemon.on_loop(give_up)]

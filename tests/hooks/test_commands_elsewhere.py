@@ -70,7 +70,7 @@ def test_a_workspace_that_nobody_looked_at_before_is_not_mentioned(site: Site) -
     assert told(site) == [("observed", "s-1", ["A a.txt"])]
     # Where nothing else was recorded, it is said.
     payload["hook_event_name"] = "PostToolUse"
-    assert "nobody told before the tool ran" in run_hook(site.daemon, payload, *PATIENT)
+    assert "nothing was reported before the tool ran" in run_hook(site.daemon, payload, *PATIENT)
 
 
 def test_a_directory_that_is_not_allowed_is_passed_over(site: Site) -> None:
@@ -140,5 +140,5 @@ def test_what_is_said_of_a_workspace_that_nobody_looked_at_is_said_whole_or_not(
     payload.update(cwd=str(other.root), hook_event_name="PostToolUse")
     say(site, payload)
     said = run_hook(site.daemon, payload, *PATIENT)
-    assert "nobody told before the tool ran" in said
+    assert "nothing was reported before the tool ran" in said
     assert said.endswith(" (and 1 more)\n")

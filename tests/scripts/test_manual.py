@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stet.cli.arguments import AT
+from stet.cli.parser import Parser
+from stetd.cli import parser as daemon_parser
+
 CHECKOUT = Path(__file__).parents[2]
 PAGES = sorted((CHECKOUT / "man").glob("*.1"))
 
@@ -21,6 +25,19 @@ def test_it_is_made_from_the_program() -> None:
     )
 
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_command_and_option_is_in_both() -> None:
+    reference = (CHECKOUT / "docs" / "commands.md").read_text()
+    parsers = {name: Parser().parsers[name] for name in AT} | {"stetd": daemon_parser()}
+    for name, parser in parsers.items():
+        page = "stetd.1" if name == "stetd" else f"stet-{name.split()[0]}.1"
+        manual = (CHECKOUT / "man" / page).read_text().replace("\\-", "-")
+        section = reference.partition(f"### {parser.prog}\n")[2].partition("\n#")[0]
+        options = parser._option_string_actions
+        assert {each for each in options if each not in section} == set(), name
+        if "COMMAND ..." not in section:
+            assert {each for each in options if each not in manual} == set(), name
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="there is no man here")

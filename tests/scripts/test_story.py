@@ -40,7 +40,7 @@ def test_the_story_ends_without_a_difference() -> None:
 
     assert (told.stderr, told.returncode) == ("", 0), told.stdout
     assert re.fullmatch(
-        r"As told: 10 steps, \d\d checks, no difference\.", told.stdout.splitlines()[-1]
+        r"As expected: 10 steps, \d\d checks, no difference\.", told.stdout.splitlines()[-1]
     )
 
 

@@ -23,12 +23,12 @@ def taken(queue: Events) -> list[tuple[int, Note]]:
 
 def test_nothing_is_kept_while_nobody_listens() -> None:
     queue = Events()
-    queue.tell(mode(1))
+    queue.publish(mode(1))
     assert not queue.wanted
     queue.listen(lambda: None)
-    queue.tell(mode(2))
+    queue.publish(mode(2))
     assert taken(queue) == [(1, mode(2))]
-    queue.tell(mode(3))
+    queue.publish(mode(3))
     queue.listen(None)
     assert taken(queue) == []
 
@@ -37,8 +37,8 @@ def test_every_note_wakes() -> None:
     woken: list[int] = []
     queue = Events()
     queue.listen(lambda: woken.append(1))
-    queue.tell(mode(1))
-    queue.tell(mode(2))
+    queue.publish(mode(1))
+    queue.publish(mode(2))
     assert len(woken) == 2
 
 
@@ -47,15 +47,15 @@ def test_what_is_too_much_is_counted_where_it_is_missing(monkeypatch: pytest.Mon
     queue = Events()
     queue.listen(lambda: None)
     for number in range(6):
-        queue.tell(mode(number))
-    queue.tell(mode(6, "v"))
+        queue.publish(mode(number))
+    queue.publish(mode(6, "v"))
     assert taken(queue) == [
         (1, mode(0)),
         (2, mode(1)),
         (3, mode(2)),
         (4, Overflow({"w": 3, "v": 1})),
     ]
-    queue.tell(mode(7))
+    queue.publish(mode(7))
     assert taken(queue) == [(8, mode(7))]
 
 

@@ -2,7 +2,7 @@
 
     clients        which clients there are, where their files are, what is written into them
     entries        the entries themselves: made for this installation, and recognised again
-    json_entries   entries put into JSON text and taken out; jsonc keeps all else as it stands
+    json_entries   entries put into JSON text and taken out; jsonc keeps all else as it is
     toml_entries   the same in TOML text, with tomlkit
     config_file    one file: read, backed up, replaced in one step
     carrying_out   a connection made or ended, over all files of a client, or none

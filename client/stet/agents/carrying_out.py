@@ -42,7 +42,7 @@ class Whole:
         return text if whole and text.startswith(whole) else whole
 
     def found(self, text: str, _shape: Entries) -> Entries:
-        """All of it."""
+        """The whole text."""
         return Entries(whole=text)
 
     def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
@@ -178,7 +178,7 @@ def disconnect(request: Request) -> list[Change]:
 
 
 def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The client's files that stet is in, with the commands they start; others are passed over."""
+    """The client's files that stet is in, with the commands they start; others are left out."""
     try:
         places = targets(request)
     except ConnectTrouble:
@@ -325,7 +325,7 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
 
 class Undone(NamedTuple):
-    """What becomes of a file; ``text`` None: it goes. ``backup`` is what it was, if exact."""
+    """The text that a file is to have; None: it is removed. ``backup`` is what it was, if exact."""
 
     text: str | None
     exact: bool

@@ -365,7 +365,7 @@ QWEN_CODE = Client(
         _QWEN_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
         "edit|write_file|run_shell_command",
-        # With a prompt on the command line it tells of no SessionStart.
+        # With a prompt on the command line it sends no SessionStart.
         ("SessionStart", "UserPromptSubmit", "Stop"),
         per_second=1000,
     ),

@@ -1,7 +1,7 @@
-"""``stet hook CLIENT``: tells the daemon what an agent's own tool is about to do, or has done.
+"""``stet hook CLIENT``: reports to the daemon what an agent's own tool is about to do, or has done.
 
 Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`),
-and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once more
+and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks again
 at the files of tools whose end was not reported; it is not started for that, and nothing is
 printed.
 
@@ -153,7 +153,7 @@ def _is_name(word: str) -> bool:
 
 
 def main(words: Sequence[str]) -> int:
-    """Carry it out; 0, whatever happens."""
+    """Run ``stet hook``; always 0."""
     began = time.monotonic()
     try:
         if list(words) in (["-h"], ["--help"]):
@@ -182,7 +182,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _end_at(moment: float) -> None:
-    """Have the process end then, whatever it is doing, unless not even SIGKILL would end it.
+    """Have the process end at a moment, unless not even SIGKILL would end it.
 
     By another thread: no signal is handled while a call hangs in the kernel, or where the client
     has them blocked.
@@ -205,7 +205,7 @@ def _end_at(moment: float) -> None:
 
 
 def _warn(text: str) -> None:
-    """Print it on standard error, unless something was printed, or nobody reads there."""
+    """Print a line on standard error, unless one was printed, or it is closed."""
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_WARNING]
     # The thread that ends the process waits for the other one's line, but not for long.
@@ -226,7 +226,7 @@ def _payload() -> dict[str, Any]:
         size += len(piece)
         if size <= _LARGEST_PAYLOAD:
             pieces.append(piece)
-        else:  # it is read to its end all the same: nobody is to meet a closed pipe
+        else:  # it is read to its end: the client must not meet a closed pipe
             pieces.clear()
     if size > _LARGEST_PAYLOAD:
         raise _Warning(f"nothing was recorded: the payload has more than {_LARGEST_PAYLOAD} bytes")

@@ -192,7 +192,7 @@ def _paths(given: dict[str, Any], directory: str | None) -> list[str]:
     """The files that a tool names. Raises ValueError."""
     found: list[str] = []
     for name in _named(given):
-        # An editor without an open folder has no directory to tell, and absolute names.
+        # An editor without an open folder sends no directory, and absolute names.
         if directory is None and not os.path.isabs(name):
             raise ValueError(_NO_DIRECTORY)
         # As Gemini CLI and Cursor have it, also relative; "~" is nowhere replaced.

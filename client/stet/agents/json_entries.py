@@ -47,7 +47,7 @@ class Json:
             own = list(_own_handlers(root, group.event))
             if not own:
                 text = append(text, ("hooks", group.event), dict(group.value))
-            for handler in own:  # it stays as it stands, but for the program it starts
+            for handler in own:  # it stays as it is, but for the program it starts
                 command = entries.merged_hook(
                     lookup(root, handler)["command"], _handlers(group.value)[0]["command"]
                 )
@@ -130,7 +130,7 @@ def _own_handlers(root: Any, event: str) -> Iterator[Path]:
 
 
 def _own_in(root: Any, event: str) -> Iterator[Path]:
-    """What goes with those handlers: groups, or a handler in a group with a person's own."""
+    """What is removed with those handlers: groups, or a handler in a group with a person's own."""
     own = list(_own_handlers(root, event))
     for number in dict.fromkeys(path[2] for path in own):
         group: Path = ("hooks", event, number)

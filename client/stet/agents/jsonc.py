@@ -14,7 +14,7 @@ jsonc-edit wraps a JavaScript library, and what they put in they can't take out 
 
     put     a member: replaced where it stands, else made the last one; what is missing above
             it is made
-    altered a value made another one, with as much of it left as it stands as is the same
+    altered a value made another one, and what is the same in both left as it is
     append  an element, at the end of an array, which is made if it is missing
     remove  an item, and above it what is left empty, down to what ``keep`` has
 
@@ -67,7 +67,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """Where a value stands in sound text; ``plain`` is the text as :mod:`json` reads it."""
+    """Where a value is in sound text; ``plain`` is the text as :mod:`json` reads it."""
 
     text: str
     plain: str
@@ -133,7 +133,7 @@ def _decoded(plain: str, at: int) -> tuple[Any, int]:
     """The value at a place of sound text, and the place behind it."""
     try:
         return json.JSONDecoder().raw_decode(plain, at)
-    except RecursionError as error:  # value_of stood less deep in the stack
+    except RecursionError as error:  # value_of was called with a shallower stack
         raise _not_json(plain, error) from None
 
 

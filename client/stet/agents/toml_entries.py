@@ -1,4 +1,4 @@
-"""The entry for stet in TOML text: written, found, taken out, with all else as it stands. Pure.
+"""The entry for stet in TOML text: written, found, taken out, with all else as it is. Pure.
 
     [<servers>.stet]
     command = "/path/of/stet"

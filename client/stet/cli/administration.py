@@ -33,20 +33,20 @@ def init(arguments: Arguments, output: Output) -> None:
         return [head, *list(render.workspaces([workspace]))[1:]]
 
     session = asking.person(arguments, workspace=False)
-    asking.tell(session, calls.workspace_allow(root), output, allowed)
+    asking.show(session, calls.workspace_allow(root), output, allowed)
 
 
 def status(arguments: Arguments, output: Output) -> None:
     """Print the daemon's health and counts; starts one if none answers."""
     session = asking.person(arguments, workspace=False)
-    asking.tell(session, calls.status(), output, render.status)
+    asking.show(session, calls.status(), output, render.status)
 
 
 def stop(_arguments: Arguments, output: Output) -> None:
     """Let the daemon end; calls in work are finished first."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
     session = stet.connect(None, control=True, start=False)
-    asking.tell(session, calls.shutdown(), output, lambda _: [said])
+    asking.show(session, calls.shutdown(), output, lambda _: [said])
 
 
 def workspaces(arguments: Arguments, output: Output) -> None:
@@ -54,7 +54,7 @@ def workspaces(arguments: Arguments, output: Output) -> None:
     session = asking.person(arguments, workspace=False)
     if arguments.forget is None:
         call = calls.workspace_list()
-        asking.tell(session, call, output, lambda found: render.workspaces(found.workspaces))
+        asking.show(session, call, output, lambda found: render.workspaces(found.workspaces))
         return
 
     def gone(workspace: WorkspaceInfo) -> list[Line]:
@@ -64,7 +64,7 @@ def workspaces(arguments: Arguments, output: Output) -> None:
         ]
 
     root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
-    asking.tell(session, calls.workspace_forget(root), output, gone)
+    asking.show(session, calls.workspace_forget(root), output, gone)
 
 
 def tools(arguments: Arguments, output: Output) -> None:
@@ -90,7 +90,7 @@ def mode(arguments: Arguments, output: Output) -> None:
             for_=arguments.for_,
         )
     session = asking.person(arguments, session=arguments.session)
-    asking.tell(session, call, output, lambda found: render.mode(found, output.now))
+    asking.show(session, call, output, lambda found: render.mode(found, output.now))
 
 
 def sessions(arguments: Arguments, output: Output) -> None:
@@ -99,7 +99,7 @@ def sessions(arguments: Arguments, output: Output) -> None:
         raise UsageError("--end is about a session of this workspace; leave out --all")
     session = asking.person(arguments, workspace=not arguments.all)
     if arguments.end is not None:
-        asking.tell(session, calls.session_end(arguments.end), output, access_lines.ended)
+        asking.show(session, calls.session_end(arguments.end), output, access_lines.ended)
         return
 
     def lines(found: SessionList) -> Iterator[Line]:
@@ -107,7 +107,7 @@ def sessions(arguments: Arguments, output: Output) -> None:
         if not found.sessions:
             yield (Span("No session.", "dim"),)
 
-    asking.tell(session, calls.session_list(workspace=session.workspace), output, lines)
+    asking.show(session, calls.session_list(workspace=session.workspace), output, lines)
 
 
 def requests(arguments: Arguments, output: Output) -> None:
@@ -120,7 +120,7 @@ def requests(arguments: Arguments, output: Output) -> None:
             yield (Span(nothing, "dim"),)
 
     call = calls.upgrade_list(status=None if arguments.all else "pending")
-    asking.tell(asking.person(arguments, workspace=False), call, output, lines)
+    asking.show(asking.person(arguments, workspace=False), call, output, lines)
 
 
 def approve(arguments: Arguments, output: Output) -> None:
@@ -129,14 +129,14 @@ def approve(arguments: Arguments, output: Output) -> None:
 
 
 def deny(arguments: Arguments, output: Output) -> None:
-    """Leave a session as it is, and tell it so."""
+    """Refuse a request for write access."""
     _decide(arguments, output, approved=False, for_=None)
 
 
 def _decide(arguments: Arguments, output: Output, *, approved: bool, for_: float | None) -> None:
     call = calls.upgrade_decide(arguments.request, approved, note=arguments.note, for_=for_)
     session = asking.person(arguments, workspace=False)
-    asking.tell(session, call, output, lambda found: access_lines.decided(found, output.now))
+    asking.show(session, call, output, lambda found: access_lines.decided(found, output.now))
 
 
 def pin(arguments: Arguments, output: Output) -> None:
@@ -147,11 +147,11 @@ def pin(arguments: Arguments, output: Output) -> None:
     if arguments.name is not None:
         commit = asking.commit_named(session, arguments.commit or "HEAD")
         call = calls.pin_set(arguments.name, commit, move=arguments.move)
-        asking.tell(session, call, output, lambda made: _pins([made], output))
+        asking.show(session, call, output, lambda made: _pins([made], output))
     elif arguments.delete is not None:
-        asking.tell(session, calls.pin_delete(arguments.delete), output, _deleted)
+        asking.show(session, calls.pin_delete(arguments.delete), output, _deleted)
     else:
-        asking.tell(session, calls.pin_list(), output, lambda all_: _pins(all_.pins, output))
+        asking.show(session, calls.pin_list(), output, lambda all_: _pins(all_.pins, output))
 
 
 def _deleted(gone: PinInfo) -> list[Line]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LINES = TABLE.splitlines()
 #: What one wants to do, and the commands for it.
 GROUPS: dict[str, list[str]] = {}
-#: What each command does, and the number of its line; also of ``clip list`` and its like.
+#: What each command does, and the number of its line; also of ``clip list`` and the like.
 WHAT: dict[str, str] = {"overview": "say where you are"}
 AT: dict[str, int] = {}
 #: Two for each command; without "stet".

@@ -65,7 +65,7 @@ def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T 
     return None
 
 
-def tell(
+def show(
     session: stet.Session,
     call: Call[T],
     output: Output,

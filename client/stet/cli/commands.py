@@ -127,7 +127,7 @@ approve (administration.approve): give a session write access
 e.g. approve 4f3c --for 30m / approve 4f3c --note "only below tests/"
   *deciding
   --for TIME  until it ends by itself: 90s, 30m, 2h, 1d
-deny (administration.deny): leave a session restricted, and tell it so
+deny (administration.deny): refuse a request for write access
 e.g. deny 4f3c / deny 4f3c --note "not today"
   *deciding
 
@@ -165,7 +165,7 @@ e.g. tools --style anthropic / tools --style openai --api responses
 # Audit
 verify (upkeep.verify): check that the history is whole
 e.g. verify / verify --expect 4f3c2a1b9d0e
-  --expect COMMIT  an id noted earlier, which must still be in the history
+  --expect COMMIT  an id noted earlier (12 digits or more), which must still be in it
 export (exporting.export): print edits as patches for git am, or otherwise
 e.g. export --session conv-1 -o edits.mbox / export --format diff 4f3c..HEAD
 usage: stet export [options] [A..B] [PATH..]
@@ -189,10 +189,10 @@ snapshot (upkeep.snapshot): commit the whole workspace
 e.g. snapshot -m "before the agents" / snapshot --skip-large
   -m, --message WHY  why; goes into the commit
   --skip-large  leave out files over the limit
-forget (upkeep.forget): rewrite the history without what stood at a path
+forget (upkeep.forget): rewrite the history without the contents of a path
 e.g. forget .env --preview / forget .env --contents
   PATH
-  --contents  and what stood there, wherever else it stood
+  --contents  and without the same contents at other paths
   --clipboards  remove clipboards that hold some of it
   -y, --yes  do not ask
   *writing
@@ -291,7 +291,7 @@ SHARED = {
   --path P  only edits that touched this file or directory (repeatable)""",
     "deciding": """\
   REQUEST  its id, or a unique beginning
-  --note TEXT  what to tell the agent""",
+  --note TEXT  a message to the agent""",
     "client": """\
   client:CLIENT !  claude-code, codex, gemini, cursor, vscode, zed, opencode, qwen-code
   --scope {user,project} =user  for all your projects (default), or in this one's directory""",

@@ -2,7 +2,7 @@
 
 What the options are is the daemon's knowledge, and its libraries are never loaded here; so
 ``stetd --show-config --json`` is asked, as a process. That works without a running daemon, and
-tells why one does not start. It tells of a daemon that is started from here: a service has
+says why one does not start. It is about a daemon that is started from here: a service has
 the environment of its unit.
 
 Exit status: 1 when the configuration can't be used. With ``--json`` what stetd said

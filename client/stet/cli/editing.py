@@ -1,4 +1,4 @@
-"""``stet patch`` and its like, ``read``, ``clip``: what agents do, from the command line."""
+"""The dialects, ``read`` and ``clip``: what agents do, from the command line."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def clip_list(arguments: Arguments, output: Output) -> None:
     """Print the names and sizes of the session's clipboards."""
     session = asking.agent(arguments)
     call = calls.clipboard_list()
-    asking.tell(session, call, output, lambda found: render.clipboards(found.clipboards))
+    asking.show(session, call, output, lambda found: render.clipboards(found.clipboards))
 
 
 def clip_show(arguments: Arguments, output: Output) -> None:

@@ -151,7 +151,7 @@ def blame(arguments: Arguments, output: Output) -> None:
 
     session = asking.person(arguments)
     at = arguments.at and asking.commit_named(session, arguments.at)
-    asking.tell(session, calls.blame(arguments.path, at=at), output, lines, long=True)
+    asking.show(session, calls.blame(arguments.path, at=at), output, lines, long=True)
 
 
 def moment(text: str | None) -> str | float | None:

@@ -63,7 +63,7 @@ class Output:
         return columns() if self.terminal else None
 
     def diff(self, text: str, *, titles: bool = True, words: bool = False) -> Iterator[Line]:
-        """A unified diff: with the terminal's colours, or as it stands.
+        """A unified diff: with the terminal's colours, or as it is.
 
         ``titles``: whether to say which files they are; ``words``: by words instead of lines.
         """

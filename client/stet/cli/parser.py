@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         for title, names in GROUPS.items():
             lines += [title, *(f"  {name:<13}{WHAT[name]}" for name in names), ""]
         lines += [
-            "stet alone says where you are. stet help COMMAND tells more about a command.",
+            "stet alone says where you are. stet help COMMAND explains a command.",
             "Every command takes -C DIR (act as if in DIR), --json, --no-pager and --dates.",
         ]
         return "\n".join(lines) + "\n"

@@ -213,7 +213,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _remove_file(path: str) -> None:
-    """And a directory of drop-ins that is empty then."""
+    """Also remove a directory of drop-ins that is then empty."""
     os.unlink(path)
     if path.endswith(HARDENED):
         with contextlib.suppress(OSError):

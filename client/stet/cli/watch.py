@@ -174,7 +174,7 @@ def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
 
 
 def _clock(output: Output, time: str | None = None) -> str:
-    """The time of day here, of a time as the daemon tells it, or of now; or all of it."""
+    """The time of day here, of a time from the daemon, or of now; a text that is no time stays."""
     now = datetime.datetime.now(datetime.UTC)
     if output.now is None:
         return visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -205,8 +205,8 @@ def ui(arguments: Arguments, output: Output) -> None:
         if error.name is None or not error.name.startswith("textual"):
             raise
         raise UsageError(
-            "stet ui needs the Python package textual, which is not installed here. Install it "
-            "with: pip install 'stetd[ui]'"
+            "stet ui needs the Python package textual, which is not installed here. In the "
+            "checkout of stet: uv tool install '.[ui]', or pipx install --force '.[ui]'"
         ) from error
-    asking.person(arguments).close()  # what is refused, is told as always
+    asking.person(arguments).close()  # so that a refusal is printed as by any command
     HistoryApp(arguments.directory, light=output.light).run()

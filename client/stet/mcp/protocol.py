@@ -68,7 +68,7 @@ class _Refused(Exception):
 
 
 class Protocol:
-    """One connection: give it every line that comes."""
+    """One connection: takes every line that the client sends."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._tools = tools

@@ -86,7 +86,7 @@ class _Server:
     async def receive(self, line: bytes | NoLine) -> None:
         """Answer a line, or begin to."""
         if isinstance(line, NoLine):
-            text = f"A message of more than {LONGEST_LINE:,} bytes was passed over."
+            text = f"A message of more than {LONGEST_LINE:,} bytes was ignored."
             await self._write(error_line(None, INVALID_REQUEST, text))
             return
         asked = self._protocol.take(line)

@@ -221,7 +221,7 @@ def _listens_in(pid: int) -> str | None:
 
 
 def _is_daemon(pid: int) -> bool:
-    """Whether it looks like one: since a daemon was killed, its number may be another's."""
+    """Whether a process looks like a daemon: the id of a killed one may be used again."""
     # Each thread is asked: the first one may have ended, and then it has no command line.
     commands = [_read(f"{each}/cmdline") for each in _threads(pid)]
     if any(commands):
@@ -277,7 +277,7 @@ def _threads(pid: int) -> list[str]:
 
 
 def _has_ended(process: str) -> bool:
-    # The command name stands in parentheses and may hold any character.
+    # The command name is in parentheses and may hold any character.
     rest = _read(f"{process}/stat").rpartition(b")")[2].split()
     return not rest or rest[0] in (b"Z", b"X")
 

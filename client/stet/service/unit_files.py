@@ -1,7 +1,7 @@
 """The unit files of the service: the shipped templates, and what an installation makes of them.
 
 The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in ``systemd/`` of a
-checkout and in ``stet/units/`` of a wheel. They are units that work as they stand, for packagers.
+checkout and in ``stet/units/`` of a wheel. They are units that work as they are, for packagers.
 Installed, they begin with MARKER and say which program it is and where it keeps its things, because
 a service has another environment than the shell it was installed from.
 """

@@ -40,7 +40,7 @@ class EventStream:
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
         #: Given after the gap that is being filled. Kept here because the connection may be lost
-        #: meanwhile, and the next one does not tell of it again.
+        #: meanwhile, and the next one does not repeat it.
         self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
         self._closed = threading.Event()

@@ -8,7 +8,7 @@ a reconnect, because the daemon left events out, or for any other reason - and a
     event, None or gap = follower.take(event)
     for each root of a gap: events = follower.filled(root, catch_up(ask, follower.last(root)))
 
-What the log tells may come as events as well, a little later; these are passed over.
+What the log has may come as events as well, a little later; these are skipped.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Follower:
         return event
 
     def filled(self, root: str, missing: CaughtUp) -> list[AnyEvent]:
-        """The events of a gap, in order; or that some are lost, and where it goes on."""
+        """The events of a gap, in order; or that some are lost, and where the next ones begin."""
         if not missing.commits:
             return []
         self._last[root] = missing.commits[0].commit

@@ -54,7 +54,7 @@ def replace(
     from_clipboard: str | None = None,
     reindent: Reindent | None = None,
 ) -> Patch:
-    """Replace ``old``, which must stand exactly once, by ``new`` or a clipboard's text.
+    """Replace ``old``, which must occur exactly once, by ``new`` or a clipboard's text.
 
     ``to_clipboard`` stores the text that was really matched. Without ``new`` and
     ``from_clipboard`` the text is deleted. The same name in both is a copy.
@@ -115,7 +115,7 @@ def change(
     fuzzy: float | None = None,
     near_line: int | None = None,
 ) -> Change:
-    r"""Put ``replace`` in the place of ``search``, which must stand exactly once.
+    r"""Put ``replace`` in the place of ``search``, which must occur exactly once.
 
     ``occurrence``: the n-th place of several, from 1; ``near_line``: the one nearest to that line.
     ``regex``: ``search`` is a pattern, ``\1`` and ``\g<name>`` work in ``replace``. ``fuzzy``: the

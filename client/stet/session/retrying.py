@@ -43,7 +43,7 @@ class Retrying:
         self._gone_since: float | None = None
 
     def pause_after(self, error: Exception, now: float) -> float | None:
-        """Seconds to wait before trying again; None when the error stands."""
+        """Seconds to wait before trying again; None: give up."""
         if not self._worth_it(error, now):
             return None
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)

@@ -6,7 +6,7 @@ r"""Sessions, and requests for write access, as lines for people.
       /home/me/project
       the tests in tests/unit need the new signature
 
-Decided requests tell what was decided, when, and the note. The reason is an agent's text: spelled
+Decided requests say what was decided, when, and the note. The reason is an agent's text: spelled
 out, wrapped and indented, so that it can't look like anything else.
 """
 
@@ -140,7 +140,7 @@ def _rows(
 
 
 def ended(result: EndedSession) -> Iterator[Line]:
-    """What went with a session, and what comes if its agent goes on."""
+    """What ended with a session, and what a new one of its name may do."""
     gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
     gone += [f"request {visible(result.request)}"] if result.request else []
     lost = f" {' and '.join(gone)} went with it;" if gone else ""

@@ -136,7 +136,7 @@ def _subject_style(commit: CommitInfo) -> str:
 
 
 def subject_line(commit: CommitInfo, room: int) -> Line:
-    """The subject in so many columns, with what of it all was undone and changed, if it fits."""
+    """The subject in so many columns, with what was undone and the counts of lines if they fit."""
     subject, _ = subject_and_why(commit.message)
     changed = counts(commit.files) if _names_its_files(commit) else ()
     tail = (Span("  "), *changed) if changed else ()
@@ -399,5 +399,5 @@ def _joined(here: Sequence[str]) -> str:
 
 
 def _filling(row: str) -> str:
-    """What goes on from a row to its commit."""
+    """The lines of the graph from a row to its commit."""
     return "─" if any(mark in row for mark in "╭╰┬┴") else " "

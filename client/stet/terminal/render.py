@@ -97,7 +97,7 @@ def edited(
     if result.outside:
         yield (
             Span(f"{short(result.outside)}  ", "yellow"),
-            Span("recorded first: what stood there and stet had not written", "dim"),
+            Span("recorded first: changes made outside stet", "dim"),
         )
     for warning in result.further_warnings():
         yield (Span(f"warning: {visible(warning)}", "yellow"),)

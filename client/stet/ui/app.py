@@ -32,7 +32,7 @@ from stet.wire.results import CommitInfo, EditResult, LogResult, UpgradeInfo
 
 #: Commits of a page.
 PAGE = 200
-#: Seconds after a key until a search is made, and after an edit until the list is made anew.
+#: Seconds after a key until a search is made, and after an edit until the list is made again.
 _TYPING_S, _GATHER_S = 0.15, 0.1
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100

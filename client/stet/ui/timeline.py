@@ -33,7 +33,7 @@ _CURSOR = {
 
 
 def text_of(line: Line, *, dark: bool) -> Text:
-    """A line for textual; ``dark``: what it stands on."""
+    """A line for textual; ``dark``: its background."""
     style = Colours(on=True, light=not dark).style
     text = Text(no_wrap=True, end="")
     for span in line:
@@ -99,7 +99,7 @@ class Timeline(ScrollView, can_focus=True):
         return [row for row in self.rows if isinstance(row, CommitInfo)]
 
     def show(self, commits: Iterable[CommitInfo]) -> None:
-        """Begin anew with these, newest first; the cursor stays on its commit if it can."""
+        """Show these, newest first; the cursor stays on its commit if it can."""
         before = self.selected.commit if self.selected else None
         self.rows, self._bursts = [], []
         self.add(commits)
@@ -128,7 +128,7 @@ class Timeline(ScrollView, can_focus=True):
     # -- the cursor
 
     def action_move(self, by: int) -> None:
-        """Go to the next commit in this direction; headings are passed over."""
+        """Go to the next commit in this direction; headings are skipped."""
         at = self.cursor + by
         while 0 <= at < len(self.rows) and isinstance(self.rows[at], Burst):
             at += by

@@ -48,7 +48,7 @@ class FrameError(Exception):
     """The stream can't be cut any further: answer it once, then close the connection.
 
     ``kind`` is PARSE_ERROR (an empty or cut-off frame) or FRAME_TOO_LARGE; ``message``
-    is written for the peer and tells what to send instead.
+    is written for the peer and says what to send instead.
     """
 
     def __init__(self, kind: Kind, message: str) -> None:

@@ -31,7 +31,7 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where one edit of a call landed: lines ``line``..``end_line`` of the new file. ``rung`` names
     the rung of the matching ladder (DIALECTS.md 0); ``score`` is given for ``fuzzy`` only; ``call``
-    tells which call of a ``transaction``.
+    says which call of a ``transaction``.
     """
 
     index: int
@@ -53,8 +53,8 @@ class ClipboardNote(msgspec.Struct, frozen=True):
 class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
     """What ``patch_block`` did to one file, in the structure that its seed prescribes. ``filepath``
     is the path as the block spells it (null where none could be read), ``result`` says ``Applied N
-    changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the reason. ``call`` tells which call
-    of a ``transaction``.
+    changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the reason. ``call``: which call of
+    a ``transaction``.
     """
 
     filepath: str | None

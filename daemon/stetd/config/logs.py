@@ -89,7 +89,7 @@ def _second(seconds: int) -> str:
 
 
 def _stack(error: BaseException) -> list[str]:
-    """Where it came from. Not its words: they may quote what was being edited."""
+    """Where an exception came from. Not its message, which may quote what was being edited."""
     lines = [
         f"  | {one_line(frame.filename)}:{frame.lineno} in {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -138,7 +138,7 @@ class JournalHandler(logging.Handler):
 
 
 def _field(item: tuple[str, str]) -> bytes:
-    """One of journald's, in the form that may have newlines in the value."""
+    """A field of journald, in the form that may have newlines in the value."""
     key, value = item
     data = value.encode(errors="replace")[:_LONGEST_VALUE]
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
@@ -157,7 +157,7 @@ class LastError(logging.Handler):
         self.newest: LoggedError | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Remember it."""
+        """Remember the record."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         self.newest = LoggedError(when, one_line(record.getMessage()))
 

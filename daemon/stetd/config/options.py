@@ -1,4 +1,4 @@
-"""What ``stetd --show-config`` and ``--check-config`` tell: every option, and where it is from.
+"""What ``stetd --show-config`` and ``--check-config`` print: every option and its source.
 
 For a person and for ``stet config``, which runs these as a process of its own: the client
 loads nothing of the daemon's, and needs no running daemon: it says why none starts.

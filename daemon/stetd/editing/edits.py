@@ -56,11 +56,11 @@ class PlannedFile(msgspec.Struct, frozen=True):
     path: str
     before: bytes | None
     after: bytes | None
-    #: Where a file that is moved stood before; its removal is a PlannedFile of its own.
+    #: The old path of a file that is moved; its removal is a PlannedFile of its own.
     old_path: str | None = None
     #: The full mode that the file gets; None: the one it has, or one that fits the directory.
     mode: int | None = None
-    #: The file that stood here has gone to another path: this is not that one with other content.
+    #: The earlier file of this path was moved: this is not that one with other content.
     new: bool = False
 
 

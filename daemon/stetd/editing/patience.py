@@ -1,7 +1,7 @@
 """How long a call may be planned where everybody else waits for it.
 
 The writer plans calls ``with limited(SECONDS):``, and whatever may take long asks whether it may go
-on. A call that may not is planned anew where nobody waits (:mod:`stetd.engine.long_planning`).
+on. A call that may not is planned again where nobody waits (:mod:`stetd.engine.long_planning`).
 
 Half of the seconds are by the clock; where those are over, the other half are what this thread
 computes from then on, since the machine may have had other things to do.

@@ -204,7 +204,7 @@ def _differing_lines(
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """``text`` after the changes; ``places``: where each change stands in it, (start, end)."""
+    """``text`` after the changes; ``places``: where each change is in it, (start, end)."""
 
     text: str
     places: tuple[tuple[int, int], ...]
@@ -229,7 +229,7 @@ def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
 def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
-    """One report an edit, in the order of the call: the lines where its text now stands."""
+    """One report an edit, in the order of the call: the lines where its text now is."""
     ordered = sorted(edits, key=lambda each: each.index)
     lines = line_spans(applied.text, _spans(ordered, changes, applied))
     return tuple(
@@ -265,7 +265,7 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> Iterator[tuple[int, int]]:
-    """Where each edit's replacement stands in the new text, context that it kept included."""
+    """Where each edit's replacement is in the new text, context that it kept included."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}

@@ -137,7 +137,7 @@ _TOLERANCE = {
 
 
 def given_up(subject: Subject, last: Failure) -> Failure:
-    """The failure that stands for every edit from ``subject`` on; ``last`` is the one before."""
+    """The one failure for all edits from ``subject`` on; ``last`` is the one before."""
     return subject.failure(
         Kind(last.kind),
         f"this {subject.noun} and those after it were not looked at: too many have failed.",
@@ -147,7 +147,7 @@ def given_up(subject: Subject, last: Failure) -> Failure:
 def overlap_failures(
     document: Document, subjects: Mapping[int, Subject], arrangement: Arrangement
 ) -> Iterator[Failure]:
-    """One failure for every two edits that get in each other's way."""
+    """One failure for every two edits that overlap."""
     first = {(each.index, each.other): each for each in reversed(arrangement.overlaps)}
     for overlap in arrangement.overlaps:
         if first[overlap.index, overlap.other] is not overlap:

@@ -30,7 +30,7 @@ _BINARY_WINDOW = 8 * 1024
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether a NUL stands in the first 8 KiB (Git's rule)."""
+    """Whether a NUL is in the first 8 KiB (Git's rule)."""
     return b"\0" in data[:_BINARY_WINDOW]
 
 
@@ -90,7 +90,7 @@ def adopt_terminators(text: str, terminator: str) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """The text of one file, as it stood when a call read it; what is derived from it is kept."""
+    """The text of one file, as a call read it; what is derived from it is kept."""
 
     #: Whether the file begins with EF BB BF, which is not part of ``text``.
     bom: bool

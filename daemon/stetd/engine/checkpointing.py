@@ -43,7 +43,7 @@ class WriterLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints:
-    """Takes them. ``give_up`` makes the daemon read-only."""
+    """Takes checkpoints. ``give_up`` makes the daemon read-only."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ A *lane* is one connection's, or the daemon's own. Whoever has used the least of
 time goes first (start-time fair queueing), so a client that sends one call at a time does not
 wait behind the thousands that others have queued: it waits for its fair share. A lane that was
 empty begins where the others are; it saves up nothing. One that is new begins a little behind them
-and behind other new ones: else those who come anew for each call would go before those who stay.
+and behind other new ones: else clients with a connection per call would go before those that stay.
 
 The order of one lane is never changed. Between lanes there is no order to keep: what waits on
 two of them is not answered yet, so neither side can know which came first. What must see all
@@ -42,7 +42,7 @@ _NEWEST = 0.3
 MOST_AHEAD_S = 0.25
 
 #: Items of clients that are gone which may wait together; more are given up.
-MOST_FORSAKEN = 1_000
+MOST_ABANDONED = 1_000
 
 #: Items that were drawn out of turn and are kept, at least, before they are let go.
 _MOST_DRAWN = 256
@@ -59,7 +59,7 @@ class Lane:
     #: Nothing was ever put on it.
     new: bool = True
     #: Its client is gone.
-    forsaken: bool = False
+    abandoned: bool = False
     #: Nothing of it is to be done for now.
     held: bool = False
 
@@ -92,7 +92,7 @@ class FairQueue:
         #: Those that do not wait for ever. Drawn ones are dropped when it is read.
         self._pressing: list[Waiting] = []
         self._length = 0
-        self._forsaken = 0
+        self._abandoned = 0
         self._held: set[Lane] = set()
         #: Where the lane that was drawn last is, and where the foremost is.
         self._now = 0.0
@@ -111,7 +111,7 @@ class FairQueue:
         if waiting.due < math.inf:
             self._pressing.append(waiting)
         self._length += 1
-        self._forsaken += lane.forsaken
+        self._abandoned += lane.abandoned
         self._order.append(waiting)
         if len(self._order) > 2 * self._length + _MOST_DRAWN:
             self._order = deque(each for each in self._order if not each.drawn)
@@ -156,13 +156,13 @@ class FairQueue:
             if again.due < math.inf:
                 self._pressing.append(again)
             self._length += 1
-            self._forsaken += lane.forsaken
+            self._abandoned += lane.abandoned
             lane.waiting.appendleft(again)
             lane.used -= waiting.estimate
             self._look_at(lane)
 
     def hold(self, lane: Lane) -> None:
-        """Draw nothing from a lane until it is let go. What waits for all waits for it too."""
+        """Draw nothing from a lane until it is let go. What waits for all waits for it, too."""
         lane.held = True
         self._held.add(lane)
         self._look_at(lane)
@@ -185,28 +185,28 @@ class FairQueue:
         return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
 
     def withdraw(self, lane: Lane, item: Any) -> bool:
-        """Take the first item out of a held lane, and let go of it; False if it was given up."""
+        """Take the first item out of a held lane, and let the lane go; False if it was given up."""
         if not (lane.held and lane.waiting and lane.waiting[0].item is item):
             return False
         lane.waiting.popleft().drawn = True
         self._length -= 1
-        self._forsaken -= lane.forsaken
+        self._abandoned -= lane.abandoned
         self.let_go(lane)
         return True
 
-    def forsake(self, lane: Lane) -> list[Any]:
+    def abandon(self, lane: Lane) -> list[Any]:
         """Say that the lane's client is gone. What is given up with it, because too much is left.
 
         Otherwise somebody who comes, asks for much and goes, again and again, would fill the
         memory with what nobody waits for.
         """
-        if not lane.forsaken:
-            lane.forsaken = True
-            self._forsaken += len(lane.waiting)
-        if self._forsaken <= MOST_FORSAKEN:
+        if not lane.abandoned:
+            lane.abandoned = True
+            self._abandoned += len(lane.waiting)
+        if self._abandoned <= MOST_ABANDONED:
             return []
         given_up = list(lane.waiting)
-        self._forsaken -= len(given_up)
+        self._abandoned -= len(given_up)
         self._length -= len(given_up)
         for waiting in given_up:
             waiting.drawn = True
@@ -277,7 +277,7 @@ class FairQueue:
         waiting = lane.waiting.popleft()
         waiting.drawn = True
         self._length -= 1
-        self._forsaken -= lane.forsaken
+        self._abandoned -= lane.abandoned
         waiting.estimate = lane.estimate
         self._now = max(self._now, lane.used)
         lane.used += lane.estimate

@@ -2,7 +2,7 @@
 
 Another program may hold the old file open and write into it after the exchange: those
 bytes go to a file that has no name any more. For a grace period the daemon keeps a
-handle on it and looks once more when the period ends; late bytes are then recorded as
+handle on it and reads it again when the period ends; late bytes are then recorded as
 outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
 """
 
@@ -128,7 +128,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
 
 
 def seal_late_write(late: LateWrite, number: int) -> Found | None:
-    """Two outside commits: the late bytes, then the file as it stands (limit b).
+    """Two outside commits: the late bytes, then the file as it is (limit b).
 
     None if what was written late is the current content anyway.
     """

@@ -91,7 +91,7 @@ class _InFlight:
     followers: list[Future[EditResult]] = field(default_factory=list)
 
 
-_FORSAKEN = refuse(
+_ABANDONED = refuse(
     Kind.OVERLOADED,
     "The connection was lost before this call was begun, while many such calls waited; it was not "
     "started and changed nothing. Send it again.",
@@ -201,13 +201,13 @@ class Writer:
         """Seconds since the last writing call was carried out; 0 while some wait."""
         return time.monotonic() - self._last_work if self._queue.empty else 0.0
 
-    def forsake(self, lane: Lane) -> None:
+    def abandon(self, lane: Lane) -> None:
         """A client is gone: what it has asked for goes on, unless that is too much by now."""
-        for item in self._queue.forsake(lane):
+        for item in self._queue.abandon(lane):
             if isinstance(item, EditJob):
-                self._answer(item, _FORSAKEN)
+                self._answer(item, _ABANDONED)
             elif isinstance(item, _Task):
-                _fail(item.future, _FORSAKEN)
+                _fail(item.future, _ABANDONED)
 
     def finish_within(self, seconds: float) -> None:
         """From now on take only so long for the calls that wait, and refuse the others."""
@@ -449,7 +449,7 @@ class Writer:
 
     def _is_wanted(self, job: EditJob) -> bool:
         """Whether somebody still waits for the answer."""
-        if not job.lane.forsaken:
+        if not job.lane.abandoned:
             return True
         entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
         return entry is not None and bool(entry.followers)
@@ -669,7 +669,7 @@ class Writer:
 
 
 def _give(future: Future[T], result: T) -> None:
-    if not future.cancelled():  # nobody waits any more; it has happened all the same
+    if not future.cancelled():  # nobody waits any more, but it has happened
         future.set_result(result)
 
 

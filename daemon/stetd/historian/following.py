@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Line:
-    """One history: how far it has come here. ``head`` and ``repository`` are set at its first use.
+    """One history, and how far it is followed. ``head`` and ``repository`` are set at first use.
 
     ``begun``: a commit was made; ``trouble``: why it can't be continued.
     """
@@ -121,7 +121,7 @@ class Following:
         return self._trouble(line for line in self._lines.values() if line.shadow == shadow)
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
-        """The same of any, but for the workspaces of these names."""
+        """The same for any workspace, except the workspaces of these names."""
         return self._trouble(line for name, line in self._lines.items() if name not in names)
 
     def _trouble(self, lines: Iterable[_Line]) -> str | None:

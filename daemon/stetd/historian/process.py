@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Historian:
-    """One engine's."""
+    """The historian of one engine."""
 
     def __init__(self, connected: socket.socket, disk: Disk) -> None:
         self._connected = connected

@@ -9,7 +9,7 @@ from stetd.storage.disk import Disk
 
 
 class InThread:
-    """One that runs."""
+    """A running historian."""
 
     def __init__(self, disk: Disk, connected: socket.socket) -> None:
         # Not before: the engine's process loads nothing of it.
@@ -22,7 +22,7 @@ class InThread:
         self._thread.start()
 
     def kill(self) -> None:
-        """Let it hear that the engine is gone."""
+        """Nothing: the thread ends with its channel."""
 
     def wait(self) -> int:
         """Wait until it has ended."""

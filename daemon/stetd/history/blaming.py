@@ -33,7 +33,7 @@ class Step(msgspec.Struct, frozen=True):
     """What the newest commit that changed a place did to it.
 
     ``before``: the place that ``hunks`` are against; None if the commit created the file.
-    ``sources``: older places where the lines that it brought back may have stood, best first.
+    ``sources``: older places where the lines that it brought back may have been, best first.
     """
 
     n: int
@@ -69,7 +69,7 @@ class Piece(NamedTuple):
 
 
 def blame(pieces: Sequence[Piece], start: Place, versions: Versions) -> list[Run]:
-    """Who wrote these lines of a version, in order; None: they stood there before all."""
+    """Who wrote these lines of a version, in order; None: they are older than all."""
     found: list[Run] = []
     waiting: dict[Place, list[Piece]] = {}
     order: list[tuple[int, str]] = []
@@ -107,7 +107,7 @@ def blame(pieces: Sequence[Piece], start: Place, versions: Versions) -> list[Run
 
 
 def split(pieces: Sequence[Piece], hunks: Sequence[Hunk]) -> tuple[list[Piece], list[Piece]]:
-    """Pieces of the new side: those that stood on the old side, by its lines; and the others.
+    """Pieces of the new side: those that were on the old side, by its lines; and the others.
 
     Both in order; pieces must be in the order of ``there``, hunks in theirs.
     """

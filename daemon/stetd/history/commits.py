@@ -58,7 +58,7 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: str | None = None
     agent: str | None = None
     session: str | None = None
-    #: Which of the session's subagents, where the client tells it apart.
+    #: Which of the session's subagents, where the client says it.
     subagent: str | None = None
     request: str | None = None
     peer: Peer | None = None
@@ -71,7 +71,7 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     regraded: tuple[tuple[str, int, int], ...] = ()
     #: Directories that did not exist before; taking the commit back removes them if empty.
     directories: tuple[str, ...] = ()
-    #: Files that were moved: old path, new path. Trees alone can't tell a move.
+    #: Files that were moved: old path, new path. Trees alone don't show a move.
     moves: tuple[tuple[str, str], ...] = ()
     #: Files that the call changed and whose contents the history does not keep (``exclude`` in
     #: the configuration): A, M or D, and the path. They are not in the tree.
@@ -203,7 +203,7 @@ def rfc3339(seconds: int) -> str:
 def commit_info(
     commit: StoredCommit, files: list[FileChange], reverted_by: str | None = None
 ) -> CommitInfo:
-    """A commit as results tell it: with what it did to its files, and what took it back."""
+    """A commit as in results: with what it did to its files, and what took it back."""
     meta = commit.meta
     return CommitInfo(
         commit=commit.oid,

@@ -1,7 +1,7 @@
 """Taking one change of one file back, around whatever came later. Pure.
 
 The base of the three-way merge is the file as the commit left it (``after``), one side is what
-stands there now, the other what stood there before the commit (``before``):
+there is now, the other what there was before the commit (``before``):
 
 | the commit | now | becomes |
 |---|---|---|

@@ -140,7 +140,7 @@ def _translated(pattern: bytes) -> tuple[re.Pattern[bytes], bytes] | None:
         char = pattern[at : at + 1]
         if char in (b"", b"/"):
             # Git compares the text before the first wildcard by itself. Two stars after it begin
-            # a pattern of their own, as if a slash stood before them: a**/b matches a/x/b and ab.
+            # a pattern of their own, as if a slash came before them: a**/b matches a/x/b and ab.
             begun = max(start, plain)
             stars = pattern[begun:at]
             if len(stars) > 1 and not stars.strip(b"*"):

@@ -1,4 +1,4 @@
-"""Unified diffs of two texts, as Git writes them: what a reply tells of an edit. Pure.
+"""Unified diffs of two texts, as Git writes them, for replies. Pure.
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
@@ -104,7 +104,7 @@ def unified_hunks(before: bytes, after: bytes, context: int = 3) -> bytes:
 
 
 class _Change(NamedTuple):
-    """Lines that went and lines that came, each from a line on, counted from the stretch."""
+    """Removed and added lines, each from a line on, counted from the stretch."""
 
     old: int
     removed: int

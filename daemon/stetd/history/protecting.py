@@ -45,7 +45,7 @@ DEFAULT_PATTERNS = (
 
 @dataclass(frozen=True)
 class Protection:
-    """The patterns, and what becomes of an edit that they cover."""
+    """The patterns, and what is done with an edit that they cover."""
 
     patterns: Sequence[str] = ()
     action: Action = "allow"

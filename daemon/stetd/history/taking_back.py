@@ -90,7 +90,7 @@ class TakingBack:
         self.where.step_over(moves)
 
     def take_back(self, deltas: Iterable[FileDelta], moves: Moves, *, found: bool = False) -> None:
-        """Take a commit back. ``found``: it recorded what stood there."""
+        """Take a commit back. ``found``: it recorded content that it found."""
         by_path = {delta.path: delta for delta in deltas}
         for old, new in moves:
             if old in by_path and new in by_path:

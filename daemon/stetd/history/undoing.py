@@ -27,7 +27,7 @@ made to stand again whose edit was undone another time meanwhile; such a call is
 the commit that has to be taken back first (:func:`undone_twice`).
 
 A rollback takes back what came after a commit and passes its filters, newest first: edits that
-stand, and undos, redos and rollbacks too, because what they took back stood at that commit. One
+stand, and undos, redos and rollbacks too, because what they took back was there at that commit. One
 that concerns nothing but edits that the rollback is about can stay as it is: they are undone in
 the end, whatever it says of them. But not if it left one of their files alone, which was as before
 them at the time: an edit between them that is taken back, too, would bring their change back.
@@ -132,7 +132,7 @@ def choose_for_rollback(
 def _about_others(commits: Sequence[StoredCommit], concerned: Collection[str]) -> dict[str, bool]:
     """Which of these (newest first) are to stay, or take back what is, over however many others.
 
-    What a commit takes back is older, so one pass from the oldest tells; there may be any number
+    What a commit takes back is older, so one pass from the oldest will do; there may be any number
     of steps in between. What is not among them came before, and is to stay.
     """
     others: dict[str, bool] = {}

@@ -88,7 +88,7 @@ class Shared:
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
         where = self.writer.state.known[request.workspace].root
-        self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
+        self.notices.post(Notice(who, where, request.reason, f"stet approve {request.id}"))
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +133,7 @@ class Caller:
         """The client is gone. What it asked for goes on, but nobody gets the answer any more."""
         self.gone = True
         self.shared.callers.discard(self)
-        self.shared.writer.forsake(self.lane)
+        self.shared.writer.abandon(self.lane)
         self.unsubscribe()
         self.wait_with(None)
 

@@ -1,6 +1,6 @@
 """``observe``: what an agent does with its own tools, reported by its hooks before and afterwards.
 
-Where a client does not tell the end of a tool, or too early, the files that it names (``late``) are
+Where a client does not report a tool's end, or too early, the files that it names (``late``) are
 scanned first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
 """
 
@@ -172,7 +172,7 @@ def _sent(asked: Observe) -> Params:
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
-    """Have it recorded. A retry is known by what was ``sent``, not by what was found."""
+    """Have the changes recorded. A retry is known by what was ``sent``, not by what was found."""
     note = None
     if planned.phase == "before":  # not a retry, but noted, for the newest use of this name
         common = {}

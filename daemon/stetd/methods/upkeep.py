@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
-    """Drop what the configuration lets go, and pack the rest."""
+    """Apply retention, and pack the rest."""
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared = caller.shared
 

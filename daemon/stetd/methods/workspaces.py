@@ -148,7 +148,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         del state.open[workspace.name]
 
     def forget_unopened(self, known: WorkspaceState) -> None:
-        """The same for one that is deferred; calls interrupted in it stay unfinished."""
+        """The same for a deferred workspace; calls that were interrupted in it stay unfinished."""
         self.writer.record(WorkspaceForgotten(known.name))
         self.writer.state.change_known(known.name, allowed=False)
         self.opening.give_up(known)
@@ -192,7 +192,7 @@ async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
 
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
-    """Allow it no longer."""
+    """Allow no more edits below a directory."""
     deferred = deferred_at(caller, wanted.root)
     if deferred is not None:
         name, info = deferred.name, _unopened_info(caller, deferred)

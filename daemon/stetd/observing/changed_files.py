@@ -139,7 +139,7 @@ def _differs(place: Place, folder: Folder, name: str) -> bool:
 
 
 def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
-    """Files that the history has and the scan has not met."""
+    """Files that the history has and the scan has not found."""
     met = {folder.path for folder in scan.folders}
     for folder in scan.folders:
         for name, entry in folder.tracked.items():

@@ -39,7 +39,7 @@ class Seen:
 
     @property
     def images(self) -> dict[str, Image | None]:
-        """The same as images."""
+        """The current content as images."""
         return {path: found.image if found else None for path, found in self.files.items()}
 
 

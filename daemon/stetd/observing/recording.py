@@ -48,8 +48,8 @@ from stetd.transaction.transaction import Prepared
 #: What commits say of how they came about.
 METHOD = "observed"
 NOT_TOLD = (
-    "not attributed: nobody told before the tool ran, so what it changed can't be told from what "
-    "others did. It is recorded as outside, when it is found."
+    "not attributed: nothing was reported before the tool ran, so its changes can't be "
+    "distinguished from those of others. They are recorded as outside when they are found."
 )
 _EMPTY = object_id("blob", b"")
 #: An older note belongs to another use of a tool that has the same id.
@@ -331,7 +331,7 @@ class _Sealing:
 
 
 def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
-    """(old, new) of files that stand elsewhere now as they were, where only one can be meant."""
+    """(old, new) of files that were moved unchanged, where only one can be meant."""
     gone: dict[str, list[str]] = {}
     made: dict[str, list[str]] = {}
     for path, image in own.items():

@@ -82,7 +82,7 @@ class WatchedTools:
             self._forget(next(iter(self._uses)))
 
     def done(self, session: str | None, use: str | None) -> None:
-        """It has; one in the background goes on."""
+        """The tool has ended; one in the background goes on."""
         known = self._uses.get((session, use or ""))
         if known is not None and known.background:
             known.running = True
@@ -91,7 +91,7 @@ class WatchedTools:
             self._forget((session, use or ""))
 
     def stopped(self, session: str | None, *, background: bool) -> None:
-        """A session's turn is over; whether something goes on in the ``background``."""
+        """A session's turn is over; ``background``: some tool of it goes on."""
         for key, use in list(self._uses.items()):
             if key[0] == session and use.late is not None and not (background and use.running):
                 self._forget(key)
@@ -111,7 +111,7 @@ class WatchedTools:
             yield use.late, sorted(use.paths - named)
 
     def found(self, session: str | None, late: Late, paths: Collection[str]) -> None:
-        """These files are changed, which a use that is not in the background does once."""
+        """These files have changed: a use that is not in the background is done with them."""
         use = self._uses.get((session, late.use))
         if use is not None and not use.background:
             use.paths = use.paths.difference(paths)

@@ -95,7 +95,7 @@ def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure |
         )
     else:
         both_made = one.found is other.found and None not in (one.after, other.after)
-        if not both_made or call.needs_history:  # which only brings back what stood there together
+        if not both_made or call.needs_history:  # it brings back files that were there together
             return None
         sentence = (
             f"one call can't make both {paths}: some file systems take these names for one file. "

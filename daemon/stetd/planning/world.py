@@ -66,7 +66,7 @@ class EditCall:
 
     @property
     def alone(self) -> bool:
-        """Whether it shares no batch: it reads commits, or files that must be in place."""
+        """Whether it needs a batch of its own: it reads commits, or files that must be in place."""
         return self.needs_history or self.method == OBSERVE
 
 
@@ -176,7 +176,7 @@ class CallWorld:
         return self._source(self._canonical(path, follow_last=False))
 
     def _read_through(self, path: str) -> SourceFile:
-        """The file at a path, through links that stand on the disk.
+        """The file at a path, through links that are on disk.
 
         Links that the calls before this one have made or removed are not on the disk yet: such
         a path is seen as it will be, and a link is given as one.

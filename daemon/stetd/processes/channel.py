@@ -20,7 +20,7 @@ from stetd.processes.recorded_plans import Answer, Question
 
 
 class ChannelBroken(Exception):
-    """The other side is gone, or what it says makes no sense."""
+    """The other side is gone, or its message can't be decoded."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ready(Message, frozen=True):
-    """It is there. It may be another version, if that was installed since the daemon began."""
+    """The planner is ready; of another version if one was installed since the daemon began."""
 
     version: str
 
@@ -175,7 +175,7 @@ class DaemonChannel:
         return _decoded(await self._exactly(size))
 
     def end(self) -> None:
-        """Let whoever waits here know that it is over."""
+        """Wake up all that wait: the channel is closed."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
 """The engine's end of the historian: it is started, asked, and started again if it is lost.
 
 It may be killed at any instruction, stop, or hang: edits go on. A question that was lost is asked
-once more; a checkpoint that waits for it fails. Imports nothing that reads Git.
+again; a checkpoint that waits for it fails. Imports nothing that reads Git.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GATHER_S = 0.05
 _SILENT_S = 30.0
 #: Seconds until another one is started, doubled each time that one ends soon.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-#: Seconds that it must have run for the pause to begin anew.
+#: Seconds that it must have run for the pause to start from its least.
 _SOON_S = 10.0
 #: Seconds that it has to end when the daemon stops.
 _END_S = 60.0
@@ -48,14 +48,14 @@ _MOST_ASKED = 2
 
 
 class HistorianLost(Exception):
-    """It has not done what was asked, and has perhaps ended."""
+    """The historian has not done what was asked, and has perhaps ended."""
 
 
 class Running(Protocol):
     """A historian that runs."""
 
     def kill(self) -> None:
-        """End it, whatever it is doing."""
+        """End the process at once."""
 
     def wait(self) -> int:
         """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
@@ -178,7 +178,7 @@ class Historian(asyncio.Protocol):
         await self._loop.create_connection(lambda: self, sock=near)
 
     def follow(self) -> None:
-        """The journal has grown: tell it soon."""
+        """The journal has grown: say so to the historian soon."""
         if self._telling is None and not self._full:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
@@ -230,7 +230,7 @@ class Historian(asyncio.Protocol):
             self._running.kill()
 
     async def close(self) -> None:
-        """End it; it writes what is left first."""
+        """End the historian, once it has written what is left."""
         self._closing = True
         for timer in (self._timer, self._pinging):
             if timer is not None:
@@ -248,7 +248,7 @@ class Historian(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Tell it where to begin, before anything else."""
+        """Send where to begin, before anything else."""
         assert isinstance(transport, asyncio.Transport), "BUG: no socket"
         self._transport = transport
         self._received = messages.Received()
@@ -273,11 +273,11 @@ class Historian(asyncio.Protocol):
         self._watch()
 
     def pause_writing(self) -> None:
-        """It does not listen at present."""
+        """The historian does not read at present."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """It listens again: tell it how far the journal is durable."""
+        """The historian reads again: send how far the journal is durable."""
         self._full = False
         self._tell()
 
@@ -288,7 +288,7 @@ class Historian(asyncio.Protocol):
             self._hear(said)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
-        """It is gone: start another one."""
+        """The historian is gone: start another one."""
         self._transport = None
         status = 0
         if self._running is not None:
@@ -382,7 +382,7 @@ class Historian(asyncio.Protocol):
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
 
     def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
-        """Answer whoever waits for a question, if anybody still does."""
+        """Answer a question, if anybody still waits."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.future.done():
             return

@@ -105,7 +105,7 @@ class End(Message, frozen=True):
 
 
 class Cannot(Message, frozen=True):
-    """It can't be done at present. ``sync_failed``: nothing more can be made durable."""
+    """A question can't be answered now. ``sync_failed``: nothing more can be made durable."""
 
     id: int
     reason: str
@@ -128,7 +128,7 @@ class Declined(Message, frozen=True):
 
     @property
     def refusal(self) -> Refused:
-        """The same refusal, heard."""
+        """The same refusal, received."""
         return Refused(*self.failures, extra=self.extra)
 
 
@@ -162,13 +162,13 @@ class Answered(Message, frozen=True):
 
 
 class Pong(Message, frozen=True):
-    """It is there. ``work``: how far long work has come, by the question's id."""
+    """A sign of life. ``work``: how far long work has come, by the question's id."""
 
     work: dict[int, Progress] = {}
 
 
 class OtherVersion(Message, frozen=True):
-    """It is of another version than the engine, and ends."""
+    """The historian is of another version than the engine, and ends."""
 
     version: str
 

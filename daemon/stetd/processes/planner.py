@@ -183,7 +183,7 @@ class Planner:
             await self._channel.send(message)
 
     def end(self) -> None:
-        """End the process, whatever it is doing; a call that it plans is lost."""
+        """End the process at once; a call that it plans is lost."""
         if self._leash >= 0:
             leash, self._leash = self._leash, -1
             os.close(leash)

@@ -56,7 +56,7 @@ class Temporary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Emptied(msgspec.Struct, frozen=True):
-    """Directories that go if nothing is in them: those of an undone call, or of a voided one.
+    """Directories to be removed if they are empty: those of an undone call, or of a voided one.
 
     ``settled_by`` as for a temporary file; deepest first.
     """

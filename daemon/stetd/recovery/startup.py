@@ -46,7 +46,7 @@ from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A record, where it stands in the journal, and the boot in which it was written."""
+    """A record, where it is in the journal, and the boot in which it was written."""
 
     segment: int
     offset: int
@@ -295,7 +295,7 @@ class Recovery:
         return self._starts.get(name, Reached(None, 0))
 
     def reached(self, name: str) -> list[Reached]:
-        """Where a history stood: at the start, and after each commit that the journal has."""
+        """Heads of a history: at the start, and after each commit that the journal has."""
         found = [self.start_of(name)]
         commits = self._replays[name].commits if name in self._replays else []
         for _, commit in _after(commits, found[0].head):

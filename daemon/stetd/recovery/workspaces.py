@@ -77,7 +77,7 @@ class Opening(msgspec.Struct, frozen=True):
             _log.error("workspace %s is deferred: %s", known.root, refusal.message)
 
     def again(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
-        """Try once more to open a deferred workspace; what has come to its history.
+        """Try again to open a deferred workspace; what was added to its history.
 
         Raises Refused with the reason, OSError, JournalBroken.
         """
@@ -157,7 +157,7 @@ class Opening(msgspec.Struct, frozen=True):
         return settled.objects
 
     def _close(self, workspace: Workspace) -> None:
-        """Leave a workspace that was open: the next checkpoint goes by what is known of it."""
+        """Leave a workspace that was open: the next checkpoint uses what is known of it."""
         self.state.change_known(
             workspace.name,
             head=workspace.head.commit,

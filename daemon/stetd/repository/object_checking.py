@@ -160,7 +160,7 @@ class ObjectCheck:
         ids = _Ids(pack_ids(pack))
         self._check_order(pack, ids)
         self._packs[pack.name] = ids
-        # In the order in which they lie, so that what deltas are based on is at hand.
+        # In the order in which they lie, so that the bases of deltas are cached.
         table = pack.index_bytes(INDEX_HEAD + 24 * pack.count, 4 * pack.count)
         offsets = big_endian(array("I", table))
         for number in sorted(range(pack.count), key=offsets.__getitem__):

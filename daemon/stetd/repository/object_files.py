@@ -52,7 +52,7 @@ _BASES_BYTES = 4 << 20
 _BUCKETS = 64
 #: Packs that one instance keeps open.
 _MOST_OPEN = 8
-#: How often packs are looked for anew before an object counts as missing: others join them.
+#: How often packs are listed again before an object counts as missing: others join them.
 _LOOKS = 3
 
 
@@ -408,7 +408,7 @@ class ObjectFiles:
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object, which are whole. Raises Missing, Damaged.
 
-        Of several copies one that is whole is found; Damaged tells of the last.
+        Of several copies one that is whole is found; Damaged is about the last.
         """
         damage: Damaged | None = None
         for again in range(_LOOKS):
@@ -466,7 +466,7 @@ class ObjectFiles:
         new = []
         for name in names:
             if name not in known:
-                # A damaged one is left out: what was in it is missing, and verify tells why.
+                # A damaged one is left out: what was in it is missing, and verify says why.
                 with suppress(Damaged, OSError):
                     new.append(Pack(self._repository, name))
         for gone in set(known) - set(names):

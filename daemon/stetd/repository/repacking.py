@@ -84,7 +84,7 @@ class Repacking:
     """One pass over one repository. ``drop``: leave out what no reference needs.
 
     ``on_background`` runs something on the background thread and waits for it. Afterwards
-    ``changed`` tells whether files were replaced.
+    ``changed`` says whether files were replaced.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Repacking:
         return marks
 
     def _chosen_packs(self, marks: Marks | None) -> list[PackEntries]:
-        """Those to be written again: small ones, as long as the next is not much larger than all
+        """Packs to be written again: small ones, as long as the next is not much larger than all
         before it; and, if a person asked, those with garbage and those without any delta.
         """
         chosen: dict[str, PackEntries] = {}

@@ -92,15 +92,15 @@ def command(title: str, body: str) -> list[str] | None:
 
 
 class Notices:
-    """Shows them. ``wanted``: whether the person wants any, asked each time."""
+    """Shows notices. ``wanted``: whether the person wants any, asked each time."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
         self._waiting: list[Notice] = []
         self._telling: asyncio.Task[None] | None = None
 
-    def tell(self, notice: Notice) -> None:
-        """Show it soon."""
+    def post(self, notice: Notice) -> None:
+        """Queue a notice, to be shown soon."""
         if self._wanted():
             self._waiting.append(notice)
             if self._telling is None or self._telling.done():

@@ -45,7 +45,7 @@ MOST_BYTES = 4 << 20
 MOST_MOUNTS = 4_096
 
 _CHUNK = 1 << 20
-#: How often a table is read that changes while it is; then nobody can tell.
+#: How often a table that changes meanwhile is read; after that the answer is unknown.
 _READINGS = 20
 #: Types of file systems whose tables have the same root for whatever part of them is mounted.
 _NO_ROOT_GIVEN = (b"nfs", b"nfs4", b"cgroup", b"cgroup2")

@@ -42,7 +42,7 @@ log = logging.getLogger("stetd.server")
 
 
 class SocketInTheWay(Exception):
-    """Something that is no socket has the name of one; the message has the command to mend it."""
+    """A path for a socket holds something else; the message has the command to mend it."""
 
 
 class Listener(msgspec.Struct, frozen=True):

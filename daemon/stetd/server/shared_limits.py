@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A request of fewer bytes is never made to wait for others.
 LARGE = 64 * 1024
 
-#: What was held is counted anew when the connections have grown by this part of the limit.
+#: What is held is counted again when the connections have grown by this part of the limit.
 _SLACK = 8
 #: Seconds without large requests for each second that one has taken to decode.
 _PAUSES = 4.0
@@ -68,7 +68,7 @@ class Crowd:
         self._in_work += size
 
     def end(self, size: int) -> None:
-        """It is answered."""
+        """The request is answered."""
         self._in_work -= size
         if self._waiting and size >= LARGE:
             waiting, self._waiting = self._waiting, []

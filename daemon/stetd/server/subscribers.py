@@ -50,7 +50,7 @@ class Subscriber:
         for event in waiting:
             self.notify(event)
 
-    def tell(self, event: AnyEvent) -> None:
+    def send(self, event: AnyEvent) -> None:
         """Send an event, or keep it until ``begin``, which is a moment away."""
         if self._waiting is None:
             self.notify(event)
@@ -100,7 +100,7 @@ class Feed:
         while (taken := self._events.take()) is not None:
             try:
                 await self._tell(*taken)
-            except Exception:  # noqa: BLE001 - the later events must be sent all the same
+            except Exception:  # noqa: BLE001 - the later events must still be sent
                 _log.exception("an event could not be sent")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
 
@@ -111,7 +111,7 @@ class Feed:
         event = await self._event(note)
         for subscriber in wanting:
             if subscriber in self._subscribers:
-                subscriber.tell(event or LostEvent(subscriber.wants(note)))
+                subscriber.send(event or LostEvent(subscriber.wants(note)))
 
     async def _event(self, note: Note) -> AnyEvent | None:
         """The event to send; None where it can't be made."""

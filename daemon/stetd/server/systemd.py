@@ -174,7 +174,7 @@ def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
 def _used() -> tuple[float, int]:
     """Seconds of computing and bytes read and written by this process so far."""
     moved = 0
-    # Not there in some containers; the time of computing is known all the same.
+    # Not there in some containers; the processor time is known anyway.
     with suppress(OSError), open("/proc/self/io", "rb") as file:
         counts = (line.split() for line in file)
         moved = sum(int(count) for name, count in counts if name in (b"rchar:", b"wchar:"))

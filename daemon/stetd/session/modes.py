@@ -4,7 +4,7 @@ A session and a workspace each have a *standing*: a mode, and perhaps a grant, w
 unrestricted until it ends; then the mode holds again. So the end of a grant needs no record.
 
 Two clocks say when. The wall clock may be set; the running clock (CLOCK_BOOTTIME) may not, and
-starts anew at each boot. In the boot in which it was given a grant holds while both are before its
+is zero at each boot. In the boot in which it was given a grant holds while both are before its
 end; in another one while the wall clock is, and not before the time when it was given. So no
 setting of clocks prolongs a grant within one boot.
 """
@@ -67,7 +67,7 @@ def mode_at(standing: Standing, now: Instant) -> str:
 
 
 def until(standing: Standing, now: Instant) -> float | None:
-    """When it is restricted again, by the wall clock; None: no grant makes it otherwise."""
+    """When the grant ends, by the wall clock; None: no grant makes a difference."""
     grant = standing.grant
     if grant is None or standing.mode == UNRESTRICTED:
         return None

@@ -1,7 +1,7 @@
 """Sessions: an agent's conversation with a workspace, its clipboards and its mode.
 
 The journal carries every change of them. A session that holds nothing is let go after a while, as
-every connection without a session name gets one. Opened again it begins anew; its commits, and the
+every connection without a session name gets one. Opened again it is a new one; its commits, and the
 replies by request id, are kept elsewhere, under its name.
 """
 
@@ -107,7 +107,7 @@ def is_idle(session: Session, begins_in: str) -> bool:
 
 
 def let_go(idle: Iterable[Session], now: float) -> list[Session]:
-    """Those of the idle sessions that are not kept any longer."""
+    """The idle sessions that are not kept any longer."""
     newest = sorted(idle, key=lambda each: (each.last_seen, each.created, each.name), reverse=True)
     kept = [each for each in newest[:MOST_IDLE] if each.last_seen >= now - LONGEST_IDLE_S]
     return newest[len(kept) :]  # the old ones are at the end

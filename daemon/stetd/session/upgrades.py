@@ -17,7 +17,7 @@ DENIED = "denied"
 MOST_PENDING = 100
 #: Decided requests that are kept, of all workspaces together; the oldest go first.
 MOST_DECIDED = 200
-#: Digits of an id that tell which request is meant, at least.
+#: Least number of digits by which an id names a request.
 SHORTEST_PREFIX = 4
 
 
@@ -25,7 +25,7 @@ class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request, with times in seconds since the epoch. Part of the journal's format.
 
     ``note`` is the person's; ``until``: the end of what was approved; ``told``: the session knows
-    that it was denied, so it may ask anew.
+    that it was denied, so it may ask again.
     """
 
     id: str
@@ -42,7 +42,7 @@ class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pending_in(requests: Iterable[UpgradeRequest], workspace: str) -> list[UpgradeRequest]:
-    """Those of a workspace that wait for a decision, oldest first."""
+    """The requests of a workspace that wait for a decision, oldest first."""
     return [each for each in requests if each.workspace == workspace and each.status == PENDING]
 
 
@@ -64,7 +64,7 @@ def decide(
 
 
 def kept(requests: Mapping[str, UpgradeRequest]) -> dict[str, UpgradeRequest]:
-    """Those that are still to be known, by their id and oldest first."""
+    """The requests that are kept, by their id and oldest first."""
     decided = [each for each in requests.values() if each.status != PENDING]
     decided.sort(key=lambda each: each.decided or 0)
     gone = {each.id for each in decided[:-MOST_DECIDED]}

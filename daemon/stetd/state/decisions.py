@@ -13,7 +13,7 @@ from stetd.session.upgrades import UpgradeRequest
 
 
 class Wait:
-    """One call's wait."""
+    """A call that waits for a decision."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -25,7 +25,7 @@ class Wait:
         return self._ended.result() if self._ended.done() else None
 
     def end(self, request: UpgradeRequest | None = None) -> None:
-        """End it."""
+        """End the wait."""
         if not self._ended.done():
             self._ended.set_result(request)
 
@@ -43,14 +43,14 @@ class Waits:
         self._waiting.setdefault(request, set()).add(wait)
 
     def discard(self, request: str, wait: Wait) -> None:
-        """It waits no more."""
+        """The call waits no more."""
         waiting = self._waiting.get(request, set())
         waiting.discard(wait)
         if not waiting:
             self._waiting.pop(request, None)
 
     def decided(self, request: UpgradeRequest) -> None:
-        """Tell whoever waits for this one."""
+        """Answer the calls that wait for this request."""
         for wait in self._waiting.pop(request.id, set()):
             wait.end(request)
 

@@ -53,13 +53,13 @@ class UpgradeRequested(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Overflow:
-    """So many notes were dropped here, by workspace."""
+    """The number of notes that were dropped here, by workspace."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
 
-Told = Committed | ModeChanged | UpgradeRequested
-Note = Told | Overflow
+Occurrence = Committed | ModeChanged | UpgradeRequested
+Note = Occurrence | Overflow
 
 
 class Events:
@@ -98,9 +98,9 @@ class Events:
         for commit in commits:
             known = files if commit is commits[-1] else None
             note = Committed(workspace, root, shadow, number, commit.oid, commit.content, known)
-            self.tell(note)
+            self.publish(note)
 
-    def tell(self, note: Told) -> None:
+    def publish(self, note: Occurrence) -> None:
         """Queue a note, or count it where too many wait."""
         if self._wake is None:
             return

@@ -91,7 +91,7 @@ class Modes:
             try:
                 self._take(ended)
             except Refused as error:
-                # It binds all the same; the next start finds that it has ended, too.
+                # It holds anyway; the next start finds that it has ended, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
                 self._state.apply(ended)
             if standing.mode == RESTRICTED:
@@ -108,7 +108,7 @@ class Modes:
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
-        """Tell it; ``fresh`` is what its name stands for now, ``denied`` its request."""
+        """Report an end; ``fresh``: a new session of that name, ``denied``: its request."""
         if denied is not None:
             self._decided(denied)
         if mode_at(ended.standing, self._state.now()) != fresh.mode:
@@ -151,7 +151,7 @@ class Modes:
     def seen(self, request: UpgradeRequest) -> None:
         """Note that the session knows of a denial."""
         if request.status == DENIED:
-            with contextlib.suppress(Refused):  # then it is shown once more
+            with contextlib.suppress(Refused):  # then it is shown again
                 self._take(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(
@@ -225,7 +225,7 @@ class Modes:
         own = mode_at(session.standing, now) if session else None
         ceiling = mode_at(workspace.standing, now)
         end = until(session.standing if session else workspace.standing, now)
-        self._events.tell(
+        self._events.publish(
             ModeChanged(
                 name,
                 ModeEvent(
@@ -250,4 +250,4 @@ class Modes:
             status=request.status,
             note=request.note,
         )
-        self._events.tell(UpgradeRequested(request.workspace, event))
+        self._events.publish(UpgradeRequested(request.workspace, event))

@@ -61,7 +61,7 @@ class State:
 
     directory: str
     disk: Disk
-    #: All workspaces that were ever allowed, by name; ``allowed`` tells which still are.
+    #: All workspaces that were ever allowed, by name; ``allowed`` says which still are.
     known: dict[str, WorkspaceState] = field(default_factory=dict)
     #: The allowed ones whose directory could be opened.
     open: dict[str, Workspace] = field(default_factory=dict)

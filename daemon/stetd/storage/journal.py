@@ -229,7 +229,7 @@ class Journal:
     def sync_beside(self) -> None:
         """The same, in another thread than the one that appends: for checkpoints.
 
-        A failure is told once to each descriptor, and :meth:`sync` must not miss it.
+        A failure is reported once to each descriptor, and :meth:`sync` must not miss it.
         """
         name = segment_name(self.position.segment)
         fd = self._disk.open(os.path.join(self._directory, name), os.O_RDONLY)

@@ -131,7 +131,7 @@ class Change(_Record, frozen=True):
     #: The reply without its diff, MessagePack.
     reply: bytes = b""
     time: int = 0
-    #: Nothing had to be written to the workspace: it is published as it stands.
+    #: Nothing had to be written to the workspace: it is published as it is.
     performed: bool = False
     #: Directories to be removed at the end, if nothing is left in them; deepest first.
     leftover_directories: list[str] = []
@@ -151,7 +151,7 @@ class Published(_Record, frozen=True):
 class Abort(_Record, frozen=True):
     """Voids the records ``voided``: their calls never happen; what they found stays.
 
-    ``commits`` are all commits that stand from the parent of the first voided record
+    ``commits`` are all commits that hold from the parent of the first voided record
     on; ``stands`` names for every path of every voided record the image that stands
     afterwards; ``blobs`` holds contents that only this record knows.
     """

@@ -31,7 +31,7 @@ def give_way(niceness: int) -> None:
 def let_others_run() -> None:
     """Give up this thread's processor now and then, if anybody waits for it.
 
-    An edit's client or the engine may be that: without, it waits until a slice of 3 ms is over.
+    An edit's client or the engine may be waiting: without, it waits until a slice of 3 ms is over.
     To be called once for each small piece of work.
     """
     if time.monotonic() - getattr(_own, "since", 0.0) > _PIECE_S:

@@ -8,7 +8,7 @@ from stetd.storage.priority import let_others_run
 
 
 class Progress(msgspec.Struct):
-    """``done`` of ``total`` (None: nobody knows yet) in a phase."""
+    """``done`` of ``total`` (None: not known yet) in a phase."""
 
     phase: str = ""
     done: int = 0

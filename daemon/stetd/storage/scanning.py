@@ -1,6 +1,6 @@
 """Scanning all files of a workspace by their stat data; none is read.
 
-What ``.gitignore`` files leave out is passed over, unless the history has it already (as with
+What ``.gitignore`` files leave out is skipped, unless the history has it already (as with
 Git). Never scanned: ``.git`` in any disguise, embedded bare repositories, other file systems,
 names that no path of the history can have, and what is neither a file nor a link. Directories are
 opened under the workspace's own handle; links are not followed.

@@ -80,7 +80,7 @@ class History:
         return kept
 
     def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
-        """Commit what was found, made by nobody we know."""
+        """Commit content that was found, as outside."""
         meta = CommitMeta(
             kind="outside",
             time=self.time,

@@ -61,7 +61,7 @@ def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Re
 
 
 def outcome_unknown() -> Refused:
-    """It can't be said whether the call stands: the next start settles it."""
+    """Whether the call has happened is unknown until the next start."""
     return refuse(
         Kind.OUTCOME_UNKNOWN,
         "the disk failed at a moment when it is not known whether the call will stand; that is "
@@ -106,7 +106,7 @@ def no_longer_allowed() -> Refused:
 
 
 def workspace_restricted(request: str, root: str) -> Refused:
-    """A request can't be approved: its session could not write all the same."""
+    """A request can't be approved: its session still could not write."""
     return refuse(
         Kind.NOT_PERMITTED,
         f"request {request} can't be approved: the workspace {root} itself is restricted, and the "

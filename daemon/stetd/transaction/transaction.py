@@ -95,7 +95,7 @@ class Prepared:
 
     @property
     def abort_reserve(self) -> int:
-        """Journal space that aborting this may take: every image once more, and change."""
+        """Journal space that aborting this may take: every image again, and some more."""
         return 4096 + sum(
             1024 + (work.before.size if work.before else 0) + len(work.content or b"")
             for work in self.files
@@ -303,7 +303,7 @@ def abort(
 def _what_stands(
     voided: Sequence[Prepared], cause: Exception
 ) -> tuple[dict[str, Image | None], dict[str, bytes]]:
-    """For every voided path the image that stands once all is put back, and new contents."""
+    """For every voided path the image that holds once all is put back, and new contents."""
     stands: dict[str, Image | None] = {}
     blobs: dict[str, bytes] = {}
     for prepared in voided:

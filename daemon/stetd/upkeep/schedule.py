@@ -174,14 +174,14 @@ class Upkeep:
                 last = self._retained.get(shadow, -math.inf)
                 if self._retain is not None and now - last > _RETENTION_EVERY_S:
                     self._retained[shadow] = now
-                    self.tell(Job("retention", workspace.root, partial(self._retain, workspace)))
+                    self.queue(Job("retention", workspace.root, partial(self._retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
-                    self.tell(Job("gc", workspace.root, tidy))
+                    self.queue(Job("gc", workspace.root, tidy))
             except Refused as error:
                 _log.warning("%s can't be scanned: %s", shadow, error)
 
-    def tell(self, job: Job[Any]) -> None:
+    def queue(self, job: Job[Any]) -> None:
         """Queue a job that nobody waits for: the log has its result."""
 
         def ended(future: Future[Any]) -> None:

@@ -43,7 +43,7 @@ class HunkLine(msgspec.Struct, frozen=True):
     number: int
     #: ``\\n``, or another terminator that an added line is to have.
     end: str = "\n"
-    #: Nothing at all stood there, not even a sign.
+    #: The line was empty, without even a sign.
     bare: bool = False
     #: Followed by Git's remark that the file has no newline after it.
     unended: bool = False
@@ -65,7 +65,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def old(self) -> tuple[str, ...]:
-        """What must stand in the file."""
+        """What must be in the file."""
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
     @property
@@ -85,14 +85,14 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def bare_edges(self) -> tuple[int, int]:
-        """How many bare lines stand at the beginning and at the end."""
+        """How many bare lines are at the beginning and at the end."""
         lead = sum(1 for _ in takewhile(attrgetter("bare"), self.lines))
         tail = sum(1 for _ in takewhile(attrgetter("bare"), reversed(self.lines)))
         return lead, tail if lead < len(self.lines) else 0
 
     @cached_property
     def blank_context_at_end(self) -> int:
-        """How many blank context lines stand at the end."""
+        """How many blank context lines are at the end."""
         blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
         return sum(1 for _ in takewhile(bool, blank))
 
@@ -150,7 +150,7 @@ class Malformed(Exception):
 
 
 def unexpected(line: PatchLine, expected: str) -> Malformed:
-    """The error over a line that does not belong where it stands."""
+    """The error about a line that does not belong there."""
     return Malformed(line.number, f"received {visible(line.text)}; expected {expected}.")
 
 
@@ -272,7 +272,7 @@ class HunkReader:
         self._lines[-1] = replace(self._lines[-1], unended=True)
 
     def end_of_file(self, line: PatchLine | None = None) -> None:
-        """``*** End of File``: the last hunk stands at the end."""
+        """``*** End of File``: the last hunk is at the end."""
         if line is not None and not self.hunks:
             raise unexpected(line, f"a hunk before {visible(END_OF_FILE)}")
         self.ended = True

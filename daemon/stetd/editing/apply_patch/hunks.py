@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.matching.ladder import tells
+from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import indentation_of
 from stetd.editing.matching.rungs import PLACES, FileLines, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
@@ -51,14 +51,14 @@ class Reason(Enum):
 
     ABSENT = auto()
     SEVERAL = auto()
-    #: It stands in several places, and the text after ``@@`` that might settle it in none.
+    #: It occurs in several places, and the text after ``@@`` that might settle it in none.
     NO_ANCHOR = auto()
-    #: The ``@@`` lines stand in the file, but not in this order.
+    #: The ``@@`` lines are in the file, but not in this order.
     ANCHORS_APART = auto()
     NOT_UNDER_ANCHOR = auto()
     NOT_AT_END = auto()
     OVERLAP = auto()
-    #: It only adds lines, and all that tells the place is Git's ``@@ -1,3 +1,3 @@``.
+    #: It only adds lines, and only its place is given, by Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
     #: How its added lines are to be indented can't be known.
     SHIFT = auto()
@@ -95,7 +95,7 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
     rung: Rung
     #: It changes lines before those that a hunk above it changes.
     early: bool = False
-    #: A text after its ``@@`` stands nowhere.
+    #: A text after its ``@@`` is not found.
     described: bool = False
 
     @property
@@ -260,11 +260,11 @@ class Placer:
         return found
 
     def _unless_applied(self, placed: Placed) -> Placed | Problem:
-        """A place found with tolerance, unless the new lines stand in the file (as the ladder)."""
+        """A place found with tolerance, unless the new lines are in the file (as the ladder)."""
         old = [line.text for line in placed.lines if line.sign != ADDED]
         new = [line.text for line in placed.lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in placed.lines)
-        telling = adds and tells(new)
+        telling = adds and is_distinctive(new)
         for found in self._file.climb(Run(new)) if new and new != old else ():
             around = (
                 at <= placed.start and placed.end <= at + len(new) and len(new) > placed.size
@@ -361,7 +361,7 @@ class Placer:
         return lambda form, found: [at for at in found.places if at + form.size >= self._end]
 
     def _from(self, hunk: Hunk, line: int) -> Search:
-        """The search for forms that may stand from ``line`` on."""
+        """The search for forms that may match from ``line`` on."""
         if hunk.end_of_file:
             return lambda form: self._file.climb(form.run, max(line, self._end - form.size))
         return lambda form: self._file.climb(form.run, line)
@@ -508,7 +508,7 @@ class Placer:
         return nearest
 
     def _nearest_free(self, hunk: Hunk, anchors: Sequence[int]) -> Filter:
-        """The same, on either side of the cursor, of those that disturb no other hunk."""
+        """The same on either side of the cursor, among places that disturb no other hunk."""
         ending = self._ending(hunk)
 
         def nearest(form: Form, found: Found) -> list[int]:
@@ -550,7 +550,7 @@ class Placer:
         return places or []
 
     def _standing(self, text: str, first: int) -> list[int]:
-        """Where a line stands, by the strictest rung that finds it from line ``first`` on."""
+        """Where a line is, by the strictest rung that finds it from line ``first`` on."""
         for spelled in (text, text.removesuffix("@@").rstrip(" ")):
             found = next(self._file.climb(Run([spelled]), first), None) if spelled else None
             if found is not None:

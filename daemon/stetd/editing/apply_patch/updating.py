@@ -150,7 +150,7 @@ class Updated(msgspec.Struct, frozen=True):
     placed: tuple[Placed, ...]
     written: tuple[Written, ...]
     marks: tuple[Mark, ...]
-    #: Hunks that put in what stood there.
+    #: Hunks that change nothing.
     idle: tuple[Hunk, ...]
 
 
@@ -273,7 +273,7 @@ class Node(msgspec.Struct, frozen=True):
 
     data: bytes | None = None
     mode: int | None = None
-    #: The path at which this file stood before the patch, None for a new one.
+    #: The path of this file before the patch, None for a new one.
     origin: str | None = None
     marks: tuple[Mark, ...] = ()
 
@@ -330,7 +330,7 @@ class Composition:
         return self._nodes[path]
 
     def put(self, path: str, node: Node) -> None:
-        """Let ``node`` stand at a path."""
+        """Put ``node`` at a path."""
         self.node(path)
         self._nodes[path] = node
 
@@ -351,7 +351,7 @@ class Composition:
             same_kind = node.is_link == source.is_link and mode is None and not new
             if node.data == source.data and (same_kind or node.data is None):
                 continue
-            # Where a file that is new here stood before, if nothing stands there now.
+            # The old path of a file that is new here, if there is no file now.
             old_path = node.origin if source.data is None and node.origin != path else None
             if old_path is not None and self._nodes[old_path].data is not None:
                 old_path = None

@@ -1,10 +1,10 @@
-"""Where a text stands in a file, and what is written there: the ladder of DIALECTS.md 0.
+"""Where a text is in a file, and what is written there: the ladder of DIALECTS.md 0.
 
 A rung whose only place can't take the new text does not apply. A tolerant place is not taken where
 something speaks for another (scripts/mutation_benchmark sets the traps).
 
-What ``trim_edges`` leaves of a text tells less, so it must match whole lines and stand once even in
-its bare form. A dropped line must be foreign to the file: a word that stands there may say that
+What ``trim_edges`` leaves of a text says less, so it must match whole lines and occur once even in
+its bare form. A dropped line must be foreign to the file: a word that is there may say that
 another place was meant, or that what was meant is gone.
 """
 
@@ -39,7 +39,7 @@ class Trimmed(msgspec.Struct, frozen=True):
 
     old: str
     new: str
-    #: The old text without any blank lines at its edges: this must stand once.
+    #: The old text without any blank lines at its edges: this must occur once.
     core: str
     #: How much was dropped.
     cost: int
@@ -115,7 +115,7 @@ def _grows(old: list[str], new: list[str]) -> bool:
     return bool(new) and new[0] != old[0] and old[0] in new
 
 
-__all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
+__all__ = ["Match", "Rung", "Several", "is_distinctive", "locate", "match_at"]
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
     (Rung.LINE_ENDINGS, rungs.line_endings),
@@ -142,12 +142,12 @@ _BOM = "\ufeff"
 _FURTHER_OFF = 4
 #: Lines without a word in common that are more alike than this (of 100) differ by a word.
 _LIKENESS = 50
-#: One line with so many words tells something.
-_TELLING_WORDS = 3
+#: One line with so many words is distinctive.
+_DISTINCTIVE_WORDS = 3
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Where a text stands, and what is written there, with the place's own line ends and indent."""
+    """Where a text is, and what is written there, with the place's own line ends and indent."""
 
     start: int
     end: int
@@ -160,7 +160,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Several(msgspec.Struct, frozen=True):
-    """A text that stands in several places; ``lines``: of each, from 1, 1,000 at most."""
+    """A text that occurs in several places; ``lines``: of each, from 1, 1,000 at most."""
 
     rung: Rung
     lines: tuple[int, ...]
@@ -174,7 +174,7 @@ class Several(msgspec.Struct, frozen=True):
 def locate(
     document: Document, old: str, new: str, *, near_line: int | None = None
 ) -> Match | Several | None:
-    """Find ``old`` (not empty) and say what to write for ``new``; None when it stands nowhere.
+    """Find ``old`` (not empty) and say what to write for ``new``; None when it is not found.
 
     Of several places the one nearest to ``near_line`` (from 1) is taken, but not by ``trim_edges``.
     """
@@ -188,14 +188,14 @@ def locate(
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
-    # Old text that brings the file's BOM along: it is no text, but says where it stood.
+    # Old text that brings the file's BOM along: it is no text, but says where the text is.
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
     return None if isinstance(found, Match) and found.start else found
 
 
 def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
-    """An exact match, unless the text stands elsewhere with other terminators."""
+    """An exact match, unless the text is elsewhere with other terminators."""
     places = rungs.line_endings(Search(document, old))
     if len(places) == 1:
         return match
@@ -203,16 +203,16 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 
 
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
-    """Whether the new text stands in the file: an edit sent again finds other places by tolerance.
+    """Whether the new text is in the file: an edit sent again finds other places by tolerance.
 
-    A new text that is part of the old one, or tells too little, may stand there for its own sake.
+    A new text that is part of the old one, or says too little, may be there by chance.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
     if found is None:
         return False
-    if new not in old and tells(split_lines(new)[0]):
+    if new not in old and is_distinctive(split_lines(new)[0]):
         return True
     if isinstance(found, Match):
         around = found.start <= match.start and match.end <= found.end
@@ -221,10 +221,10 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     return more > 0 and any(line <= first <= line + more for line in found.lines)
 
 
-def tells(lines: Sequence[str]) -> bool:
-    """Whether lines that stand somewhere are hardly there for their own sake."""
+def is_distinctive(lines: Sequence[str]) -> bool:
+    """Whether lines that are found in a file are hardly there by chance."""
     filled = [line for line in lines if not is_blank(line)]
-    return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _TELLING_WORDS
+    return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _DISTINCTIVE_WORDS
 
 
 def _climb(
@@ -368,7 +368,7 @@ def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
 def _is_known(document: Document, line: str) -> bool:
     """Whether a line may be one of the file's: it has a word of the file.
 
-    One without words may be, too, unless it is an ellipsis that does not stand there.
+    One without words may be, too, unless it is an ellipsis that does not occur there.
     """
     forms, key = document.form(NormalForms), bare(folded_text(line.rstrip("\r\n")))
     words = WORD.findall(key)

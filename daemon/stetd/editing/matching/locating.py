@@ -123,7 +123,7 @@ def refuse_binary(subject: Subject, target: Target) -> Failure:
 def explained_miss(
     subject: Subject, document: Document, old: str, new: str | None, *, explain: bool
 ) -> Failure:
-    """``old`` stands nowhere it may: what is nearest, or which bytes stand in its way."""
+    """``old`` is not found: what is nearest, or which bytes stand in its way."""
     if not explain:
         return refusals.old_text_not_found(subject, "", None)
     if document.undecodable(0, len(document.text)):

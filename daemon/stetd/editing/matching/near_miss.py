@@ -1,6 +1,6 @@
-"""What to tell a model whose old text stands nowhere: the nearest passage, and how it differs.
+"""What to say to a model whose old text is not found: the nearest passage, and how it differs.
 
-Nothing here decides about an edit. Lines of the text that stand in the file but for white space
+Nothing here decides about an edit. Lines of the text that are in the file but for white space
 and typography vote for where it would begin; where too few do, its words; where none do, its
 shortest lines. Only the best few passages are compared by similarity.
 """
@@ -24,7 +24,7 @@ from stetd.editing.matching.rungs import occurrences
 from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
-#: Votes: a line or word that stands more often than this tells nothing.
+#: Votes: a line or word that occurs more often than this says nothing.
 _RARE = 40
 #: How many lines, and words of the first lines, of the old text are looked for.
 _LINES = 24
@@ -119,7 +119,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else its offsets are others
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
-    if not votes:  # short lines tell little, but more than nothing
+    if not votes:  # short lines say little, but more than nothing
         vote(_shared_lines(document, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
@@ -127,7 +127,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 def _shared_lines(
     document: Document, keys: Sequence[str], shortest: int = _TELLING
 ) -> Iterator[tuple[int, int]]:
-    """Of lines that stand in the file: where (from 0) the text would begin, and the weight."""
+    """Of lines that are in the file: where (from 0) the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:

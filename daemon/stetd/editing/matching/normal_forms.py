@@ -27,7 +27,7 @@ _FOLDS = {
     "...": "\u2026",
 }
 TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
-#: Code points of combining class 0 that still join what stands before them. (A test derives them.)
+#: Code points of combining class 0 that still join what is before them. (A test derives them.)
 JOINING_STARTERS = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"
     "\u0f73\u0f75\u0f81\u0fb5\u0fb7\u102e\u1b35"
@@ -150,7 +150,7 @@ def _joins(char: str) -> bool:
 INDENTATION = " \t"
 #: What a text says of a file, apart from its punctuation.
 WORD = re.compile(r"\w+")
-#: How many lines around a place tell the file's unit of indentation.
+#: How many lines around a place show the file's unit of indentation.
 _NEIGHBOURHOOD = 40
 #: How many keys are looked for one by one before the bare form is derived at all.
 _TRIED_ALONE = 16

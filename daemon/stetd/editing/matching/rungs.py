@@ -48,7 +48,7 @@ class Rung(StrEnum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One place where a text stands: ``document.text[start:end]``."""
+    """One place where a text is: ``document.text[start:end]``."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def telling(self) -> bool:
-        """Whether there is a word: a lone bracket stands anywhere, with other indentation."""
+        """Whether there is a word: a lone bracket occurs anywhere, with other indentation."""
         return any(map(str.isalnum, "".join(self.lines)))
 
     def change_at(self, first: int, own: Sequence[str], found: Sequence[str]) -> Change | None:
@@ -265,7 +265,7 @@ def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
 
 
 class TooFew(msgspec.Struct, frozen=True):
-    """A text that stands ``count`` times, less often than was asked for; ``lines``: from 1."""
+    """A text that occurs ``count`` times, less often than was asked for; ``lines``: from 1."""
 
     count: int
     lines: tuple[int, ...]

@@ -96,7 +96,7 @@ class _Patch:
         return bool(name) and name == self.request.from_clipboard
 
     def joins_lines(self, text: str) -> bool:
-        """Whether its text, put at an end of the file, goes on in a line of ``text``."""
+        """Whether its text, put at an end of the file, joins a line of ``text``."""
         added = self.edit.replacement if self.edit else ""
         if not added or not text:
             return False
@@ -217,7 +217,7 @@ class _Planning:
         subject, old = patch.subject, patch.request.old_text
         inserted = "" if patch.copies else self._inserted_text(patch)
         # A copy is looked for with an empty new text: a line that both texts share may stay
-        # unmatched, and the whole of oldText must stand in the file to be copied.
+        # unmatched, and the whole of oldText must be in the file to be copied.
         match = locating.find(
             subject,
             self.target,

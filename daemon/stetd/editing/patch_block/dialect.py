@@ -198,7 +198,7 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
 
 
 def _carry_out(file: _File) -> list[Failure]:
-    """Make the located edits of a file, or tell why they can't be made."""
+    """Make the located edits of a file, or say why they can't be made."""
     path, document = file.target.path, file.target.document
     subjects = {edit.index: file.subject(edit.index) for edit in file.edits}
     arrangement = arrange(document.text, file.edits)

@@ -48,7 +48,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block: the path as its START spells it, and where that stands, from 1."""
+    """One block: the path as its START spells it, and the line of its START, from 1."""
 
     path: str
     line: int

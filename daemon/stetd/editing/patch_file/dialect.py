@@ -39,7 +39,7 @@ from stetd.editing.tools.inputs import PatchFileInput
 from stetd.editing.tools.validation import validated
 
 NOUN = "change"
-#: Each change is looked for in the whole text anew, and everybody waits.
+#: Each change is searched for in the whole text, and every client waits.
 MOST_CHANGES = 1_000
 #: Seconds of computing after which a call is given up: many tolerant changes of a large file.
 _MOST_SECONDS = 20.0
@@ -236,10 +236,10 @@ def _notes(
 
 @dataclass(slots=True)
 class Landed:
-    """Where a step's text stands in the text as it is by now: ``start``..``end``."""
+    """Where a step's text is in the text as it is by now: ``start``..``end``."""
 
     step: LocatedEdit
-    #: What stood there before.
+    #: The text before.
     removed: str
     start: int
     end: int
@@ -298,7 +298,7 @@ def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
 
 
 def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditReport, ...]:
-    """One report a step: the lines of the final ``text`` where what it has written stands."""
+    """One report a step: the lines of the final ``text`` that it has written."""
     spans = line_spans(text, [(each.start, each.end) for each in landed])
     return tuple(
         EditReport(each.step.index, path, *span, each.step.rung, score=each.step.score)

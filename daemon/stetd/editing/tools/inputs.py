@@ -95,7 +95,7 @@ def parsed(value: object) -> object:
 
 
 def listed(value: object) -> object:
-    """A list for an object that stands where a list of such objects belongs."""
+    """A list of an object that was given in place of a list."""
     value = parsed(value)
     return [value] if isinstance(value, Mapping) else value
 

@@ -152,7 +152,7 @@ class HistoryIndex:
         return (row[0], row[1].hex()) if row else None
 
     def begins_at(self, cut: Collection[str]) -> bool:
-        """Whether it begins where the history does, whose oldest commits may have been dropped.
+        """Whether the index begins where the history does, whose oldest commits may be dropped.
 
         ``cut``: the commits whose parents are not there (:mod:`stetd.repository.shallow`).
         """
@@ -168,7 +168,7 @@ class HistoryIndex:
         return row[0].hex() if row else None
 
     def with_prefix(self, prefix: str, upto: int, limit: int) -> list[str]:
-        """Ids that begin so (4 to 40 hex digits), of the first ``upto`` commits."""
+        """Ids with a prefix (4 to 40 hex digits), of the first ``upto`` commits."""
         least, most = bytes.fromhex(prefix.ljust(40, "0")), bytes.fromhex(prefix.ljust(40, "f"))
         rows = self.db.execute(
             "SELECT oid FROM commits WHERE oid BETWEEN ? AND ? AND n <= ? ORDER BY oid LIMIT ?",
@@ -345,7 +345,7 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def open(cls, path: str) -> GrowingIndex:
-        """The index as the indexing thread uses it; made anew if it is of no use."""
+        """The index as the indexing thread uses it; rebuilt if it is unusable."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             return cls(path, _open_index(path))
@@ -466,7 +466,7 @@ def is_corrupt(error: sqlite3.Error) -> bool:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether it is the file that is wrong, and not the disk that is full or slow."""
+    """Whether the file is damaged, and not the disk full or slow."""
     return is_corrupt(error) or primary_code(error) == sqlite3.SQLITE_ERROR
 
 
@@ -477,7 +477,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """One transaction; nothing of it is there if it is not finished."""
+    """One transaction: rolled back unless it is finished."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db

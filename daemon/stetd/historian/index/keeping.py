@@ -1,7 +1,7 @@
 """Keeping the indexes: a thread follows Git, and a question adds what is still missing.
 
 An index that is missing, damaged, of another version, or not on the chain of the head is made
-anew. One that can't be kept (a full disk, no permission) is made for each question, in a file
+again. One that can't be kept (a full disk, no permission) is made for each question, in a file
 without a name. A power cut may take the newest commits of an index, and leaves it sound.
 """
 
@@ -201,7 +201,7 @@ def _not_ready(state: str) -> Refused:
 
 
 def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bool:
-    """Make an index anew from which an answer could not be had; at most once.
+    """Rebuild an index that gave no answer; at most once.
 
     The old one stays if that fails, because then it is the history that is damaged.
     """

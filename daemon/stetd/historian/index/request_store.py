@@ -2,9 +2,9 @@
 
 A checkpoint moves replies here before their journal records may be dropped. SQLite, because a
 checkpoint then costs what is new, not what is kept. Losing the file loses only the memory of old
-requests; so a damaged one is set aside (``.damaged``) and begun anew. A file with a higher
-``user_version`` is a newer stetd's, and refused (FormatError): begun anew, it would apply calls
-twice that were answered before.
+requests; so a damaged one is set aside (``.damaged``) and a new one begun. A file with a higher
+``user_version`` is a newer stetd's, and refused (FormatError): with a new one, calls that were
+answered before would be applied twice.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).

@@ -1,6 +1,6 @@
 """What forgetting a path needs of a history (:mod:`stetd.upkeep.forget`).
 
-Every commit that had it, and all after it, is written anew without it. Who did what, when and why
+Every commit that had it, and all after it, is rewritten without it. Who did what, when and why
 stays as it was. A commit that changed what is left out says so with ``Stet-Forgotten``, a line for
 each path; ``Stet-Reverts`` follows the commits that it names.
 """
@@ -31,7 +31,7 @@ from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.stat_cache import stat_cache_path
 
-#: A line of a forgotten content that is as long tells a clipboard that holds some of it.
+#: Least length of a line by which a clipboard is known to hold forgotten content.
 _TELLING = 8
 _MOST_TOLD = 50
 #: Trees of which it is remembered what they become.
@@ -135,7 +135,7 @@ def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str])
 
 
 def _have_in_common(one: str, two: str) -> bool:
-    """Whether a line of one, or what it has of a line, stands in the other."""
+    """Whether a line of one text, or its part of a line, occurs in the other."""
     return any(line in two for line in _telling_lines(one)) or any(
         line in one for line in _telling_lines(two)
     )

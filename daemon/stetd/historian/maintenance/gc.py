@@ -98,7 +98,7 @@ def has_remains(shadow: str) -> bool:
 def choose(
     shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
 ) -> Choice | None:
-    """What goes; None: nothing. Raises BrokenHistory, Damaged, MissingObject, OSError."""
+    """What retention drops, if anything. Raises BrokenHistory, Damaged, MissingObject, OSError."""
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)

@@ -32,7 +32,7 @@ _BOM = "\ufeff"
 
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
-    """Who wrote each line of a file, as it stands now or was right after a commit."""
+    """Who wrote each line of a file, as it is now or was right after a commit."""
     now = content_now(workspace, params.path) if params.at is None else None
     return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
@@ -119,7 +119,7 @@ class _Versions:
         return self._compare(self._blob(old), self._blob(new))
 
     def _sources(self, n: int, row: FileRow) -> list[Place]:
-        """Where the lines may have stood that this commit, if it writes none, brought back."""
+        """Where the lines may have been that this commit, if it writes none, brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
             then = self._index.last_with(row.path, row.after, n - 1)

@@ -1,8 +1,8 @@
 """What a commit did, read from Git: its files with the lines that changed, and its text.
 
 A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
-call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
-of its own unless something new stands there.
+call that moved it: its ``before`` is the content at the old path, and the old path has no entry
+of its own unless there is a new file.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
 
 
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:
-    """One file as results tell it."""
+    """One file as in results."""
     row = _uncompared(change)
     added, removed = count_lines(*_contents(repository.blob, row))
     return file_change(row._replace(added=added, removed=removed))
 
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
-    """One file as results tell it, and its unified diff."""
+    """One file as in results, and its unified diff."""
     row = _uncompared(change)
     old_mode, mode = (side[0] if side else None for side in (change.before, change.after))
     diff = line_diff(
@@ -98,7 +98,7 @@ def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
 
 
 def file_change(row: FileRow) -> FileChange:
-    """One file whose lines were counted, as results tell it."""
+    """One file with its lines counted, as in results."""
     assert row.added is not None, "BUG: a row without counts"
     assert row.removed is not None, "BUG: a row without counts"
     return FileChange(

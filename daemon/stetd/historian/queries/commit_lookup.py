@@ -110,14 +110,14 @@ class CommitLookup:
     """The history of one workspace up to a head.
 
     Commits are numbered from 1 at the root. The index may have commits after the head: they
-    are passed over.
+    are skipped.
     """
 
     def __init__(self, repository: StoredObjects, head: str | None, index: HistoryIndex) -> None:
         self.repository = repository
         self.head = head
         self.index = index
-        #: The commits at which the history was cut off: what stood before them is not known.
+        #: The commits at which the history was cut off: the content before them is unknown.
         self.cut_off = read_shallow(repository.path)
         #: How many commits there are.
         self.count = (index.position(head) or 0) if head is not None else 0
@@ -348,7 +348,7 @@ class CommitLookup:
             yield from (each for each in said if each[0] == path)
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
-        """What a commit did to its files, as results tell it, in the order of their paths."""
+        """What a commit did to its files, as in results, in the order of their paths."""
         number = self.number(commit.oid)
         rows = self.index.files(number) if number is not None else []
         counts = {row.path: file_change(row) for row in rows if row.added is not None}

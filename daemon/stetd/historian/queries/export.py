@@ -1,11 +1,11 @@
 """Exporting edits: as an mbox for ``git am``, as one combined diff, as JSON lines.
 
 Selected are the commits of a range that pass the filters; recorded outside edits and snapshots
-only if a filter asks for them. A patch is made on what stood there before, so what others did to
+only if a filter asks for them. A patch is made on the content before it, so what others did to
 the same files *between* two selected commits has to be part of a series that applies. It is put
 in as commits of its own, with their own authors and marked (``Stet-Context``), restricted to the
 files that are concerned; or with ``outside: false`` becomes part of the next selected commit.
-The series is made on what stood there before the first selected commit of a file.
+The series starts from the content before the first selected commit of a file.
 
 Nothing is kept between two pages: each begins with a walk over the whole range, which says for
 each path in which commits it is touched first and last.

@@ -1,7 +1,7 @@
 """Planning ``restore``: one file as it was right after a commit.
 
 What a file was at ``at`` is what the last commit up to ``at`` made of the path; if there is none,
-the first later one tells:
+the first later one decides:
 
 | the first commit on the path after ``at`` | the file at ``at`` |
 |---|---|
@@ -29,7 +29,7 @@ from stetd.transaction.drafts import Draft
 
 
 class _Then(msgspec.Struct, frozen=True):
-    """The file as it was; ``by``: the commit that tells, ``found_later``: by finding it."""
+    """The file as it was; ``by``: the commit that shows it, ``found_later``: by finding it."""
 
     version: Version | None
     by: Touch

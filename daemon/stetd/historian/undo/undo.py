@@ -29,7 +29,7 @@ from stetd.history.undoing import (
 )
 from stetd.planning.proposals import Proposal, ProposedFile, Proposing
 from stetd.planning.world import CallWorld, EditCall
-from stetd.processes.historian_messages import Place as Told
+from stetd.processes.historian_messages import Place as GivenPlace
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
@@ -243,8 +243,8 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, given: Told, asked: Proposing, disk: Disk) -> Proposal:
-    """Plan it. Raises Refused, MissingObject."""
+def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> Proposal:
+    """Plan an undo, redo or rollback. Raises Refused, MissingObject."""
     repository = StoredObjects(given.shadow)
     workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
     workspace.excludes = place.excludes
