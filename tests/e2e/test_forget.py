@@ -298,6 +298,17 @@ def test_a_reference_that_keeps_the_old_history_is_in_the_way(own_site: Site) ->
     assert site.fsck() == ""
 
 
+@pytest.mark.parametrize("name", ["refs/heads/mine", "refs/pins/mine"])
+def test_a_damaged_reference_is_in_the_way(own_site: Site, name: str) -> None:
+    site = own_site
+    history_of(site)
+    Path(site.shadow, name).write_bytes(b"")
+    refusal = site.person.refusal("forget", path=".env")
+    assert (refusal.kind, name in refusal.message) == (Kind.IO_ERROR, True)
+    [problem] = site.person.call("verify")["problems"]
+    assert name in problem["what"]
+
+
 @pytest.mark.parametrize(
     "point",
     ["forget.pack_written", "forget.rewritten", "checkpoint.recorded:2", "forget.before_record",

@@ -165,3 +165,22 @@ def test_a_workspace_that_is_allowed_again_leaves_alone_what_is_being_written(
     assert staged.exists()
     own_site.daemon.restart()
     assert not staged.exists(), "what a killed daemon has left goes at the start"
+
+
+def test_what_plain_git_derived_from_what_goes_goes_as_well(own_site: Site) -> None:
+    site = own_site
+    edited(site, 9)
+    site.overwrite(".env", "secret\n")
+    edited(site, 9)
+    site.git("gc", "--quiet")
+    site.git("commit-graph", "write", "--reachable")
+    site.git("multi-pack-index", "write")
+    edited(site, 9)
+    site.person.call("gc")
+    assert site.fsck() == ""
+    site.git("commit-graph", "write", "--reachable", "--split")
+    site.git("multi-pack-index", "write")
+    site.person.call("forget", path=".env")
+    assert site.fsck() == ""
+    site.git("gc", "--quiet")
+    assert site.person.call("verify")["problems"] == []

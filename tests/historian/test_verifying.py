@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from e2e.running_daemon import git
 from stet.wire.results import VerifyResult
 from stetd.historian.queries.verify import read_history_reference, verified
 from stetd.history.commits import CommitMeta, commit_object
@@ -323,6 +324,26 @@ def test_pins_must_point_into_the_history(made: Histories, worktree: Worktree) -
     set_pin(made.path, "nowhere", "ab" * 20, Disk())
     Path(made.path, "refs/pins/torn").write_bytes(b"")
     assert [kind for kind, _ in told(verify(made, worktree))] == ["pin", "pin"]
+
+
+def test_a_reference_that_gc_can_not_follow_is_told(made: Histories, worktree: Worktree) -> None:
+    refs = Path(made.path, "refs")
+    (refs / "heads/mine").write_text(made.oids[3] + "\n")
+    assert told(verify(made, worktree)) == []
+    (refs / "heads/mine").write_text("ab" * 20 + "\n")
+    (refs / "tags").mkdir(exist_ok=True)
+    (refs / "tags/torn").write_bytes(b"")
+    found = told(verify(made, worktree))
+    assert [kind for kind, _ in found] == ["reference", "reference"]
+    assert [message.split()[0] for _, message in found] == ["refs/heads/mine", "refs/tags/torn"]
+
+
+def test_a_commit_graph_is_not_vouched_for(made: Histories, worktree: Worktree) -> None:
+    git(made.path, "commit-graph", "write", "--reachable")
+    result = verify(made, worktree)
+    assert told(result) == []
+    [warning] = result.warnings
+    assert "objects/info/commit-graph" in warning
 
 
 @pytest.mark.parametrize("name", ["info/grafts", "objects/info/alternates", "shallow"])

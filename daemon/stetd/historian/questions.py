@@ -50,6 +50,7 @@ from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
+from stetd.repository.references import DamagedReference
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
 from stetd.state.replies import recorded_diff
@@ -103,7 +104,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
             return run(About(library, asked.place, place, progress), params)
     except MissingObject as error:
         raise damaged_history(str(error)) from error
-    except (BrokenHistory, Damaged) as error:
+    except (BrokenHistory, DamagedReference, Damaged) as error:
         raise refuse(
             Kind.IO_ERROR,
             f"{asked.question}: the history is damaged: {error}. Nothing was removed. "

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
@@ -239,6 +240,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         written = store_pack(repository, chosen.ids, copied, disk)
     disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")
+    remove_derived(repository, disk)
     for entries in joined:
         name = os.path.join(repository, entries.pack.name)
         if name + ".pack" not in written:
@@ -252,6 +254,15 @@ def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
         size = os.path.getsize(os.path.join(repository, name + ".pack"))
         if size <= _MERGED_BYTES:
             yield size, name
+
+
+def remove_derived(repository: str, disk: Disk) -> None:
+    """Remove what plain git has derived from packs and commits that go: it would miss them."""
+    objects = Path(repository, "objects")
+    for pattern in ("pack/multi-pack-index*", "info/commit-graph*", "info/commit-graphs/*"):
+        for path in sorted(objects.glob(pattern)):  # a chain of graphs before the graphs
+            if not path.is_dir():
+                disk.unlink(os.fspath(path))
 
 
 def remove_pack(name: str, disk: Disk) -> None:

@@ -28,6 +28,9 @@ _COULD_BE_ID = re.compile(r"[0-9a-fA-F]{4,40}")
 class DamagedReference(Exception):
     """The file of a reference does not hold an id."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the reference {name} is damaged")
+
 
 def why_no_pin_name(name: str) -> str | None:
     """Why this can't be a pin's name; None if it can."""

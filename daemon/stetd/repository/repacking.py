@@ -47,6 +47,7 @@ from stetd.repository.packing import (
     pack_folder,
     packed_delta,
     packed_object,
+    remove_derived,
     remove_pack,
     store_pack,
     write_pack,
@@ -59,7 +60,7 @@ from stetd.repository.reachable import (
     Marks,
     named_entries,
 )
-from stetd.repository.references import DamagedReference, read_reference, references_below
+from stetd.repository.references import read_reference, references_below
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id, pack_ids, union
 from stetd.storage.disk import Disk
@@ -118,7 +119,7 @@ class Repacking:
     # -- the pass
 
     def run(self) -> None:
-        """The whole pass. Raises BrokenHistory, Damaged, OSError."""
+        """The whole pass. Raises BrokenHistory, DamagedReference, Damaged, OSError."""
         self._progress.begin("listing")
         roots = references(self._repository)
         self._packs = [Pack(self._repository, name) for name in pack_names(self._repository)]
@@ -209,6 +210,7 @@ class Repacking:
         if before:
             self._rescue(before)
         failpoint("gc.before_removing")
+        remove_derived(self._repository, self._disk)
         for name in packs:
             remove_pack(os.path.join(self._repository, name), self._disk)
             failpoint("gc.removed_pack")
@@ -339,13 +341,10 @@ class _NewPack:
 
 
 def references(repository: str) -> list[str]:
-    """The ids that references name, that of the history first. Raises BrokenHistory."""
+    """The ids that references name, that of the history first. Raises DamagedReference."""
     names = references_below(repository, "refs")
     names.sort(key=lambda name: not name.startswith("refs/heads/"))
-    try:
-        found = [read_reference(repository, name) for name in names]
-    except DamagedReference as error:
-        raise BrokenHistory(f"the reference {error} is damaged") from error
+    found = (read_reference(repository, name) for name in names)
     return list(dict.fromkeys(oid for oid in found if oid is not None))
 
 

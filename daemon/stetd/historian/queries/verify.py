@@ -27,11 +27,11 @@ from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.references import (
     HISTORY,
+    PINS,
     DamagedReference,
-    pin_names,
-    pinned,
     read_reference,
     references_below,
+    why_no_pin_name,
 )
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
@@ -48,6 +48,7 @@ _MOST_WARNINGS = 100
 _TREES = 512
 #: Seconds by which a clock may go back without being mentioned.
 _CLOCK_STEP_S = 300
+_GRAPHS = ("objects/info/commit-graph", "objects/info/commit-graphs/commit-graph-chain")
 _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
 
 
@@ -109,7 +110,7 @@ class _Verification:
     def result(self, disk: Disk) -> VerifyResult:
         self.check.scan()
         self._faults = {fault.oid: fault for fault in self.check.faults if fault.oid is not None}
-        self._read_pins()
+        self._read_references()
         self._follow_chain()
         self._judge()
         self._add_other_faults()
@@ -194,13 +195,22 @@ class _Verification:
             self._add("malformed", f"commit {oid} can't be read as a commit", commit=oid)
         return commit
 
-    def _read_pins(self) -> None:
-        for name in pin_names(self.shadow):
+    def _read_references(self) -> None:
+        for reference in references_below(self.shadow, "refs"):
             try:
-                oid = pinned(self.shadow, name)
+                oid = read_reference(self.shadow, reference)
             except (DamagedReference, OSError):
                 oid = None
-            if oid is None:
+            folder, _, name = reference.rpartition("/")
+            if folder != PINS:
+                if reference != HISTORY and (oid is None or self._is_unknown(oid)):
+                    self._add(
+                        "reference",
+                        f"{reference} names no object that is there, so gc and forget are refused. "
+                        f"Remove that file, or its line in packed-refs, from {self.shadow}",
+                        what=reference,
+                    )
+            elif oid is None or why_no_pin_name(name):
                 self._add(
                     "pin",
                     f"pin {name} holds no commit's id. Delete it: stet pin --delete {name}",
@@ -208,6 +218,10 @@ class _Verification:
                 )
             else:
                 self.pins.setdefault(oid, []).append(name)
+
+    def _is_unknown(self, oid: str) -> bool:
+        self.check.refresh(oid)
+        return self.check.kind_of(oid) is None
 
     def _judge(self) -> None:
         """What following the chain has shown about what points into it."""
@@ -440,6 +454,12 @@ class _Verification:
             if os.path.lexists(os.path.join(shadow, name)):
                 message = f"{name} makes git show another history; stetd makes no such file"
                 self._add("replaced", message, what=name)
+        for name in _GRAPHS:
+            if os.path.lexists(os.path.join(shadow, name)):
+                self.warnings.append(
+                    f"{name}: plain git takes parents from this file, which was not checked; stet "
+                    "needs it not, and it may be removed"
+                )
         try:
             with open(os.path.join(shadow, "HEAD"), "rb") as file:
                 whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
