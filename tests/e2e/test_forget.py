@@ -218,6 +218,23 @@ def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
     assert site.agent.call("clipboard_get", name="more")["text"] == f"x\nkey = {SECRET}\n"
 
 
+def test_clipboards_that_are_filled_beside_it_are_told_and_go(own_site: Site) -> None:
+    site, trace = own_site, own_site.root.parent / "trace"
+    history_of(site)
+    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site.connect()
+    site.person.send("forget", path=".env", clipboards=True)
+    deadline = time.monotonic() + 60
+    while not (trace.exists() and "forget.rewritten" in trace.read_text().split()):
+        assert time.monotonic() < deadline, "nothing was rewritten"
+        time.sleep(0.01)
+    site.agent.call("clipboard_set", name="late", text=f"key = {SECRET}\n")
+    reply = site.person.result_of(site.person.receive())
+    assert [each["clipboard"] for each in reply["clipboards"]] == ["held", "late"]
+    (site.root / ".env").unlink()
+    assert SECRET.encode() not in everything(site)
+
+
 def test_what_was_forgotten_can_be_written_again(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", f"{SECRET}\n")

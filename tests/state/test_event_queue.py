@@ -53,10 +53,22 @@ def test_what_is_too_much_is_counted_where_it_is_missing(monkeypatch: pytest.Mon
         (1, mode(0)),
         (2, mode(1)),
         (3, mode(2)),
-        (4, Overflow({"w": 3, "v": 1})),
+        (7, Overflow({"w": 3, "v": 1})),
     ]
     queue.publish(mode(7))
     assert taken(queue) == [(8, mode(7))]
+
+
+def test_who_comes_later_gets_what_is_counted_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST", 1)
+    queue = Events()
+    queue.listen(lambda: None)
+    for number in range(3):
+        queue.tell(mode(number))
+    after = queue.number
+    queue.tell(mode(3))
+    later = [note for number, note in taken(queue) if number > after]
+    assert len(later) == 1
 
 
 def test_a_record_of_several_commits_is_as_many_notes_and_keeps_no_contents() -> None:

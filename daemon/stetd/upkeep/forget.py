@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -68,6 +68,8 @@ class _Forgetting:
     workspace: Workspace
     asked: Asked
     progress: Progress
+    #: Those that were looked through last.
+    clipboards: dict[ClipboardRef, str] = field(default_factory=dict)
 
     async def run(self) -> ForgetResult:
         asked = self.asked
@@ -75,13 +77,10 @@ class _Forgetting:
         self.writer.end_grace()
         if not asked.preview:  # one that has failed after its switch, as its refusal has advised
             await finish(self.writer, self.workspace, self.progress)
-        clipboards = self._clipboards()
-        texts = list(clipboards.values())
-        found = await self._left_out(texts)
-        holding = [list(clipboards)[number] for number in found.holding]
+        found = await self._left_out()
         commit, contents_left = None, 0
         if not asked.preview:
-            commit, found = await self._switch(found, holding)
+            commit, found = await self._switch(found)
             await finish(self.writer, self.workspace, self.progress)
             contents_left = await self.writer.historian.ask(
                 "still there", (self.workspace.shadow, found.blobs), int
@@ -98,7 +97,7 @@ class _Forgetting:
                 for path in found.paths
                 if os.path.lexists(os.path.join(self.workspace.root, path))
             ],
-            clipboards=holding,
+            clipboards=self._holding(found),
             clipboards_removed=asked.clipboards and not asked.preview,
             contents_left=contents_left,
         )
@@ -113,10 +112,12 @@ class _Forgetting:
                 "status names it and says how. Nothing was changed.",
             )
 
-    async def _left_out(self, texts: list[str]) -> LeftOut:
+    async def _left_out(self) -> LeftOut:
         """The history as far as it has come by now, without the path."""
         cut = self.writer.state.known[self.workspace.name].cut
         oldest = cut.oldest if cut is not None else None
+        self.clipboards = self._clipboards()
+        texts = list(self.clipboards.values())
         asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
         place = self.writer.place(self.workspace)
         return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, place)
@@ -130,32 +131,33 @@ class _Forgetting:
             for name, text in sorted(session.clipboards.items())
         }
 
-    def _remove_clipboards(self, holding: list[ClipboardRef]) -> None:
-        state = self.writer.state
-        for each in holding:
-            key = self.workspace.name, each.session
-            session = state.sessions.get(key)  # it may have been ended meanwhile
-            if session is not None and each.clipboard in session.clipboards:
-                removed = ClipboardSet(*key, each.clipboard, None)
-                self.writer.record(removed)
-                state.apply(removed)
+    def _holding(self, found: LeftOut) -> list[ClipboardRef]:
+        clipboards = list(self.clipboards)
+        return [clipboards[number] for number in found.holding]
+
+    def _remove_clipboards(self, found: LeftOut) -> None:
+        for each in self._clipboards().keys() & self._holding(found):
+            removed = ClipboardSet(self.workspace.name, each.session, each.clipboard, None)
+            self.writer.record(removed)
+            self.writer.state.apply(removed)
 
     # -- the switch
 
-    async def _switch(self, found: LeftOut, holding: list[ClipboardRef]) -> tuple[str, LeftOut]:
+    async def _switch(self, found: LeftOut) -> tuple[str, LeftOut]:
         """Let the history go on from the rewritten commits; the commit that says so."""
         await reached("forget.rewritten")
-        if self.asked.clipboards:
-            self._remove_clipboards(holding)
         # So that no call since the last checkpoint has to be settled on what is gone.
         await _take_checkpoint(self.writer)
         for _ in range(_ROUNDS):
             self.writer.end_grace()  # what is written late from now on is not looked for
-            if found.last == self.workspace.head.commit:
+            seen = self._clipboards().items() <= self.clipboards.items()
+            if seen and found.last == self.workspace.head.commit:
+                if self.asked.clipboards:
+                    self._remove_clipboards(found)
                 commit = self._record(found)
                 await reached("forget.recorded")
                 return commit, found
-            found = await self._left_out([])
+            found = await self._left_out()
         raise refuse(
             Kind.CONTENDED,
             "forget: edits come faster than they can be followed; nothing was forgotten. Send the "
