@@ -64,9 +64,9 @@ def test_who_comes_later_gets_what_is_counted_after_that(monkeypatch: pytest.Mon
     queue = Events()
     queue.listen(lambda: None)
     for number in range(3):
-        queue.tell(mode(number))
+        queue.publish(mode(number))
     after = queue.number
-    queue.tell(mode(3))
+    queue.publish(mode(3))
     later = [note for number, note in taken(queue) if number > after]
     assert len(later) == 1
 
