@@ -73,7 +73,7 @@ class HistoryApp(App[None]):
     TITLE = "stet"
     ENABLE_COMMAND_PALETTE = False
     #: Below so many columns the sides are one above the other.
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (70, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-wide")]  # noqa: RUF012 - textual's
     CSS = """
     #where { height: 1; background: $primary-background; color: $text; padding: 0 1; }
     #sides { height: 1fr; }
@@ -274,7 +274,7 @@ class HistoryApp(App[None]):
 
     async def _look(self) -> None:
         """Look at the mode and the requests. Raises StetError."""
-        self._mode = (await self._session.mode_get()).workspace_mode
+        self._mode = (await self._session.mode_get()).workspace_mode or ""
         self._say_where()
         requests = (await self._session.upgrade_list()).requests
         waiting = {
