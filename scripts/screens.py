@@ -100,7 +100,8 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--width", type=int, action="append")
     parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(COMMANDS))
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
+    given.directory = given.directory.resolve()  # commands run elsewhere
     given.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="stet-") as base, PrivateDaemon(base) as daemon:
         daemon.start()

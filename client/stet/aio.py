@@ -276,6 +276,11 @@ class AsyncEventStream:
         """The newest commit of each workspace, by its root, when it was subscribed."""
         return self._stream.heads if self._stream is not None else {}
 
+    @property
+    def connections(self) -> int:
+        """How often it has subscribed; see :class:`EventStream`."""
+        return self._stream.connections if self._stream is not None else 0
+
     def __aiter__(self) -> AsyncIterator[AnyEvent]:
         return self
 

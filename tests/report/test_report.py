@@ -6,6 +6,8 @@ import base64
 import datetime
 import hashlib
 import re
+from collections.abc import Sequence
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +15,8 @@ import stet
 from client.live import installation
 from stet.report import page
 from stet.report.gathering import Report, gather
-from stet.wire.results import FileChange, ShowResult
+from stet.terminal.spans import columns
+from stet.wire.results import BlameLines, BlameResult, FileChange, ShowResult
 
 NASTY = "<script>alert('x')</script> & \"quoted\" \x1b[31m \u202e"
 
@@ -50,9 +53,9 @@ def commit(number: int = 1, **fields: object) -> ShowResult:
     return ShowResult(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def made(*commits: ShowResult) -> str:
+def made(*commits: ShowResult, blames: Sequence[BlameResult] = ()) -> str:
     now = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
-    return "".join(page.html(Report("/home/me/w", now, [], list(commits), [])))
+    return "".join(page.html(Report("/home/me/w", now, [], list(commits), list(blames))))
 
 
 def test_text_of_agents_and_files_is_never_markup() -> None:
@@ -97,6 +100,40 @@ def test_what_was_undone_is_said_and_links_lead_to_commits() -> None:
     assert "undone by 00000000" in "".join(outline.text)
     targets = {str(a["href"])[1:] for _, a in outline.elements if "href" in a} - {"lines"}
     assert targets <= ids
+
+
+def test_a_link_leads_into_what_a_browser_then_opens() -> None:
+    elements = Outline(made(commit())).elements
+    assert ("pre", {"id": "0" * 12}) in elements
+    assert not any("id" in attributes for tag, attributes in elements if tag == "details")
+
+
+def test_files_have_their_own_names_and_long_lines_are_cut() -> None:
+    name = '"b/\\350\\257\\264.md"'
+    header = f"diff --git {name.replace('b/', 'a/')} {name}\n--- /dev/null\n+++ {name}\n"
+    text = made(commit(diff=f"{header}@@ -0,0 +1 @@\n+{'x' * 1_000_000}\n"))
+
+    assert "说.md" in text
+    assert "350" not in text
+    assert len(text) < 50_000
+
+
+def test_who_wrote_a_line_is_cut_as_text_and_newer_lines_are_of_a_stronger_colour() -> None:
+    def run(line: int, agent: str, time: str) -> BlameLines:
+        return BlameLines(
+            line=line, count=1, text="x\n", commit="ab" * 20, kind="edit", agent=agent, time=time
+        )
+
+    names = ["a&b&c&d&e&f&g&h&i&j&k&l", "设计助手设计助手设计助手", "short"]
+    times = ["2026-11-23T10:00:00Z", "2026-11-23T10:00:02Z", "2026-11-23T10:00:01Z"]
+    blames = [BlameResult("a.py", [run(n + 1, names[n], times[n]) for n in range(3)])]
+    text = made(commit(), blames=blames)
+    margins = re.findall("<b>(.*?)</b>", text)
+
+    assert not re.search("&(?!amp;|#x27;|lt;|gt;|quot;)", "".join(margins))
+    assert {columns(unescape(margin)) for margin in margins} == {36}
+    assert all("abababab" in margin for margin in margins)
+    assert re.findall(r'class="by c\d h(\d)"', text) == ["1", "5", "3"]
 
 
 def test_a_thousand_edits_take_less_than_five_megabytes() -> None:

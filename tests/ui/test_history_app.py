@@ -17,9 +17,10 @@ from stet.service.spawn import Endpoint
 from stet.terminal.log_lines import Burst
 from stet.terminal.spans import Span
 from stet.ui.app import HistoryApp, filters_of
+from stet.ui.details import diff_lines
 from stet.ui.dialogs import Choose, Confirm
 from stet.ui.timeline import Timeline, text_of
-from stet.wire.results import CommitInfo
+from stet.wire.results import CommitInfo, LogResult
 
 SIZES = [(80, 24), (160, 50)]
 PATIENCE_S = 20.0
@@ -59,7 +60,7 @@ def run(
 ) -> None:
     async def main() -> None:
         app = HistoryApp(str(daemon.base / "w" / inside), endpoint(daemon, control=True))
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await until(pilot, lambda: app.timeline.rows, "no edits are shown")
             await story(app, pilot)
 
@@ -79,6 +80,16 @@ def shown(app: HistoryApp) -> str:
 
 def subjects(app: HistoryApp) -> list[str]:
     return [each.message for each in app.timeline.commits]
+
+
+def on_screen(app: HistoryApp) -> list[str]:
+    """The lines of the terminal."""
+    strips = app.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def says(app: HistoryApp, text: str) -> bool:
+    return any(text in line for line in on_screen(app))
 
 
 async def select(app: HistoryApp, pilot: Pilot[None], subject: str) -> None:
@@ -166,7 +177,7 @@ def test_a_request_pops_up_and_is_decided(daemon: DaemonProcess) -> None:
         async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
             await asyncio.to_thread(s.request_mode_upgrade, "the tests need it")
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
-            await pilot.press("enter")  # the first: for 30 minutes
+            await pilot.press("enter", "down", "enter")  # the first: for 30 minutes
             await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
             await until(pilot, lambda: s.mode_get().mode == "unrestricted", "it is not lifted")
 
@@ -242,8 +253,13 @@ def test_a_search_is_read_as_path_filters_and_words() -> None:
         "a.py",
         {"agent": "bot", "text": "two words"},
     )
-    assert filters_of('"an open') == (None, {"text": '"an open'})
+    assert filters_of('session:"a b" since:2h') == (None, {"session": "a b", "since": "2h"})
     assert filters_of("session:") == (None, {})
+
+
+@pytest.mark.parametrize("text", ['print("x")', r"c:\new", '"an open', "f(path: str, agent: x)"])
+def test_what_looks_like_code_is_searched_as_it_is(text: str) -> None:
+    assert filters_of(text) == (None, {"text": text})
 
 
 def commit(number: int) -> CommitInfo:
@@ -275,3 +291,287 @@ def test_it_is_as_light_as_the_terminal(daemon: DaemonProcess, light: bool) -> N
     assert str(text_of((Span("x", "yellow"),), dark=not light).spans[0].style) == (
         "#7a4d00" if light else "yellow"
     )
+
+
+# -- what is typed, shown and kept
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ('say("two")', ["sub/two.py"]),
+        ("since:2h path:sub", ["sub/two.py"]),
+        ("until:1h", []),
+        ("kind:edit session:one", ["one.py"]),
+    ],
+)
+def test_searches_go_by_what_the_list_shows(
+    daemon: DaemonProcess, typed: str, found: list[str]
+) -> None:
+    with agent(daemon, "one") as s:
+        s.patch("one.py", [stet.overwrite("say('one')\n")])
+    with agent(daemon, "two") as s:
+        s.patch("sub/two.py", [stet.overwrite('say("two")\n')])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        app.action_search()
+        app.query_one("#search", Input).value = typed
+        await until(
+            pilot,
+            lambda: [c.files[0].path for c in app.timeline.commits] == found,
+            f"{typed} finds {subjects(app)}",
+        )
+
+    run(daemon, (80, 24), story, "sub")
+
+
+def test_a_search_goes_on_over_pages_without_a_commit(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_bursts(daemon)
+    page = HistoryApp._page
+
+    async def searching(app: HistoryApp, cursor: str | None) -> LogResult | None:
+        found = await page(app, None)
+        assert found is not None
+        if not app._search[1]:
+            return found
+        number = int(cursor or 0)
+        return LogResult([], str(number + 1)) if number < 3 else LogResult(found.commits, None)
+
+    monkeypatch.setattr(HistoryApp, "_page", searching)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        app.action_search()
+        app.query_one("#search", Input).value = "value"
+        await until(pilot, lambda: len(app.timeline.commits) == 3, "it gives up")
+        assert app.timeline.selected is not None
+        await until(pilot, lambda: "value = 'three'" in shown(app), "none is selected")
+
+    run(daemon, (80, 24), story)
+
+
+def test_a_slow_answer_to_an_earlier_search_is_not_shown(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_bursts(daemon)
+    page, answers = HistoryApp._page, asyncio.Event()
+
+    async def slow(app: HistoryApp, cursor: str | None) -> LogResult | None:
+        found = await page(app, cursor)
+        if app._search[1].get("text") == "two":
+            await answers.wait()
+        return found
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        monkeypatch.setattr(HistoryApp, "_page", slow)
+        app._search = filters_of("two")
+        loading = asyncio.create_task(app._load())
+        await pilot.pause(0.2)
+        app._search = filters_of("session:one")
+        await app._load()
+        answers.set()
+        await loading
+        assert {each.session for each in app.timeline.commits} == {"one"}
+
+    run(daemon, (80, 24), story)
+
+
+def test_home_shows_what_came_while_somebody_read_further_down(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stet.ui.app._FOLLOWED", 3)
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.press("end")
+        with agent(daemon, "four") as s:
+            s.patch("four.py", [stet.overwrite("4\n")])
+        await until(pilot, lambda: says(app, "Home shows them"), "nothing is said")
+        assert "three.py" in subjects(app)[0]
+        await pilot.press("home")
+        await until(pilot, lambda: "four.py" in subjects(app)[0], "Home does not show it")
+
+    run(daemon, (80, 24), story)
+
+
+def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stet.ui.app.PAGE", 2)
+    three_bursts(daemon)
+    with agent(daemon, "long") as s:
+        s.patch("long.py", [stet.overwrite("".join(f"line_{n} = {n}\n" for n in range(100)))])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(app.timeline.commits) == 7, "not all are loaded")
+        await pilot.press("end", "space", "home")
+        await until(pilot, lambda: "line_99" in shown(app), "no diff")
+        app.details.scroll_to(y=30, animate=False)
+        with agent(daemon, "four") as s:
+            s.patch("four.py", [stet.overwrite("4\n")])
+        await until(pilot, lambda: "four.py" in subjects(app)[0], "an edit is not shown")
+        await pilot.pause(0.3)
+        assert app.details.scroll_offset.y == 30
+        assert len(app.timeline.marked) == 1
+        assert says(app, "1 marked")
+        await pilot.press("escape")
+        await until(pilot, lambda: not says(app, "1 marked"), "the marks stay")
+        assert not any(line.startswith("*") for line in on_screen(app))
+
+    run(daemon, (80, 24), story)
+
+
+def test_a_diff_takes_the_room_that_there_is(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: says(app, "+more = 'three'"), "no diff")
+        await pilot.resize_terminal(170, 40)
+        side_by_side = " │ +more = 'three'"
+        await until(pilot, lambda: says(app, side_by_side), "it stays narrow")
+        await pilot.resize_terminal(40, 24)
+        await until(
+            pilot,
+            lambda: any(line.startswith("+more = 'three'") for line in on_screen(app)),
+            "on a narrow terminal the sides are not one above the other",
+        )
+        assert says(app, "three.py  + ")
+        assert "unrestricted" in on_screen(app)[0]
+
+    run(daemon, (80, 24), story)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+def test_all_of_what_comes_of_an_undo_can_be_seen(
+    daemon: DaemonProcess, size: tuple[int, int]
+) -> None:
+    with agent(daemon, "one") as s:
+        s.patch("a.py", [stet.overwrite("".join(f"line_{n} = {n}\n" for n in range(60)))])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.press("u")
+        await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
+        await until(pilot, lambda: says(app, "Enter: do it"), "the keys are out of sight")
+        await pilot.press(*["down"] * 70)
+        await until(pilot, lambda: says(app, "-line_59 = 59"), "the end is out of reach")
+        assert says(app, "Enter: do it")
+
+    run(daemon, size, story)
+
+
+def test_what_is_long_is_cut_before_it_is_coloured() -> None:
+    lines = "".join(f"+line {number}\n" for number in range(50_000))
+    text = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,50001 @@\n{lines}"
+    began = time.process_time()
+    for width in (60, 120):
+        found = list(diff_lines(f"{text}+{'x' * 1_000_000}\n", width, dark=True))
+        assert len(found) < 1_200
+        assert "more lines" in "".join(span.text for span in found[-1])
+    assert time.process_time() - began < 2
+
+
+def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProcess) -> None:
+    with agent(daemon, "one") as s:
+        s.patch("说明.py", [stet.overwrite("\ta\tb\n")])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: says(app, "── 说明.py ─"), "the name is git's")
+        await until(pilot, lambda: says(app, "说明.py  + a b  +1"), "no first line")
+        assert not any("\t" in line for line in on_screen(app))
+
+    run(daemon, (160, 24), story)
+
+
+def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.press("u")
+        await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
+        await pilot.press("enter")
+        await until(pilot, lambda: "undo" in subjects(app)[0], "nothing was undone")
+        await select(app, pilot, "two.py")
+        await pilot.press("r")
+        await until(pilot, lambda: says(app, "was not undone"), "another undo is redone")
+        assert not isinstance(app.screen, Confirm)
+
+    run(daemon, (80, 24), story)
+
+
+# -- requests, modes and a daemon that comes and goes
+
+
+def test_enter_alone_decides_no_request_and_a_long_reason_hides_no_choice(
+    daemon: DaemonProcess,
+) -> None:
+    three_bursts(daemon)
+    with agent(daemon, "asks") as s:
+        s.mode_set("restricted")
+
+        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+            reason = "one\ntwo " + "more " * 380
+            asked = await asyncio.to_thread(s.request_mode_upgrade, reason)
+            await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
+            await pilot.press("enter")
+            await pilot.pause(0.3)
+            assert s.mode_get().mode == "restricted"
+            assert says(app, "decide later")
+            assert says(app, "two more more")
+
+            await pilot.press("escape")
+            await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
+            await pilot.press("m")
+            await until(pilot, lambda: says(app, "asks for write access"), "not asked again")
+            daemon.control().call(
+                "upgrade_decide",
+                request=asked.request,
+                approve=False,
+                workspace=str(daemon.base / "w"),
+            )
+            await until(
+                pilot, lambda: not says(app, "asks for write access"), "what is decided is asked"
+            )
+
+        run(daemon, (80, 24), story)
+
+
+def test_what_was_asked_and_set_while_it_was_away_is_seen(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+    with agent(daemon, "asks") as s:
+        s.mode_set("restricted")
+        root = str(daemon.base / "w")
+
+        def restart() -> None:
+            daemon.restart()
+            control = daemon.control()
+            control.call("mode_set", mode="restricted", scope="workspace", workspace=root)
+            s.request_mode_upgrade("now")
+
+        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+            await pilot.pause(0.5)
+            await asyncio.to_thread(restart)
+            await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
+            await until(pilot, lambda: says(app, "   restricted"), "the mode is not seen")
+
+        run(daemon, (80, 24), story)
+
+
+def test_it_outlives_a_workspace_that_is_moved_and_comes_back(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+    workspace, elsewhere = daemon.base / "w", daemon.base / "elsewhere"
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.pause(0.5)
+        workspace.rename(elsewhere)
+        await asyncio.to_thread(daemon.restart)
+        await pilot.pause(2)
+        assert app.is_running
+        await pilot.press("down")
+        await until(pilot, lambda: "directory" in shown(app), "nothing is said")
+        elsewhere.rename(workspace)
+        with agent(daemon, "four") as s:
+            s.patch("four.py", [stet.overwrite("4\n")])
+        await until(pilot, lambda: "four.py" in subjects(app)[0], "it does not go on")
+
+    run(daemon, (80, 24), story)

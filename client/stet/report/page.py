@@ -15,13 +15,16 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stet.report.gathering import Report
+from stet.terminal.diff_colours import names
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import first_changed, subject_and_why
-from stet.terminal.spans import plural, short, shortened, visible, who
+from stet.terminal.spans import padded, plural, short, shortened, visible, who
 from stet.wire.results import BlameResult, CommitInfo, ShowResult
 
-#: Lines of one commit's diff and of one file that are shown.
-_MOST_LINES, _MOST_BLAMED_LINES = 400, 2000
+#: Lines of one commit's diff and of one file that are shown, and characters of a line.
+_MOST_LINES, _MOST_BLAMED_LINES, _LONGEST = 400, 2000, 1000
+#: Strengths of the colour of a file's lines, from the oldest commits to the newest.
+_HEATS = 5
 #: Colours of agents: by name, the same on every page.
 _COLOURS = 8
 
@@ -55,6 +58,7 @@ def html(report: Report) -> Iterator[str]:
     yield from _files(report.commits)
     if report.blames:
         yield '<h2 id="lines">Who wrote each line</h2>\n'
+        yield '<p class="dim">The newer a line is in its file, the stronger its colour.</p>\n'
         for blame in report.blames:
             yield from _blame(blame)
     yield "</body></html>\n"
@@ -71,7 +75,8 @@ def _head(report: Report, name: str) -> Iterator[str]:
     files = {change.path for commit in commits for change in commit.files}
     asked = f" ({_text(', '.join(report.filters))})" if report.filters else ""
     yield f"<h1>Edits of {name}</h1>\n"
-    yield f'<p class="dim">{_text(report.workspace)}{asked}, made {_time(report.made)}</p>\n'
+    made = f"made {_time(report.made)}; times are UTC"
+    yield f'<p class="dim">{_text(report.workspace)}{asked}, {made}</p>\n'
     yield (
         f"<p>{plural(edits, 'edit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
         f"+{added:,} -{removed:,}.</p>\n"
@@ -100,7 +105,7 @@ def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
     for row, agent in enumerate(agents):
         y = 24 * row + 14
         yield f'<line x1="160" x2="985" y1="{y}" y2="{y}"/>'
-        yield f'<text x="0" y="{y + 4}">{_text(agent[:24])}</text>\n'
+        yield f'<text x="0" y="{y + 4}">{_text(shortened(agent, 24))}</text>\n'
     for commit, time in zip(commits, times, strict=True):
         x, y = 165 + (time - first) * scale, 24 * agents.index(_agent(commit)) + 14
         faded = " faded" if commit.reverted_by else ""
@@ -132,32 +137,34 @@ def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Itera
 def _commit(commit: ShowResult) -> Iterator[str]:
     subject, why = subject_and_why(commit.message)
     undone = f" · undone by {short(commit.reverted_by)}" if commit.reverted_by else ""
-    yield f'<details id="{_id(commit)}"{_class("undone" if commit.reverted_by else "")}><summary>'
+    yield f"<details{_class('undone' if commit.reverted_by else '')}><summary>"
     changed = escape(shortened(first_changed(commit.diff), 80))
-    yield f'<span class="id">{_id(commit)}</span> {_text(subject)} <code>{changed}</code> '
+    what = f'<span class="what">{_text(subject)} <code>{changed}</code></span>'
+    yield f'<span class="id">{_id(commit)}</span> {what} '
     yield f'<span class="dim">{_time(commit.time)}{undone}</span></summary>\n'
     if why:
         yield f'<div class="why">{"<br>".join(_text(line) for line in why)}</div>\n'
+    # Inside, so that a browser opens what a link leads to.
+    yield f'<pre id="{_id(commit)}">'
     yield from _diff(commit.diff)
-    yield "</details>\n"
+    yield "</pre></details>\n"
 
 
 def _diff(text: str) -> Iterator[str]:
-    yield "<pre>"
     left = _MOST_LINES
     for file in files_of(text):
-        for line in file.header:
-            if not line.startswith("index "):
-                yield f'<span class="at">{_text(line)}</span>'
+        path, notes = names(file)
+        yield f'<span class="file">{_text(path)}</span>'
+        for note in notes:
+            yield f'<span class="at">{_text(note)}</span>'
         for hunk in file.hunks:
             yield f'<span class="at">{_text(hunk.header)}</span>'
             for line in hunk.lines[: max(left, 0)]:
                 kind = {"+": "add", "-": "del", "\\": "at"}.get(line[:1], "")
-                yield f"<span{_class(kind)}>{_text(line)}</span>"
+                yield f"<span{_class(kind)}>{_line(line)}</span>"
             left -= len(hunk.lines)
     if left < 0:
         yield f'<span class="at">{-left:,} more lines: stet show</span>'
-    yield "</pre>\n"
 
 
 def _files(commits: Sequence[ShowResult]) -> Iterator[str]:
@@ -183,16 +190,19 @@ def _blame(blame: BlameResult) -> Iterator[str]:
     count = last.line + last.count - 1 if last is not None else 0
     yield f"<details><summary><code>{_text(blame.path)}</code> "
     yield f'<span class="dim">{plural(count, "line")}</span></summary>\n<pre class="blame">'
+    times = sorted({run.time or "" for run in blame.lines})
     for run in blame.lines:
         if run.line > _MOST_BLAMED_LINES:
             yield f'<span class="at">{count - run.line + 1:,} more lines: stet blame</span>'
             break
         name = run.agent or run.session
-        kind = f"by {_colour(name)}" if name else ""
+        heat = (times.index(run.time or "") + 1) * _HEATS // len(times)
+        kind = f"by {_colour(name)} h{heat}" if name else ""
+        author = padded(shortened(visible(name or run.kind), 18), 19)
+        author += short(run.commit) if run.commit else ""
         for offset, line in enumerate(run.text.split("\n")[: run.count]):
-            who = f"{name or run.kind} {short(run.commit) if run.commit else ''}"
-            margin = f"{run.line + offset:>5}  {_text(who if not offset else ''):<28.28} "
-            yield f"<span{_class(kind)}><b>{margin}</b><i>{_text(line)}</i></span>"
+            margin = padded(f"{run.line + offset:>5}  {'' if offset else author}", 36)
+            yield f"<span{_class(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
     yield "</pre></details>\n"
 
 
@@ -221,6 +231,10 @@ def _id(commit: CommitInfo) -> str:
 
 def _text(text: str) -> str:
     return escape(visible(text))
+
+
+def _line(text: str) -> str:
+    return _text(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
 
 
 def _time(time: str | datetime.datetime) -> str:

@@ -43,6 +43,8 @@ class EventStream:
         #: meanwhile, and the next one does not repeat it.
         self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
+        #: How often it has subscribed. In between, only commits are made up for.
+        self.connections = 0
         self._closed = threading.Event()
         #: Held by whoever uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
@@ -116,6 +118,7 @@ class EventStream:
             connection.close()
             raise
         self._connection = connection
+        self.connections += 1
         self._fill(self._follower.began(answer.heads))
         return answer.heads
 

@@ -29,6 +29,8 @@ _ALIKE = 0.5
 _TAB = 4
 
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+#: A path as git writes it in a header, if it is not ASCII.
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 #: By the beginning of a token type's name; the longest that fits decides.
 _TOKENS = {
@@ -84,7 +86,7 @@ def coloured(
         if titles:
             yield from [()] if number else []
             yield from title(file, width)
-        lexer = lexer_for(_names(file)[0]) if lexed and file.hunks else None
+        lexer = lexer_for(names(file)[0]) if lexed and file.hunks else None
         for hunk in file.hunks:
             yield (Span(visible(hunk.header), "cyan"),)
             yield from _hunk(hunk, lexer, width, grounds)
@@ -93,10 +95,11 @@ def coloured(
 # -- titles
 
 
-def _names(file: FileDiff) -> tuple[str, list[str]]:
+def names(file: FileDiff) -> tuple[str, list[str]]:
     """The file's path, and what its header says beyond it."""
     path, notes = "", []
-    for line in file.header:
+    for written in file.header:
+        line = _QUOTED.sub(_unquoted, written)
         if line.startswith(("--- ", "+++ ")):
             name = line[4:].rstrip("\t")
             if name != "/dev/null":
@@ -108,9 +111,14 @@ def _names(file: FileDiff) -> tuple[str, list[str]]:
     return path, notes
 
 
+def _unquoted(found: re.Match[str]) -> str:
+    escaped = found[1].encode("latin-1", "replace").decode("unicode_escape", "replace")
+    return escaped.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
 def title(file: FileDiff, width: int) -> Iterator[Line]:
     """The path of a file over the whole width, and what its header says beyond it."""
-    path, notes = _names(file)
+    path, notes = names(file)
     name = (Span("── ", "dim"), Span(visible(path), "bold"), Span(" ", "dim"))
     rule = "─" * max(0, width - line_columns(name))
     yield (*name, Span(rule, "dim"))

@@ -345,7 +345,7 @@ def first_changed(diff: str) -> str:
 
     lines = [line for file in files_of(diff) for hunk in file.hunks for line in hunk.lines]
     found = [line for sign in "+-" for line in lines if line[:1] == sign and line[1:].strip()]
-    return f"{found[0][:1]} {visible(found[0][1:].strip())}" if found else ""
+    return f"{found[0][:1]} {visible(found[0][1:].strip()).expandtabs(1)}" if found else ""
 
 
 # -- the graph

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -18,60 +17,54 @@ from textual.widgets import Footer, Input, Static
 
 import stet
 from stet import aio, calls
+from stet.aio import AsyncEventStream
 from stet.calls import Call
+from stet.cli.history import moment
 from stet.service.spawn import Endpoint
 from stet.session.methods import LogFilters
 from stet.terminal.log_lines import first_changed
 from stet.terminal.refusals import as_typed
-from stet.terminal.spans import Line, Span, named, plural, short, visible
+from stet.terminal.spans import Line, Span, columns, named, plural, short, visible, visible_lines
 from stet.ui.details import Details, diff_lines
 from stet.ui.dialogs import Ask, Choose, Confirm
 from stet.ui.timeline import Timeline
-from stet.wire.events import CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
+from stet.wire.events import CommitEvent, LostEvent
 from stet.wire.results import CommitInfo, EditResult, LogResult, UpgradeInfo
 
 #: Commits of a page.
 PAGE = 200
 #: Seconds after a key until a search is made, and after an edit until the list is made again.
 _TYPING_S, _GATHER_S = 0.15, 0.1
+#: Seconds after which it is looked whether the daemon is another one, or there again.
+_LOOK_S = 1.0
+#: Seconds after which "3 min ago" is written anew.
+_AGE_S = 20
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100
-_FILTER = re.compile(r"^(agent|session|path|since|until|kind):(.*)$")
+#: A filter as it is typed, at the end perhaps without its value yet.
+_FILTER = re.compile(r'(?<!\S)(agent|session|path|since|until|kind):(?:"([^"]+)"|(\S+)|\Z)\s*')
 
 HELP = """\
 up, down, PgUp, PgDn   move            Tab     the other side
-/    search: words in changed text; agent:X session:X path:X since:2026-11-01 kind:edit
-space  mark an edit     a       also show what was only recorded before an edit
+/    search: words, agent:X, session:X, path:X, since:2h, kind:edit
+space  mark an edit     a       also what was there before edits
 u    undo this edit, or the marked ones; shows the result first
 r    redo what an undo took back
-R    roll back to here: take back everything that agents did after it
+R    roll back to here: undo all that agents did after it
 o    restore a file as it was right after this edit
 b    who wrote each line of a file, as of this edit
 p    pin: give this edit a name
-m    who may write here
+m    who may write here, and requests that were put off
 q    quit"""
 
 
 def filters_of(text: str) -> tuple[str | None, LogFilters]:
     """What is typed into the search, as a path and the filters of ``log``."""
-    path: str | None = None
-    filters: dict[str, str] = {}
-    words = []
-    try:
-        typed = shlex.split(text)
-    except ValueError:  # an open quote: it is still being typed
-        typed = text.split()
-    for word in typed:
-        found = _FILTER.match(word)
-        if found is None:
-            words.append(word)
-        elif found[1] == "path":
-            path = found[2] or None
-        elif found[2]:
-            filters[found[1]] = found[2]
-    if words:
-        filters["text"] = " ".join(words)
-    return path, filters  # type: ignore[return-value]
+    filters = {name: quoted or bare for name, quoted, bare in _FILTER.findall(text)}
+    filters["text"] = _FILTER.sub("", text).strip()
+    given = {name: value for name, value in filters.items() if value}
+    path = given.pop("path", None)
+    return path, given  # type: ignore[return-value]
 
 
 class HistoryApp(App[None]):
@@ -79,11 +72,18 @@ class HistoryApp(App[None]):
 
     TITLE = "stet"
     ENABLE_COMMAND_PALETTE = False
+    #: Below so many columns the sides are one above the other.
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-wide")]  # noqa: RUF012 - textual's
     CSS = """
     #where { height: 1; background: $primary-background; color: $text; padding: 0 1; }
     #sides { height: 1fr; }
     #sides Timeline { width: 2fr; min-width: 34; }
     #sides Details { width: 3fr; border-left: solid $primary-background; padding: 0 1; }
+    .-narrow #sides { layout: vertical; }
+    .-narrow #sides Timeline { width: 1fr; height: 1fr; }
+    .-narrow #sides Details {
+        width: 1fr; height: 1fr; border: none; border-top: solid $primary-background; padding: 0;
+    }
     #search { display: none; height: 3; }
     #search.shown { display: block; }
     """
@@ -109,15 +109,18 @@ class HistoryApp(App[None]):
         super().__init__()
         self.theme = "textual-light" if light else "textual-dark"
         self._session = aio.connect(directory, agent="person", control=True, endpoint=endpoint)
-        self._where = Static(id="where")
+        self._where = Static(id="where", markup=False)
         #: The left side, and the right one.
         self.timeline = Timeline(id="edits")
         self.details = Details()
+        self._root = ""
         self._cursor: str | None = None
         self._search: tuple[str | None, LogFilters] = (None, {})
         self._loading = False
         self._mode = ""
-        self._asking: set[str] = set()
+        #: Requests that are being decided, and those that were put off.
+        self._asking: dict[str, Choose] = {}
+        self._later: set[str] = set()
         self._news = asyncio.Event()
 
     def compose(self) -> ComposeResult:
@@ -132,29 +135,32 @@ class HistoryApp(App[None]):
     async def on_mount(self) -> None:
         """Show the newest edits, then follow."""
         self.timeline.focus()
+        await self._session.open()
+        self._root = self._session.workspace or ""
         self._follow()
         self._refresh_when_told()
-        await self._session.open()
+        self.set_interval(_AGE_S, self.timeline.refresh)
         await self._load()
-        self._mode = (await self._session.mode_get()).mode
-        self._say_where()
-        for request in (await self._session.upgrade_list()).requests:
-            if request.status == "pending" and request.workspace == self._session.workspace:
-                self._decide(request)
 
     async def on_unmount(self) -> None:
         """Close the connection."""
         await self._session.close()
 
     def _say_where(self) -> None:
-        where = f"stet  {visible(self._session.workspace or '')}   {self._mode}"
         path, filters = self._search
         typed = [f"{key}:{value}" for key, value in filters.items()]
         typed += [f"path:{path}"] if path else []
         marked = len(self.timeline.marked)
-        notes = ["   search " + " ".join(typed)] if typed else []
-        notes += [f"   {marked} marked"] if marked else []
-        self._where.update("".join([where, *notes]).replace("[", r"\["))
+        notes = ["search " + " ".join(typed)] if typed else []
+        notes += [f"{marked} marked"] if marked else []
+        root = visible(self._root)
+        rest = "   ".join(["", self._mode, *notes])
+        over = columns(f"  stet  {root}{rest}") - self.size.width
+        self._where.update(f"stet  {'…' + root[over + 1 :] if over > 0 else root}{rest}")
+
+    def on_resize(self) -> None:
+        """The place of the workspace takes the room that there is."""
+        self.call_after_refresh(self._say_where)
 
     # -- the daemon
 
@@ -169,26 +175,33 @@ class HistoryApp(App[None]):
     async def _page(self, cursor: str | None) -> LogResult | None:
         path, filters = self._search
         given: dict[str, Any] = {**filters, "limit": PAGE, "cursor": cursor}
-        found: LogResult | None = await self._ask(calls.log(path, **given))
+        for name in given.keys() & {"since", "until"}:
+            given[name] = moment(given[name])
+        found: LogResult | None = await self._ask(calls.log(path and self._whole(path), **given))
         return found
 
     async def _load(self) -> None:
+        search = self._search
         page = await self._page(None)
-        if page is not None:
+        if page is not None and search is self._search:
             self._cursor = page.cursor
             self.timeline.show(page.commits)
             self._say_where()
 
+    @work(group="more")
     async def on_timeline_wants_more(self) -> None:
-        """Older edits, when the end comes near."""
-        if self._cursor is None or self._loading:
+        """Older edits, when the end comes near; a search may give empty pages."""
+        if self._loading:
             return
         self._loading = True
         try:
-            page = await self._page(self._cursor)
-            if page is not None:
-                self._cursor = page.cursor
-                self.timeline.add(page.commits)
+            while (cursor := self._cursor) is not None and self.timeline.wants_more:
+                page = await self._page(cursor)
+                if page is None:
+                    break
+                if cursor == self._cursor:  # else the list was made anew meanwhile
+                    self._cursor = page.cursor
+                    self.timeline.add(page.commits)
         finally:
             self._loading = False
 
@@ -204,66 +217,95 @@ class HistoryApp(App[None]):
     @work(exclusive=True, group="show")
     async def on_timeline_selected(self, event: Timeline.Selected) -> None:
         """The diff of the commit under the cursor."""
+        if event.commit is None:
+            self.details.show_lines([(Span("No edits.", "dim"),)])
+            return
+        try:
+            self.details.show_commit(await self._session.perform(calls.show(event.commit.commit)))
+        except stet.StetError as error:
+            self.details.show_lines([(Span(visible(as_typed(str(error))), "red"),)])
+
+    def on_timeline_marked(self) -> None:
+        """Say how many."""
         self._say_where()
-        commit = event.commit
-        shown = await self._ask(calls.show(commit.commit)) if commit is not None else None
-        self.details.show_commit(shown, dark=self.current_theme.dark)
 
     @work(group="follow")
     async def _follow(self) -> None:
         """Edits, modes and requests as they happen, through restarts of the daemon."""
-        async with self._session.events() as events:
-            self._news.set()  # what was made before
-            async for event in events:
-                if isinstance(event, LostEvent):
+        while True:
+            # Away, or refused because the directory is away: it may come back.
+            with suppress(stet.StetError):
+                async with self._session.events() as events:
+                    await self._listen(events)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _listen(self, events: AsyncEventStream) -> None:
+        connections = 0
+        while True:
+            if connections != events.connections:  # what happened meanwhile is not told
+                connections = events.connections
+                self._news.set()
+                await self._look()
+            try:
+                event = await asyncio.wait_for(anext(events), _LOOK_S)
+            except TimeoutError:
+                continue
+            if isinstance(event, LostEvent) or event.workspace == self._root:
+                if isinstance(event, LostEvent | CommitEvent):
                     self._news.set()
-                elif event.workspace != self._session.workspace:
-                    continue
-                elif isinstance(event, CommitEvent):
-                    self._news.set()
-                elif isinstance(event, ModeEvent) and event.session is None:
-                    self._mode = event.mode
-                    self._say_where()
-                elif isinstance(event, UpgradeRequestEvent):
-                    await self._requested(event.request, event.status)
+                if not isinstance(event, CommitEvent):
+                    await self._look()
 
     @work(group="refresh")
     async def _refresh_when_told(self) -> None:
+        said = False
         while True:
             await self._news.wait()
             await asyncio.sleep(_GATHER_S)
-            self._news.clear()
             if self.timeline.cursor <= _FOLLOWED:
+                self._news.clear()
+                said = False
                 await self._load()
-            else:
+            elif not said:
+                said = True
                 self.notify("New edits: Home shows them.", timeout=3)
 
     # -- requests for write access
 
-    async def _requested(self, request: str, status: str) -> None:
-        if status != "pending":
-            self._asking.discard(request)
-            return
-        found = await self._ask(calls.upgrade_list(workspace=self._session.workspace))
-        for each in found.requests if found is not None else []:
-            if each.request == request and each.status == "pending":
-                self._decide(each)
+    async def _look(self) -> None:
+        """Look at the mode and the requests. Raises StetError."""
+        self._mode = (await self._session.mode_get()).workspace_mode or ""
+        self._say_where()
+        requests = (await self._session.upgrade_list()).requests
+        waiting = {
+            each.request: each
+            for each in requests
+            if each.status == "pending" and each.workspace == self._root
+        }
+        for request, dialog in list(self._asking.items()):
+            if request not in waiting and self.screen is dialog:
+                dialog.dismiss(None)
+        for each in waiting.values():
+            self._decide(each)
 
     @work(group="decide")
     async def _decide(self, request: UpgradeInfo) -> None:
-        if request.request in self._asking:
+        if request.request in self._asking or request.request in self._later:
             return
-        self._asking.add(request.request)
         choices = [
             ("30", "approve for 30 minutes"),
             ("0", "approve until it is taken back"),
             ("deny", "deny"),
-            ("later", "decide later"),
+            ("later", "decide later (m)"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        chosen = await self.push_screen_wait(Choose(title, choices, visible(request.reason)))
-        self._asking.discard(request.request)
+        # It may come while something is typed: Enter alone decides nothing.
+        dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
+        self._asking[request.request] = dialog
+        chosen = await self.push_screen_wait(dialog)
+        del self._asking[request.request]
         if chosen in (None, "later"):
+            self._later.add(request.request)
             return
         approve = chosen != "deny"
         for_ = int(chosen) * 60 if approve and chosen != "0" else None
@@ -282,9 +324,9 @@ class HistoryApp(App[None]):
         chosen = self._chosen()
         ids = [each.commit for each in chosen]
         if ids:
-            await self._take_back(
-                f"Undo {_names(chosen)}?", lambda preview: calls.undo(ids, preview=preview)
-            )
+            title = f"Undo {_names(chosen)}?"
+            if await self._take_back(title, lambda preview: calls.undo(ids, preview=preview)):
+                self.timeline.clear_marks()
 
     @work(exclusive=True, group="take back")
     async def action_redo(self) -> None:
@@ -293,9 +335,13 @@ class HistoryApp(App[None]):
         if commit is None:
             return
         which = commit.reverted_by or (commit.commit if commit.reverts else None)
-        ids = [which] if which else None
-        what = f"Redo what {short(which)} took back?" if which else "Redo the newest undo?"
-        await self._take_back(what, lambda preview: calls.redo(ids, preview=preview))
+        if which is None:
+            self.notify(f"{short(commit.commit)} was not undone.")
+            return
+        await self._take_back(
+            f"Redo what {short(which)} took back?",
+            lambda preview: calls.redo([which], preview=preview),
+        )
 
     @work(exclusive=True, group="take back")
     async def action_rollback(self) -> None:
@@ -318,22 +364,23 @@ class HistoryApp(App[None]):
                 lambda preview: calls.restore(self._whole(path), commit.commit, preview=preview),
             )
 
-    async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> None:
+    async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> bool:
+        """Show what comes of it, and do it if the person agrees; whether it was done."""
         try:
             result = await self._session.perform(build(True))
         except stet.StetError as error:
             lines: list[Line] = [(Span(visible(line)),) for line in str(error).splitlines()]
             await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
-            return
-        width = min(116, self.size.width - 12)
+            return False
+        width = Confirm.room(self.size.width)
         lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
         if not await self.push_screen_wait(Confirm(title, lines or _NO_FILE, "do it")):
-            return
+            return False
         done: EditResult | None = await self._ask(build(False))
         if done is not None:
-            self.timeline.marked.clear()
             self.notify(f"Done: {plural(len(done.files), 'file')} changed.")
             await self._load()
+        return done is not None
 
     async def _choose_file(self, commit: CommitInfo | None, title: str) -> str | None:
         paths = [change.path for change in commit.files] if commit is not None else []
@@ -343,7 +390,7 @@ class HistoryApp(App[None]):
 
     def _whole(self, path: str) -> str:
         """A path of a reply, which is from the root, for a session that may be in a directory."""
-        return os.path.join(self._session.workspace or "", path)
+        return os.path.join(self._root, path)
 
     # -- looking
 
@@ -369,7 +416,10 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="ask")
     async def action_mode(self) -> None:
-        """Set who may write in this workspace."""
+        """Set who may write in this workspace; requests that were put off are asked again."""
+        self._later.clear()
+        with suppress(stet.StetError):
+            await self._look()
         choices = [
             ("restricted", "restricted: nobody writes"),
             ("unrestricted", "unrestricted: agents may edit"),
@@ -382,7 +432,7 @@ class HistoryApp(App[None]):
         mode: Any = "restricted" if chosen == "restricted" else "unrestricted"
         found = await self._ask(calls.mode_set(mode, scope="workspace", for_=for_))
         if found is not None:
-            self._mode = found.mode
+            self._mode = found.workspace_mode
             self._say_where()
 
     async def action_everything(self) -> None:
@@ -413,7 +463,8 @@ class HistoryApp(App[None]):
         """Search when nothing was typed for a moment."""
         if event.input.id == "search":
             await asyncio.sleep(_TYPING_S)
-            self._search = filters_of(event.value)
+            self._search, self._cursor = filters_of(event.value), None
+            self.clear_notifications()  # of what was typed before
             await self._load()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -426,7 +477,7 @@ class HistoryApp(App[None]):
         search = self.query_one("#search", Input)
         search.value = ""
         search.remove_class("shown")
-        self.timeline.marked.clear()
+        self.timeline.clear_marks()
         self.timeline.focus()
         self.timeline.post_message(Timeline.Selected(self.timeline.selected))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 
 from rich.text import Text
 from textual.containers import VerticalScroll
@@ -19,46 +19,60 @@ from stet.wire.results import BlameResult, ShowResult
 
 #: Columns from which the old and the new text stand side by side.
 SIDE_BY_SIDE = 90
-#: Lines of a diff that are shown.
-_MOST_LINES = 4000
+#: Lines that are shown, and characters of one of a diff: more is read elsewhere.
+_MOST_LINES, _LONGEST = 1000, 1000
 
 
 class Details(VerticalScroll, can_focus=True):
     """What is to be seen of the commit under the cursor."""
 
+    DEFAULT_CSS = "Details { scrollbar-gutter: stable; }"
+
     def __init__(self) -> None:
         super().__init__(id="details")
         self._text = Static(id="text")
+        #: Makes the lines for so many columns.
+        self._lines: Callable[[int], Iterable[Line]] = lambda _: ()
 
     def compose(self) -> Iterator[Static]:
         """One text, scrolled as a whole."""
         yield self._text
 
-    def show_commit(self, commit: ShowResult | None, *, dark: bool) -> None:
+    def show_commit(self, commit: ShowResult) -> None:
         """A commit: who, when, why, and its diff."""
-        lines = list(facts(commit)) if commit is not None else [(Span("No edits.", "dim"),)]
-        if commit is not None:
-            lines += list(diff_lines(commit.diff, self._width(), dark=dark))
-        self.show_lines(lines)
+        dark = self.app.current_theme.dark
+        self._show(lambda width: (*facts(commit), *diff_lines(commit.diff, width, dark=dark)))
 
     def show_blame(self, blame: BlameResult) -> None:
         """Who wrote each line of a file."""
         now = datetime.datetime.now(datetime.UTC)
         tokens = diff_colours.lexed_lines
-        self.show_lines(list(blame_lines.blame(blame, now, self._width(), tokens)))
+        self._show(lambda width: blame_lines.blame(blame, now, width, tokens))
 
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Any lines."""
-        shown = lines[:_MOST_LINES]
-        dark = self.app.current_theme.dark
-        text = Text("\n").join(text_of(line, dark=dark) for line in shown)
-        if len(lines) > len(shown):
-            text.append(f"\n{len(lines) - len(shown)} more lines: stet show", "dim")
-        self._text.update(text)
+        self._show(lambda _: lines)
+
+    def on_resize(self) -> None:
+        """Lines are as wide as there is room."""
+        self._draw()
+
+    def _show(self, lines: Callable[[int], Iterable[Line]]) -> None:
+        self._lines = lines
+        self._draw()
         self.scroll_home(animate=False)
 
-    def _width(self) -> int:
-        return max(20, self.size.width - 2)
+    def _draw(self) -> None:
+        lines = self._lines(self.scrollable_content_region.width)
+        self._text.update(text_of_all(lines, dark=self.app.current_theme.dark))
+
+
+def text_of_all(lines: Iterable[Line], *, dark: bool) -> Text:
+    """The first lines, for textual."""
+    shown = list(islice(lines, _MOST_LINES + 1))
+    if len(shown) > _MOST_LINES:
+        shown[-1] = (Span("..", "dim"),)
+    return Text("\n").join(text_of(line, dark=dark) for line in shown)
 
 
 def facts(commit: ShowResult) -> Iterator[Line]:
@@ -83,7 +97,8 @@ def facts(commit: ShowResult) -> Iterator[Line]:
 
 
 def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
-    """A diff in so many columns; side by side where there is room."""
+    """A diff in so many columns, as far as anybody reads it; side by side where there is room."""
+    text = _cut_down(text)
     grounds = diff_colours.DARK if dark else diff_colours.LIGHT
     if width < SIDE_BY_SIDE:
         yield from diff_colours.coloured(text, width, grounds)
@@ -96,6 +111,13 @@ def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
             yield next(coloured)  # its header
             for left, right in _pairs(hunk, [next(coloured) for _ in hunk.lines]):
                 yield (*_cut(left, half), Span(" │ ", "dim"), *_cut(right, half))
+
+
+def _cut_down(text: str) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES:] = [f"\\ {len(lines) - _MOST_LINES:,} more lines"]
+    return "\n".join(line if len(line) <= _LONGEST else line[:_LONGEST] + "…" for line in lines)
 
 
 def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:

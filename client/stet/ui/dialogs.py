@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from stet.terminal.spans import Line
-from stet.ui.timeline import text_of
+from stet.ui.details import text_of_all
 
 T = TypeVar("T")
 
@@ -28,12 +28,18 @@ class Dialog(ModalScreen[T], Generic[T]):
         width: 90%; max-width: 120; height: auto; max-height: 90%;
         border: round $primary; background: $surface; padding: 0 1;
     }
-    Dialog VerticalScroll { height: auto; max-height: 24; }
-    Dialog .title { text-style: bold; }
-    Dialog .keys { color: $text-muted; }
-    Dialog OptionList { height: auto; max-height: 20; border: none; }
+    Dialog VerticalScroll { height: auto; max-height: 60vh; scrollbar-gutter: stable; }
+    Dialog .title { text-style: bold; max-height: 3; }
+    Dialog .text { max-height: 25vh; }
+    Dialog OptionList { height: auto; max-height: 40vh; border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "close")]
+    #: The keys; on the border, where nothing pushes them out of sight.
+    KEYS = "Enter: do it   Esc: leave it"
+
+    def on_mount(self) -> None:
+        """Say the keys."""
+        self.query_one(Vertical).border_subtitle = self.KEYS
 
 
 class Confirm(Dialog[bool]):
@@ -49,17 +55,20 @@ class Confirm(Dialog[bool]):
     def __init__(self, title: str, lines: Sequence[Line], agree: str | None) -> None:
         super().__init__()
         self._title, self._lines, self._agree = title, lines, agree
+        if agree is None:
+            self.KEYS = "Esc: close"
 
     def compose(self) -> ComposeResult:
         """Title, what would happen, and the keys."""
         with Vertical():
             yield Static(Text(self._title), classes="title")
-            dark = self.app.current_theme.dark
-            text = Text("\n").join(text_of(line, dark=dark) for line in self._lines)
             with VerticalScroll():
-                yield Static(text, id="lines")
-            keys = f"Enter: {self._agree}   Esc: leave it" if self._agree else "Esc: close"
-            yield Static(keys, classes="keys")
+                yield Static(text_of_all(self._lines, dark=self.app.current_theme.dark), id="lines")
+
+    @staticmethod
+    def room(terminal: int) -> int:
+        """How many columns its lines have on such a terminal."""
+        return max(10, min(120, terminal * 9 // 10) - 6)
 
     def action_agree(self) -> None:
         """Close with yes."""
@@ -82,7 +91,6 @@ class Ask(Dialog[str]):
         with Vertical():
             yield Static(Text(self._title), classes="title")
             yield Input()
-            yield Static("Enter: do it   Esc: leave it", classes="keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close with the text."""
@@ -92,18 +100,29 @@ class Ask(Dialog[str]):
 class Choose(Dialog[str]):
     """One of several things: (value, what is shown)."""
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str]], text: str = "") -> None:
+    KEYS = "Up, Down, Enter: choose   Esc: leave it"
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[tuple[str, str]],
+        text: str = "",
+        *,
+        chosen: bool = True,
+    ) -> None:
         super().__init__()
-        self._title, self._choices, self._text = title, choices, text
+        self._title, self._choices, self._text, self._chosen = title, choices, text, chosen
 
     def compose(self) -> ComposeResult:
-        """Title, text, choices."""
+        """Title, text, choices; none is highlighted unless one is to be ``chosen`` at once."""
         with Vertical():
             yield Static(Text(self._title), classes="title")
             if self._text:
-                yield Static(Text(self._text))
-            yield OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
-            yield Static("Enter: choose   Esc: leave it", classes="keys")
+                yield Static(Text(self._text), classes="text")
+            options = OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
+            if not self._chosen:
+                options.highlighted = None
+            yield options
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Close with the choice."""

@@ -37,13 +37,14 @@ def text_of(line: Line, *, dark: bool) -> Text:
     style = Colours(on=True, light=not dark).style
     text = Text(no_wrap=True, end="")
     for span in line:
-        text.append(span.text, style(span.style))
+        text.append(span.text.replace("\t", " "), style(span.style))
     return text
 
 
 class Timeline(ScrollView, can_focus=True):
     """The list; only rows that are visible are rendered."""
 
+    DEFAULT_CSS = "Timeline { overflow-x: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
@@ -60,6 +61,9 @@ class Timeline(ScrollView, can_focus=True):
         def __init__(self, commit: CommitInfo | None) -> None:
             super().__init__()
             self.commit = commit
+
+    class Marked(Message):
+        """An edit was marked, or is no longer."""
 
     class WantsMore(Message):
         """The end is near."""
@@ -79,6 +83,8 @@ class Timeline(ScrollView, can_focus=True):
         self.changed: dict[str, str | None] = {}
         self._wanted: list[str] = []
         self._bursts: list[Burst] = []
+        #: What was last said to be selected.
+        self._told: CommitInfo | str | None = "nothing yet"
 
     # -- content
 
@@ -100,17 +106,20 @@ class Timeline(ScrollView, can_focus=True):
 
     def show(self, commits: Iterable[CommitInfo]) -> None:
         """Show these, newest first; the cursor stays on its commit if it can."""
-        before = self.selected.commit if self.selected else None
+        before = self.selected
         self.rows, self._bursts = [], []
-        self.add(commits)
+        self._append(commits)
         ids = [row.commit if isinstance(row, CommitInfo) else None for row in self.rows]
-        found = ids.index(before) if before and before in ids else self._first_commit()
-        loaded = {each: row for each, row in zip(ids, self.rows, strict=True) if each}
-        self.marked = {each: loaded[each] for each in self.marked if each in loaded}  # type: ignore[misc]
-        self._go_to(found, tell=True)
+        at = ids.index(before.commit) if before and before.commit in ids else self._first_commit()
+        self._go_to(at)
 
     def add(self, commits: Iterable[CommitInfo]) -> None:
         """Put older commits below."""
+        self._append(commits)
+        if self.selected is None:  # it was empty
+            self._go_to(self._first_commit())
+
+    def _append(self, commits: Iterable[CommitInfo]) -> None:
         for commit in commits:
             if not self.everything and is_first_seen(commit):
                 continue
@@ -121,6 +130,11 @@ class Timeline(ScrollView, can_focus=True):
             self.rows.append(commit)
         self.virtual_size = Size(self.size.width, len(self.rows))
         self.refresh()
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the end is near."""
+        return len(self.rows) - self.cursor < _AHEAD
 
     def _first_commit(self) -> int:
         return 1 if len(self.rows) > 1 else 0
@@ -155,22 +169,29 @@ class Timeline(ScrollView, can_focus=True):
             return
         if self.marked.pop(commit.commit, None) is None:
             self.marked[commit.commit] = commit
+        self.post_message(self.Marked())
         self.refresh()
         self.action_move(1)
+
+    def clear_marks(self) -> None:
+        """Take all marks away."""
+        self.marked.clear()
+        self.post_message(self.Marked())
+        self.refresh()
 
     def _nearest(self, at: int) -> int:
         if at < len(self.rows) and isinstance(self.rows[at], Burst):
             return at + 1
         return at
 
-    def _go_to(self, at: int, *, tell: bool = False) -> None:
-        changed = at != self.cursor
+    def _go_to(self, at: int) -> None:
         self.cursor = at
-        if changed or tell:
+        if self.selected != self._told:
+            self._told = self.selected
             self.post_message(self.Selected(self.selected))
         heading = at > 0 and isinstance(self.rows[at - 1], Burst)
         self.scroll_to_region(Region(0, at - heading, 1, 1 + heading), animate=False, force=True)
-        if len(self.rows) - at < _AHEAD:
+        if self.wants_more:
             self.post_message(self.WantsMore())
         self.refresh()
 
@@ -189,7 +210,7 @@ class Timeline(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
         at = y + int(self.scroll_offset.y)
-        width = self.size.width
+        width = self.scrollable_content_region.width
         if at >= len(self.rows):
             return Strip.blank(width)
         text = text_of(self._line(self.rows[at], width), dark=self.app.current_theme.dark)
