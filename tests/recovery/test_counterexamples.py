@@ -174,6 +174,19 @@ def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> 
     assert content(place) == FIRST
 
 
+def test_old_text_put_back_by_hand_after_a_refused_call_stays(new_place: NewPlace) -> None:
+    """The call's record never gets a mark of its own: that of the abort which voids it counts."""
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.staged:1": [["save", "a.txt", "quite another text\n"]],
+        AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]],
+    }
+    assert place.run("contest", script, CALL) == KILLED
+    assert answers(place)["c1"]["refused"] == "old_text_not_found"
+    assert kinds(recovered(place)) == ["outside", "outside", "outside"]
+    assert content(place) == FIRST
+
+
 def test_unfinished_call_is_finished_where_the_old_text_still_stands(new_place: NewPlace) -> None:
     place = new_place(CONTESTED_FILES)
     assert place.run("contest", {"journal.after_sync:1": KILL}, CALL) == KILLED
