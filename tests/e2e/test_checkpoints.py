@@ -169,13 +169,34 @@ def test_no_journal_is_dropped_after_a_sync_of_it_has_failed(tmp_path: Path) -> 
         daemon.close()
 
 
-def edit_in(daemon: InProcess, root: Path) -> None:
+def test_a_checkpoint_syncs_only_what_was_written_since_the_last(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class NotingDisk(Disk):
+        def fsync(self, fd: int) -> None:
+            if threading.current_thread().name.startswith("stet-help"):
+                synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+
+    root = tmp_path / "w"
+    root.mkdir()
+    daemon = in_process(tmp_path, NotingDisk())
+    try:
+        for path in ("a.txt", "b.txt"):
+            synced.clear()
+            edit_in(daemon, root, path)
+            daemon.checkpoint()
+            assert [path] == [name for name in synced if name.endswith(".txt")]
+    finally:
+        daemon.close()
+
+
+def edit_in(daemon: InProcess, root: Path, path: str = "a.txt") -> None:
     async def work() -> None:
         person = daemon.connect(control=True, peer=own_peer("test"))
         if not daemon.writer.state.open:
             await person.call("workspace_allow", {"root": str(root)})
         await person.call("hello", {"protocol": 1, "workspace": str(root), "agent": "a"})
         patches = [{"operation": "append_eof", "newText": "x\n"}]
-        await person.call("patch", {"path": "a.txt", "patches": patches})
+        await person.call("patch", {"path": path, "patches": patches})
 
     asyncio.run(work())
