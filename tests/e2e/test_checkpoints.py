@@ -83,9 +83,10 @@ def test_a_workspace_is_forgotten_with_its_files_synced_while_a_checkpoint_waits
         daemon.close()
 
 
-def in_process(directory: Path, disk: Disk) -> InProcess:
+def in_process(directory: Path, disk: Disk, **settings: Any) -> InProcess:
     names = [str(directory / name) for name in ("run", "state", "c.toml")]
-    return InProcess(Settings(gc_idle_s=0, log_level="critical"), Directories(*names), disk)
+    chosen = Settings(gc_idle_s=0, log_level="critical", **settings)
+    return InProcess(chosen, Directories(*names), disk)
 
 
 class HeldDisk(Disk):
@@ -166,6 +167,16 @@ def test_no_journal_is_dropped_after_a_sync_of_it_has_failed(tmp_path: Path) -> 
     finally:
         disk.failing = False
         disk.goes_on.set()
+        daemon.close()
+
+
+def test_no_checkpoint_is_taken_where_nothing_was_done(tmp_path: Path) -> None:
+    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=0.01)
+    try:
+        daemon.on_loop(daemon.writer.checkpoints.on_end)  # a turn, after which it would be due
+        time.sleep(0.2)
+        assert daemon.writer.checkpoints.recorded is None
+    finally:
         daemon.close()
 
 
