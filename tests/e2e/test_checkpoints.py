@@ -18,7 +18,10 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
+from stetd.recovery.startup import contents
 from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.journal import read_journal
+from stetd.storage.journal_format import Change
 
 
 def test_edits_go_on_while_old_journal_segments_are_removed(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_a_workspace_is_forgotten_with_its_files_synced_while_a_checkpoint_waits
 
 def in_process(directory: Path, disk: Disk, **settings: Any) -> InProcess:
     names = [str(directory / name) for name in ("run", "state", "c.toml")]
-    chosen = Settings(gc_idle_s=0, log_level="critical", **settings)
+    chosen = Settings(gc_idle_s=0, log_level="error", **settings)
     return InProcess(chosen, Directories(*names), disk)
 
 
@@ -168,6 +171,43 @@ def test_no_journal_is_dropped_after_a_sync_of_it_has_failed(tmp_path: Path) -> 
         disk.failing = False
         disk.goes_on.set()
         daemon.close()
+
+
+def test_no_checkpoint_is_recorded_after_the_sync_of_a_file_has_failed(tmp_path: Path) -> None:
+    """The checkpoint syncs the same file by another handle, and is told nothing of that."""
+    waits, goes_on = threading.Event(), threading.Event()
+
+    class OnceFailing(Disk):
+        failing = False
+
+        def fsync(self, fd: int) -> None:
+            if threading.current_thread().name.startswith("stet-help"):
+                waits.set()
+                goes_on.wait(20)
+            elif self.failing:
+                raise SyncFailed(errno.EIO, os.strerror(errno.EIO))
+
+    disk, root = OnceFailing(), tmp_path / "w"
+    root.mkdir()
+    daemon = in_process(tmp_path, disk)
+    try:
+        edit_in(daemon, root)
+        done = threading.Event()
+        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set))
+        assert waits.wait(20)
+        disk.failing = True
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        with pytest.raises(Refused, match="Input/output error"):
+            asyncio.run(person.call("workspace_forget", {"root": str(root)}))
+        disk.failing = False
+        goes_on.set()
+        assert done.wait(20)
+    finally:
+        goes_on.set()
+        daemon.close()
+    checkpoint, records = contents(read_journal(str(tmp_path / "state" / "journal"), Disk()))
+    assert checkpoint is None
+    assert [placed for placed in records if isinstance(placed.record, Change)]
 
 
 def test_no_checkpoint_is_taken_where_nothing_was_done(tmp_path: Path) -> None:

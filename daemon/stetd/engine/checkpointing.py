@@ -154,24 +154,15 @@ class Checkpoints:
         waiting: list[Callable[[], None]],
         sync_files: Callable[[], None],
     ) -> None:
-        """Have all that the snapshot says made durable, record it, and drop what is older."""
+        """Have all that the snapshot says made durable, and record it."""
         try:
             # In a thread: a disk may take long for it.
             await self._loop.run_in_executor(None, sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
-            # Where a sync has failed, another one of the same file may have said that all is well.
             if not self._given_up:
-                failpoint("checkpoint.before_record")
-                self._journal.append(snapshot)
-                await self._loop.run_in_executor(None, self._journal.sync_beside)
-                failpoint("checkpoint.recorded")
-            if not self._given_up:
-                self.recorded = snapshot
-                self.syncing = {}
-                self._historian.base = Base.of(snapshot)
-                await self._forget_what_is_kept(snapshot, requests)
+                await self._finish(snapshot, requests)
         except SyncFailed as error:
             self._make_read_only(f"a sync failed: {error.strerror}")
         except JournalBroken as error:
@@ -189,6 +180,19 @@ class Checkpoints:
             self.begin()
         else:
             self.on_end()
+
+    async def _finish(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+        """Everything up to the watermark is durable: say so, then drop what is older."""
+        failpoint("checkpoint.before_record")
+        self._journal.append(snapshot)
+        await self._loop.run_in_executor(None, self._journal.sync_beside)
+        failpoint("checkpoint.recorded")
+        if self._given_up:  # a sync that failed meanwhile has been told to another handle
+            return
+        self.recorded = snapshot
+        self.syncing = {}
+        self._historian.base = Base.of(snapshot)
+        await self._forget_what_is_kept(snapshot, requests)
 
     def _defer(self) -> None:
         self.needed = True
