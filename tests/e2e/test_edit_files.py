@@ -464,3 +464,24 @@ def test_a_late_write_hides_nothing_that_has_taken_the_name(old: str, new: str) 
         assert site.git("show", f"history:{new}") == "new\n"
     finally:
         daemon.close()
+
+
+def test_a_late_write_is_recorded_where_the_path_leads_out_of_the_workspace_by_now() -> None:
+    daemon = DaemonProcess({"grace_s": 0.3})
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        file = site.write("d/a", "one\n")
+        with file.open("ab", buffering=0) as held:
+            site.replace("d/a", "one", "two")
+            file.parent.rename(site.root / "e")
+            file.parent.symlink_to("/")
+            held.write(b"late\n")
+        deadline = time.monotonic() + 10
+        while len(site.log()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert site.git("show", f"{site.log()[1]['commit']}:d/a") == "one\nlate\n"
+        assert site.git("show", "history:d/a") == "two\n"
+    finally:
+        daemon.close()

@@ -133,6 +133,20 @@ def test_refusal_of_a_creation_leaves_nothing_to_roll_forward(new_place: NewPlac
         assert not (place.root / "x.txt").exists()
 
 
+def test_file_made_in_the_way_of_a_creation_is_a_persons_after_a_power_cut(
+    new_place: NewPlace,
+) -> None:
+    """It is a beginning of our text, which only the record of the abort tells from a torn one."""
+    place = new_place({"a.txt": FIRST})
+    envelope = "*** Begin Patch\n*** Add File: x.txt\n+ours\n*** End Patch\n"
+    script = {"publish.staged:1": [["save", "x.txt", "ou"]], AFTER_THE_CALL: KILL}
+    create = ("apply_patch", {"input": envelope, "request_id": "c1"})
+    assert place.run("contest", script, [create]) == KILLED
+    assert answers(place)["c1"]["refused"] == "already_exists"
+    recovered(place, "boot-2")
+    assert content(place, "x.txt") == "ou"
+
+
 def test_save_over_the_transient_text_is_the_one_that_stands(new_place: NewPlace) -> None:
     second = SAVE.replace("save 1", "save 2")
     for kill_at in (None, "abort.swapped_back:1", "abort.swapped_back:2"):
@@ -171,6 +185,19 @@ def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> 
     assert place.run("contest", script, CALL) == KILLED
     assert "commit" in answers(place)["c1"]
     assert kinds(recovered(place)) == ["outside", "edit", "outside"]
+    assert content(place) == FIRST
+
+
+def test_old_text_put_back_by_hand_after_a_refused_call_stays(new_place: NewPlace) -> None:
+    """The call's record never gets a mark of its own: that of the abort which voids it counts."""
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.staged:1": [["save", "a.txt", "quite another text\n"]],
+        AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]],
+    }
+    assert place.run("contest", script, CALL) == KILLED
+    assert answers(place)["c1"]["refused"] == "old_text_not_found"
+    assert kinds(recovered(place)) == ["outside", "outside", "outside"]
     assert content(place) == FIRST
 
 

@@ -25,7 +25,7 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.worktree import OnDisk, Worktree, temporary_name
-from stetd.transaction.transaction import Displaced, FileWork, PutBack, clear_temporary, install
+from stetd.transaction.transaction import Displaced, FileWork, PutBack, install
 
 OPERATIONS = 10_000
 _LIMIT = 1 << 20
@@ -119,7 +119,7 @@ class Contained:
         finally:
             work.close()
         if found is not None:
-            clear_temporary(work, self._worktree)
+            self._worktree.discard(work.target, work.temporary)
         if operation.text is None and operation.path.count("/") > 1:
             self._worktree.remove_directory(os.path.dirname(target.path))
         return True

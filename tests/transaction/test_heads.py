@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from stetd.history.objects import Image, object_id
-from stetd.transaction.heads import few_names, outside_changes, permissions_of, regraded
+from stetd.storage.journal_format import PathChange
+from stetd.transaction.heads import (
+    few_names,
+    outside_changes,
+    permissions_of,
+    regraded,
+    seal_found,
+)
 from storage.histories import Histories
 
 X, Y = (Image(object_id("blob", data), 0o100644) for data in (b"x\n", b"y\n"))
@@ -45,6 +52,23 @@ def test_what_was_found_is_told_from_what_the_history_has(
 ) -> None:
     load = histories.repository.load_tree
     assert (changes, first_seen) == outside_changes(histories.head, found, load)
+
+
+def test_a_record_of_what_was_found_says_what_the_history_had_before_each(
+    histories: Histories,
+) -> None:
+    """Recovery makes the chain of a path of it: an image too many, and a removal is taken back."""
+    found = seal_found(
+        [("changed outside", {"f": Y, "new": X}), ("the file as it stands", {"f": None})],
+        {Y.oid: b"y\n", X.oid: b"x\n"},
+        head=histories.head,
+        number=1,
+        time=0,
+        workspace="w",
+        load=histories.repository.load_tree,
+    )
+    expected = [PathChange("f", X, Y), PathChange("new", None, X), PathChange("f", Y, None)]
+    assert expected == found.record.paths
 
 
 def test_only_permission_bits_that_git_cannot_say_are_kept() -> None:

@@ -43,7 +43,7 @@ class WriterLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints:
-    """Takes checkpoints. ``give_up`` makes the daemon read-only."""
+    """Takes checkpoints. ``make_read_only`` is called when none can be taken any more."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Checkpoints:
         historian: Historian,
         loop: asyncio.AbstractEventLoop,
         limits: WriterLimits,
-        give_up: Callable[[str], None],
+        make_read_only: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
         self._historian = historian
         self._loop = loop
         self._limits = limits
-        self._make_read_only = give_up
+        self._make_read_only = make_read_only
         self._given_up = False
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
@@ -116,17 +116,17 @@ class Checkpoints:
         ``fresh``: nothing that is in the journal now stays in it.
         """
         self._fresh = self._fresh or fresh
-        if self._given_up:
-            if done is not None:
-                done()
-            return
         if done is not None:
             self._waiting.append(done)
-        if self.running:
+        if self.running and not self._given_up:
+            return
+        waiting, self._waiting = self._waiting, []
+        if self._given_up:
+            for told in waiting:
+                told()
             return
         self.running = True
         self.needed = False
-        waiting, self._waiting = self._waiting, []
         grown = self._journal.position.offset > self._limits.checkpoint_bytes // 4
         if self._fresh or grown or self._journal.private_since is not None:
             self._fresh = False
@@ -160,25 +160,20 @@ class Checkpoints:
             await self._loop.run_in_executor(None, sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
+            failpoint("checkpoint.synced")
+            if not self._given_up:
+                await self._finish(snapshot, requests)
         except SyncFailed as error:
-            self._fail(error, waiting)
+            self._make_read_only(f"a sync failed: {error.strerror}")
+        except JournalBroken as error:
+            self._make_read_only(str(error))
         except (HistorianLost, Refused, OSError) as error:
             _log.warning("no checkpoint could be taken: %s", error)
             self._defer()
-            self._tell(waiting)
-        else:
-            failpoint("checkpoint.synced")
-            await self._finish(snapshot, requests, waiting)
-
-    def _defer(self) -> None:
+        except Exception as error:  # noqa: BLE001 - a defect must not keep those who wait
+            _log.exception("a checkpoint failed")
+            self._make_read_only(f"internal error: {type(error).__name__}, see the log")
         self.running = False
-        self.needed = True
-        for name, paths in self.syncing.items():
-            self._state.unsynced.setdefault(name, set()).update(paths)
-        self.syncing = {}
-        self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
-
-    def _tell(self, waiting: list[Callable[[], None]]) -> None:
         for done in waiting:
             done()
         if self._waiting:
@@ -186,39 +181,25 @@ class Checkpoints:
         else:
             self.on_end()
 
-    def _fail(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
-        """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
-        self.running = False
-        self._give_up(f"a sync failed: {error.strerror}")
-        for done in [*waiting, *self._waiting]:
-            done()
-        self._waiting.clear()
-
-    async def _finish(
-        self,
-        snapshot: Checkpoint,
-        requests: list[RequestRecord],
-        waiting: list[Callable[[], None]],
-    ) -> None:
+    async def _finish(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
         """Everything up to the watermark is durable: say so, then drop what is older."""
         failpoint("checkpoint.before_record")
-        try:
-            self._journal.append(snapshot)
-            await self._loop.run_in_executor(None, self._journal.sync_beside)
-        except JournalBroken as error:
-            self.running = False
-            self._give_up(str(error))
-        except OSError as error:
-            _log.warning("checkpoint not written: %s", error)
-            self._defer()
-        else:
-            failpoint("checkpoint.recorded")
-            self.recorded = snapshot
-            self.syncing = {}
-            self._historian.base = Base.of(snapshot)
-            await self._forget_what_is_kept(snapshot, requests)
-            self.running = False
-        self._tell(waiting)
+        self._journal.append(snapshot)
+        await self._loop.run_in_executor(None, self._journal.sync_beside)
+        failpoint("checkpoint.recorded")
+        if self._given_up:  # a sync that failed meanwhile has been told to another handle
+            return
+        self.recorded = snapshot
+        self.syncing = {}
+        self._historian.base = Base.of(snapshot)
+        await self._forget_what_is_kept(snapshot, requests)
+
+    def _defer(self) -> None:
+        self.needed = True
+        for name, paths in self.syncing.items():
+            self._state.unsynced.setdefault(name, set()).update(paths)
+        self.syncing = {}
+        self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
 
     async def _forget_what_is_kept(
         self, snapshot: Checkpoint, requests: list[RequestRecord]
@@ -249,7 +230,3 @@ class Checkpoints:
             self._journal.start_segment()
         except OSError as error:
             _log.warning("the journal could not start a new segment: %s", error)
-
-    def _give_up(self, reason: str) -> None:
-        self.give_up()
-        self._make_read_only(reason)

@@ -183,7 +183,8 @@ class Recovery:
                 state.change_known(name, allowed=False)
 
     def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
-        marked = record.performed or record.number in self._published
+        settled_by = self._voided.get(record.number, record.number)
+        marked = record.performed or settled_by in self._published
         replay.blobs.update(record.blobs)
         replay.private.update(record.private)
         for change in record.paths:
@@ -196,18 +197,16 @@ class Recovery:
                 temporary = Temporary(
                     path=change.path,
                     name=change.temporary,
-                    settled_by=self._voided.get(record.number, record.number),
+                    settled_by=settled_by,
                     boot=boot,
                     before=change.before,
                     position=len(chain) - 1,
                 )
                 replay.temporaries.append(temporary)
-        voided_by = self._voided.get(record.number)
-        if voided_by is None:
-            paths, settled_by = record.leftover_directories, record.number
-        else:
+        paths = record.leftover_directories
+        if settled_by != record.number:
             made = {path for commit in record.commits for path in commit.meta.directories}
-            paths, settled_by = sorted(made, reverse=True), voided_by
+            paths = sorted(made, reverse=True)
         if paths:
             replay.directories.append(Emptied(paths, settled_by, boot))
 

@@ -28,7 +28,7 @@ class Decision(Enum):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One image of a chain; ``published``: the record that made it is marked."""
+    """One image of a chain; ``published``: its record is marked, or is voided by one that is."""
 
     image: Image | None
     published: bool = False

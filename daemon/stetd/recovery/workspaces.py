@@ -1,6 +1,6 @@
 """Opening a workspace after a start: its history, its directory, its files.
 
-    history   what the journal has of it is made again in Git        Recovery.write_git
+    history   what the journal has of it is made again               Recovery.head_of
     files     the directory is opened, and what a crash left there
               unfinished is finished                                 Recovery.settle
 

@@ -113,7 +113,7 @@ class Prepared:
         for work in self.files:
             if work.before is not None:
                 keep_displaced(work, work.before, worktree)
-                clear_temporary(work, worktree)
+                worktree.discard(work.target, work.temporary)
                 failpoint("publish.discarded")
         for directory in self.record.leftover_directories:
             worktree.remove_directory(directory)
@@ -218,11 +218,6 @@ def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> Non
     work.displaced = displaced
     if work.displaced_fd < 0:
         work.displaced_fd = worktree.keep_open(work.target, work.temporary)
-
-
-def clear_temporary(work: FileWork, worktree: Worktree) -> None:
-    """Remove a temporary file whose content is accounted for, if the disk lets us."""
-    worktree.discard(work.target, work.temporary)
 
 
 def is_image(found: OnDisk, image: Image | None) -> bool:
@@ -373,7 +368,7 @@ class PutBack:
                 self._put_in_again(work)
             else:
                 self._swap_back(work)
-        clear_temporary(work, self.worktree)
+        self.worktree.discard(work.target, work.temporary)
         self.worktree.remove_made(work.target, work.made_directories)
 
     def _swap_back(self, work: FileWork) -> None:
