@@ -27,7 +27,12 @@ _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z
 
 def value_of(text: str) -> dict[str, Any]:
     """The value of a document, which may begin with a byte order mark. Raises TOMLDecodeError."""
-    return tomllib.loads(text.removeprefix("\ufeff"))
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("nested too deep") from None
+    except ValueError as error:  # also a number with more digits than Python reads
+        raise tomllib.TOMLDecodeError(str(error)) from error
 
 
 class Toml:
@@ -122,7 +127,7 @@ def _parsed(text: str) -> Any:
     import tomlkit
 
     plain = text.removeprefix("\ufeff")
-    with contextlib.suppress(tomlkit.exceptions.TOMLKitError):
+    with contextlib.suppress(tomlkit.exceptions.TOMLKitError, RecursionError):
         document = tomlkit.parse(plain)
         # Not so where an array of tables stands between tables of one name, or in two places.
         if tomlkit.dumps(document) == plain:
