@@ -367,3 +367,48 @@ def test_zed_has_no_hooks(person: Person) -> None:
 def test_tools_are_those_that_edit(person: Person) -> None:
     person.run("connect", "zed", "--tools", "patch,sed", status=2)
     assert "sed names no tool that edits" in person.complaints[-1]
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "path"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/opencode.json"),
+        ("qwen-code", "QWEN_HOME", "settings.json"),
+    ],
+)
+def test_a_client_that_a_variable_moves_is_found(
+    person: Person, monkeypatch: pytest.MonkeyPatch, client: str, variable: str, path: str
+) -> None:
+    monkeypatch.setenv(variable, str(person.home / "moved"))
+    (person.home / "moved").mkdir()
+    before = person.tree()
+    person.run("connect", *options(client, "user", hooks=True), "--write")
+    assert f"moved/{path}" in person.tree()
+    assert all(each.startswith(("moved/", "project")) for each in person.tree().keys() - before)
+    person.run("disconnect", client)
+    assert before == person.tree()
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{\n  "hooks": {\n    "stop": []\n  }\n}\n'])
+def test_a_version_that_hooks_need_goes_with_them(person: Person, data: bytes) -> None:
+    path = HOOK_FILES["cursor", "user"]
+    person.write(path, data)
+    before = person.tree()
+    person.run("connect", "cursor", "--write", "--hooks")
+    assert value_of(person.read(path).decode())["version"] == 1
+    person.run("disconnect", "cursor")
+    assert before == person.tree()
+
+
+def test_a_version_that_hooks_need_stays_with_a_person_s_own(person: Person) -> None:
+    path = HOOK_FILES["cursor", "user"]
+    person.write(path, b"{}")
+    person.run("connect", "cursor", "--write", "--hooks")
+    found = value_of(person.read(path).decode())
+    found["hooks"]["stop"] = [{"command": "mine"}]
+    person.write(path, json.dumps(found).encode())
+    person.run("disconnect", "cursor")
+    assert {"version": 1, "hooks": {"stop": [{"command": "mine"}]}} == json.loads(person.read(path))

@@ -165,3 +165,9 @@ def test_what_is_empty_afterwards_goes_unless_it_was_there() -> None:
     assert '{"s": {}, "a": 2}' == remove(text, ("s", "n"), keep={"s": {}})
     with pytest.raises(KeyError):
         remove(text, ("s", "m"))
+
+
+def test_what_is_empty_afterwards_stays_with_the_comments_in_it() -> None:
+    text = '{\n  "s": { // mine\n    "n": 1\n  },\n  "t": {"u": [1 /* one */]}\n}\n'
+    assert '{\n  "s": { // mine\n  },\n  "t": {"u": [1 /* one */]}\n}\n' == remove(text, ("s", "n"))
+    assert text.replace("[1 /*", "[ /*") == remove(text, ("t", "u", 0))

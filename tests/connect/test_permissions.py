@@ -123,3 +123,15 @@ def test_it_is_said_what_holds_for_edits_and_what_a_project_is_asked_for(person:
     assert "trusted" in said
     assert "/hooks" in said
     assert "in plan mode" in person.run("connect", "claude-code")
+
+
+def test_words_that_connect_does_not_write_are_a_person_s(person: Person) -> None:
+    words = ["mcp__stet__patch", "mcp__stet__undo"]
+    person.write(CLAUDE, json.dumps({"permissions": {"allow": words}}).encode())
+    before = person.tree()
+    person.run("disconnect", "claude-code")
+    assert before == person.tree()
+    person.run("connect", "claude-code", "--write")
+    assert [*words, *READS] == allowed(person)
+    person.run("disconnect", "claude-code")
+    assert before == person.tree()

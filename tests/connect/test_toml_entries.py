@@ -143,3 +143,12 @@ def test_a_table_of_servers_that_was_there_and_empty_stays() -> None:
     assert "[servers]\n[z]\n" == removed(within, SERVERS, keep=True)
     # Nobody says that it was there: it was put there for stet.
     assert "[z]\n" == removed(within, SERVERS)
+
+
+@pytest.mark.parametrize("more", [{"b": 2}, {"env": {"A": "1"}}])
+def test_a_comment_of_the_next_table_stays_with_it(more: dict[str, object]) -> None:
+    text = "[servers.stet]\na = 1\n\n# next\n[z]\n"
+    changed = put(text, SERVERS, {"a": 1, **more})
+    assert changed.startswith("[servers.stet]\na = 1\n")
+    assert changed.endswith("\n\n# next\n[z]\n")
+    assert removed(changed, SERVERS) == removed(text, SERVERS) == "\n# next\n[z]\n"

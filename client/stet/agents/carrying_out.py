@@ -310,7 +310,7 @@ def _put_back(step: _Step) -> str:
 def _inner_directories(request: Request, path: str) -> list[str]:
     """The directories above a file that may have been made for it: a client's own."""
     outer = {os.path.realpath(request.project)}
-    for client_home in ("HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME"):
+    for client_home in clients.HOMES:
         if request.environ.get(client_home):
             outer.add(os.path.realpath(request.environ[client_home]))
     directories = []

@@ -43,6 +43,16 @@ SCOPES: tuple[Scope, ...] = ("user", "project")
 #: Which file, by the directory of the project (None: the user's own) and the environment.
 Places = Callable[[str | None, Mapping[str, str]], str]
 
+#: The variables that say where a client's files are.
+HOMES = (
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "QWEN_HOME",
+)
+
 #: Seconds that a client waits for a hook, which itself takes 2 before and 5 after a tool at most.
 HOOK_TIMEOUT_S = 15
 
@@ -247,7 +257,12 @@ CODEX = Client(
     hints=("Start Codex again; /mcp there shows the server.",),
 )
 
-_GEMINI_SETTINGS = _place(".gemini/settings.json")
+
+def _gemini_home(environ: Mapping[str, str]) -> str:
+    return os.path.abspath(environ.get("GEMINI_CLI_HOME") or _home(environ))
+
+
+_GEMINI_SETTINGS = _place(".gemini/settings.json", base=_gemini_home)
 GEMINI = Client(
     "gemini",
     "Gemini CLI",
@@ -261,7 +276,13 @@ GEMINI = Client(
         ("SessionStart",),
         per_second=1000,
     ),
-    own_files=(OwnFile(_place(".gemini/policies/stet.toml"), _gemini_policy, in_projects=False),),
+    own_files=(
+        OwnFile(
+            _place(".gemini/policies/stet.toml", base=_gemini_home),
+            _gemini_policy,
+            in_projects=False,
+        ),
+    ),
     boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
     f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "

@@ -148,11 +148,6 @@ def own_server(value: Any) -> tuple[str, ...] | None:
     return None if found is None else (*found.program, "mcp", *found.arguments)
 
 
-def own_word(word: Any) -> bool:
-    """Whether a word in a list of tools is about stet's."""
-    return isinstance(word, str) and (word == f"mcp__{NAME}" or word.startswith(f"mcp__{NAME}__"))
-
-
 def own_handler(value: Any) -> tuple[str, ...] | None:
     """The command of a hook that was written here; None for all others."""
     command = value.get("command") if isinstance(value, dict) else None

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stet.agents import entries, jsonc
-from stet.agents.entries import NAME, Entries, Group
+from stet.agents.clients import EDITING_WORD, READING_WORDS
+from stet.agents.entries import Entries, Group
 from stet.agents.jsonc import CannotSplice, Path, altered, append, has, lookup, put, remove
 
 
@@ -54,7 +55,7 @@ class Json:
                 text = altered(text, (*handler, "command"), command)
         there = _own_words(root, wanted.listed)
         for word in wanted.words:
-            if word not in there and f"mcp__{NAME}" not in there:  # which allows all the others
+            if word not in there and EDITING_WORD not in there:  # which allows all the others
                 text = append(text, wanted.listed, word)
         return text
 
@@ -93,6 +94,12 @@ class Json:
                 text = remove(text, path, keep)
         if shape.server_path is not None and shape.own_server(root) is not None:
             text = remove(text, shape.server_path, keep)
+        bare = text
+        for key in shape.defaults:
+            if before is not None and not has(keep, (key,)) and has(root, (key,)):
+                bare = remove(bare, (key,), keep)
+        if before is not None and jsonc.value_of(bare) == keep:
+            text = bare  # with hooks of a person's own there they are needed
         left = jsonc.outline(text)
         if before is not None and jsonc.outline(before) is None and left is not None:
             lead, value = text[: left.start], text[left.start :]
@@ -109,9 +116,10 @@ class Json:
 
 
 def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
-    """The words about stet's tools in a list."""
+    """The words in a list that are written here; those about other tools of stet's are not."""
     words = lookup(root, listed) if listed and has(root, listed) else ()
-    return [each for each in words if entries.own_word(each)] if isinstance(words, list) else []
+    own = (*READING_WORDS, EDITING_WORD)
+    return [each for each in words if each in own] if isinstance(words, list) else []
 
 
 def _events(root: Any) -> Iterator[str]:

@@ -274,17 +274,22 @@ def append(text: str, path: Path, value: Any) -> str:
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
     """The text without the item at a path, and without what is empty above it then, unless ``keep``
-    has something there. Raises KeyError if there is none.
+    has something there or a comment is in it. Raises KeyError if there is none.
     """
     before = value_of(text)
     root = outline(text)
     if root is None or not has(before, path):
         raise KeyError(path)
-    while len(path) > 1 and not has(keep, path[:-1]) and len(lookup(before, path[:-1])) == 1:
+    while True:
+        node, _, _ = _descend(root, path[:-1])
+        item = find(node, path[-1])
+        assert item is not None, "BUG: it is in the value and not in the text"
+        gaps = ((node.start + 1, item.start), (item.end, node.end - 1))
+        if len(path) == 1 or has(keep, path[:-1]) or len(node.items) > 1:
+            break
+        if any(True for gap in gaps for _ in comments(text, *gap)):
+            break
         path = path[:-1]
-    node, _, _ = _descend(root, path[:-1])
-    item = find(node, path[-1])
-    assert item is not None, "BUG: it is in the value and not in the text"
     del lookup(before, path[:-1])[path[-1]]
     return _checked(_cut(text, node, item), before)
 

@@ -27,7 +27,12 @@ _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z
 
 def value_of(text: str) -> dict[str, Any]:
     """The value of a document, which may begin with a byte order mark. Raises TOMLDecodeError."""
-    return tomllib.loads(text.removeprefix("\ufeff"))
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("nested too deep") from None
+    except ValueError as error:  # also a number with more digits than Python reads
+        raise tomllib.TOMLDecodeError(str(error)) from error
 
 
 class Toml:
@@ -78,9 +83,13 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
     """The text with this entry: where it stands, else at the end. What is the same in it stays."""
     expected = value_of(text)
     if has(expected, (servers, NAME)):
-        document = _parsed(text)
+        # Without the comments behind the entry: tomlkit would put a new member behind them.
+        _, at, end = _place(text, _without(text, servers, len(expected[servers]) == 1))
+        document = _parsed(text[:at] + text[end:])
         _alter(document[servers][NAME], value)
         changed = _dumped(text, document)
+        behind = len(changed) - (len(text) - end)
+        changed = changed[:behind] + text[at:end] + changed[behind:]
     else:
         # Whether the last line was ended can be seen afterwards: then there is an empty line.
         table = _table(text, servers, value)
@@ -110,11 +119,22 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
     with contextlib.suppress(CannotSplice):
         if text.endswith(table):  # as it was put there
             return _checked(text.removesuffix(table), expected)
+    changed = _without(text, servers, gone)
+    start, at, end = _place(text, changed)
+    if start < end:
+        # The last line of a text that was not ended has its end only because of the table.
+        empty = r"(?:(?<=\n)|\A)\r?\n\Z" if text[at:] else r"\r?\n\Z"
+        changed = re.sub(empty, "", text[:start]) + text[at:]
+    return _checked(changed, expected)
+
+
+def _without(text: str, servers: str, gone: bool) -> str:
+    """The text as tomlkit takes the entry out, and what is ``gone`` then, the table of servers."""
     document = _parsed(text)
     del document[servers][NAME]
     if gone:
         del document[servers]
-    return _checked(_with_comments(text, _dumped(text, document)), expected)
+    return _dumped(text, document)
 
 
 def _parsed(text: str) -> Any:
@@ -122,7 +142,7 @@ def _parsed(text: str) -> Any:
     import tomlkit
 
     plain = text.removeprefix("\ufeff")
-    with contextlib.suppress(tomlkit.exceptions.TOMLKitError):
+    with contextlib.suppress(tomlkit.exceptions.TOMLKitError, RecursionError):
         document = tomlkit.parse(plain)
         # Not so where an array of tables stands between tables of one name, or in two places.
         if tomlkit.dumps(document) == plain:
@@ -152,18 +172,17 @@ def _alter(table: Any, value: Mapping[str, Any]) -> None:
             table[key] = each
 
 
-def _with_comments(text: str, changed: str) -> str:
-    """The text without what was cut out of it, but with the comments at the end of that."""
+def _place(text: str, changed: str) -> tuple[int, int, int]:
+    """Where the one passage is that ``changed`` is without, with the place of the comments at its
+    end; the end of the text where it is not one passage.
+    """
     same = next((at for at, each in enumerate(changed) if each != text[at]), len(changed))
     start = text.rfind("\n", 0, same) + 1
     end = len(text) - (len(changed) - start)
     if text[:start] + text[end:] != changed:
-        return changed
+        return len(text), len(text), len(text)
     comments = _TRAILING.search(text, start, end)
-    rest = text[comments.start() if comments else end :]
-    # The last line of a text that was not ended has its end only because of the table.
-    empty = r"(?:(?<=\n)|\A)\r?\n\Z" if rest else r"\r?\n\Z"
-    return re.sub(empty, "", text[:start]) + rest
+    return start, comments.start() if comments else end, end
 
 
 def _checked(text: str, expected: Any) -> str:
