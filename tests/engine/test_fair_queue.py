@@ -198,9 +198,9 @@ def test_too_much_of_who_is_gone_is_given_up_and_others_go_on() -> None:
 
 def test_nothing_is_given_up_because_of_much_that_somebody_waits_for() -> None:
     queue = FairQueue()
-    fill(queue, Lane(), "wanted", fair_queue.MOST_FORSAKEN + 1)
+    fill(queue, Lane(), "wanted", fair_queue.MOST_ABANDONED + 1)
     fill(queue, gone := Lane(), "gone", 1)
-    assert queue.forsake(gone) == []
+    assert queue.abandon(gone) == []
 
 
 def test_that_somebody_is_gone_may_be_said_twice_and_before_the_last_calls_come() -> None:
