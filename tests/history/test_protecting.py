@@ -19,6 +19,7 @@ from stetd.history.protecting import DEFAULT_PATTERNS, Protection
         "opencode.jsonc",
         ".opencode/plugin/own.js",
         "app/.opencode/plugins/deep/own.ts",
+        ".opencode/plugins",  # a link to others
         "packages/app/.vscode/tasks.json",
         ".VSCode/Tasks.JSON",
         ".vscode./tasks.json ",
