@@ -202,6 +202,8 @@ def test_no_checkpoint_is_recorded_after_the_sync_of_a_file_has_failed(tmp_path:
         disk.failing = False
         goes_on.set()
         assert done.wait(20)
+        daemon.on_loop(lambda: daemon.writer.become_read_only("what came of it"))
+        assert daemon.writer.state.read_only == "a sync failed: Input/output error"
     finally:
         goes_on.set()
         daemon.close()

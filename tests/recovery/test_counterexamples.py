@@ -179,6 +179,50 @@ def test_no_sync_lies_between_taking_a_save_out_and_putting_it_back(new_place: N
     assert "journal.before_sync" in points[again:], "what came out is durable before the answer"
 
 
+def test_other_files_of_a_call_are_finished_where_one_has_a_displaced_save(
+    new_place: NewPlace,
+) -> None:
+    """Limit c: the save stays, and the rest of the call is rolled forward."""
+    place = new_place(CONTESTED_FILES)
+    b = [{"operation": "replace", "oldText": "beta", "newText": "BETA"}]
+    parts = [CALL[0][1]["patches"], b]
+    calls = [
+        {"method": "patch", "params": {"path": path, "patches": patches}}
+        for path, patches in zip(("a.txt", "b.txt"), parts, strict=True)
+    ]
+    script = {"publish.staged:1": [["save", "a.txt", SAVE]], "publish.swapped:1": KILL}
+    call = ("transaction", {"calls": calls, "request_id": "c1"})
+    assert place.run("contest", script, [call]) == KILLED
+    assert content(place, "b.txt") == CONTESTED_FILES["b.txt"]
+    recovered(place)
+    assert content(place) == SAVE
+    assert content(place, "b.txt") == "alpha\nBETA\n"
+
+
+def test_save_that_a_deletion_has_taken_out_is_put_in_again(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    envelope = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n@@\n-beta\n"
+    delete = ("apply_patch", {"input": f"{envelope}*** End Patch\n", "request_id": "c1"})
+    script = {
+        "journal.after_sync:1": [["save", "a.txt", SAVE]],
+        "abort.done:1": [["save", "b.txt", "gone\n"], ["kill", ""]],
+    }
+    assert place.run("contest", script, [delete]) == KILLED
+    assert content(place) == SAVE
+
+
+def test_clipboard_flows_from_a_call_to_the_next_of_its_batch(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    cut = [{"operation": "replace", "oldText": "two\n", "newText": "", "toClipboard": "c"}]
+    paste = [{"operation": "append_eof", "fromClipboard": "c"}]
+    calls = [
+        ("patch", {"path": path, "patches": patches, "request_id": path})
+        for path, patches in (("a.txt", cut), ("b.txt", paste))
+    ]
+    assert place.run("contest", {}, calls) == 0
+    assert content(place, "b.txt") == "alpha\nbeta\ntwo\n"
+
+
 def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> None:
     place = new_place(CONTESTED_FILES)
     script = {AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]]}

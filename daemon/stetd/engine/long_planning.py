@@ -56,7 +56,6 @@ class Planners:
         self._planners: set[Planner] = set()
         self._idle: list[Planner] = []
         self._ending: asyncio.TimerHandle | None = None
-        self._closed = False
 
     @asynccontextmanager
     async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
@@ -101,8 +100,7 @@ class Planners:
             raise refused_anew(_LOST) from None
 
     def close(self) -> None:
-        """End the processes."""
-        self._closed = True
+        """End the processes; no call is being planned any more."""
         if self._ending is not None:
             self._ending.cancel()
         for planner in list(self._planners):
@@ -118,13 +116,13 @@ class Planners:
             recorded = await _recorded(call, workspace, session, limits, planner)
         except PlannerLost:
             self._end(planner)
-            if new or self._closed:
+            if new:
                 raise
             return await self._planned(call, workspace, session, limits)  # it ended long ago
         except BaseException:
             self._end(planner)
             raise
-        if planner.spoilt or self._closed:
+        if planner.spoilt:
             self._end(planner)
         else:
             self._idle.append(planner)
