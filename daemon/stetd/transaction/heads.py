@@ -60,7 +60,7 @@ class History:
             for path, image in changes.items()
         ]
         start = stored_tree(tree, self.load) if tree else self.head.tree
-        result, objects = change_tree(start, git, self.load)
+        result, objects = change_tree(start, git, self.load) if git or not tree else (start, [])
         commit = commit_object(meta, result.oid, self.head.commit)
         self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes, tree))
         self.objects += [*objects, commit]
