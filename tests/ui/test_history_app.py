@@ -492,6 +492,18 @@ def test_what_is_long_is_cut_before_it_is_coloured() -> None:
     assert time.process_time() - began < 2
 
 
+def test_it_is_said_how_much_of_a_diff_is_left_out(daemon: DaemonProcess) -> None:
+    with agent(daemon, "one") as s:
+        s.patch("long.txt", [stet.overwrite("line\n" * 2_000)])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "long.txt" in shown(app), "it is not shown")
+        assert "1,0" in shown(app).splitlines()[-1]
+        assert shown(app).endswith(" more lines")
+
+    run(daemon, (80, 24), story)
+
+
 def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("说明.py", [stet.overwrite("\ta\tb\n")])
