@@ -271,11 +271,17 @@ def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> Non
     assert "there is no such file, either" in ws.stet("log", "nowhere.txt").stderr
 
 
+def test_a_file_that_the_filters_leave_out_is_not_said_to_be_unchanged(ws: Installation) -> None:
+    said = ws.stet("log", "a.txt", "--session", "nobody").stderr
+    assert said == "stet: no commit was found that changed 'a.txt'\n"
+
+
 def test_what_can_not_be_exported_is_told(ws: Installation) -> None:
-    assert "nothing of 'nowhere.txt'" in ws.stet("export", "nowhere.txt").stderr
+    none = "no commit was found that changed 'nowhere.txt'; there is no such file, either"
+    assert none in ws.stet("export", "nowhere.txt").stderr
     said = ws.stet("report", "-o", "../page.html", "nowhere.txt")
     assert said.stdout.endswith("page.html: 0 commits\n")
-    assert "nothing of 'nowhere.txt'" in said.stderr
+    assert none in said.stderr
 
 
 def test_a_long_log_is_one_however_many_answers_it_takes(ws: Installation) -> None:
@@ -388,7 +394,8 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
     assert "b.txt is a path and no commit. To" in ws.stet("-C", "sub", "undo", "b.txt").stderr
     ws.write("sub/a..b", "")
-    assert "nothing of 'a..b' in the history; no" in ws.stet("-C", "sub", "export", "a..b").stderr
+    said = ws.stet("-C", "sub", "export", "a..b").stderr
+    assert said == "stet: no commit was found that changed 'a..b'\n"
     assert ws.stet("undo").returncode == 0
 
 

@@ -325,6 +325,27 @@ def test_searches_go_by_what_the_list_shows(
     run(daemon, (80, 24), story, "sub")
 
 
+def test_a_time_that_is_not_typed_to_its_end_ends_nothing(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        app.action_search()
+        search = app.query_one("#search", Input)
+        search.value = "since:2026-"
+        await until(pilot, lambda: "is no time" in notes(app), "it is not said")
+        assert len(app.timeline.commits) == 6
+        search.value = "since:2026-01-01 session:two"
+        await until(pilot, lambda: len(app.timeline.commits) == 2, "it is not searched")
+        assert not notes(app)
+
+    run(daemon, (80, 24), story)
+
+
+def notes(app: HistoryApp) -> str:
+    """What is said at the edge of the screen."""
+    return " ".join(each.message for each in app._notifications)
+
+
 def test_a_search_goes_on_over_pages_without_a_commit(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,6 +490,18 @@ def test_what_is_long_is_cut_before_it_is_coloured() -> None:
         assert len(found) < 1_200
         assert "more lines" in "".join(span.text for span in found[-1])
     assert time.process_time() - began < 2
+
+
+def test_it_is_said_how_much_of_a_diff_is_left_out(daemon: DaemonProcess) -> None:
+    with agent(daemon, "one") as s:
+        s.patch("long.txt", [stet.overwrite("line\n" * 2_000)])
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "long.txt" in shown(app), "it is not shown")
+        assert "1,0" in shown(app).splitlines()[-1]
+        assert shown(app).endswith(" more lines")
+
+    run(daemon, (80, 24), story)
 
 
 def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProcess) -> None:

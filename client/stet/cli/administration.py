@@ -18,7 +18,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.terminal import access_lines, render
-from stet.terminal.spans import Line, Span, short, visible, when
+from stet.terminal.spans import Line, Span, aligned, short, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
 
 
@@ -160,15 +160,15 @@ def _deleted(gone: PinInfo) -> list[Line]:
 
 
 def _pins(pins: list[PinInfo], output: Output) -> Iterator[Line]:
-    width = max((len(visible(each.name)) for each in pins), default=0)
-    for each in pins:
-        name = f"{visible(each.name):<{width}}"
-        if each.commit is None or each.time is None:
-            yield (Span(name), Span("  damaged: stet verify", "red"))
-            continue
-        yield (
-            Span(name, "cyan"),
-            Span(f"  {short(each.commit)}", "yellow"),
-            Span(f"  {when(each.time, output.now)}", "dim"),
-            Span(f"  {visible((each.message or '').split(chr(10))[0])}"),
-        )
+    return aligned([_pin(each, output) for each in pins])
+
+
+def _pin(pin: PinInfo, output: Output) -> Line:
+    if pin.commit is None or pin.time is None:
+        return (Span(visible(pin.name)), Span("  damaged: stet verify", "red"))
+    return (
+        Span(visible(pin.name), "cyan"),
+        Span(f"  {short(pin.commit)}", "yellow"),
+        Span(f"  {when(pin.time, output.now)}", "dim"),
+        Span(f"  {visible((pin.message or '').split(chr(10))[0])}"),
+    )

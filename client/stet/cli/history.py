@@ -96,11 +96,11 @@ def _page(
 
 
 def say_why_none(arguments: Arguments, paths: Sequence[str]) -> None:
-    """Say of what there is no commit."""
+    """Say of which files no commit was found, perhaps because of the other filters."""
     for path in paths:
         is_there = os.path.lexists(os.path.join(arguments.directory, path))
-        there = "no commit has changed it" if is_there else "there is no such file, either"
-        print(f"stet: nothing of {path!r} in the history; {there}", file=sys.stderr)
+        there = "" if is_there else "; there is no such file, either"
+        print(f"stet: no commit was found that changed {path!r}{there}", file=sys.stderr)
 
 
 def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:

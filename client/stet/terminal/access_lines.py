@@ -19,11 +19,11 @@ from itertools import groupby
 from stet.terminal.spans import (
     Line,
     Span,
+    aligned,
     clock,
     columns,
     name_style,
     named,
-    padded,
     plural,
     shortened,
     visible,
@@ -117,26 +117,19 @@ def sessions(
 def _rows(
     found: Sequence[SessionInfo], now: datetime.datetime | None, indent: str
 ) -> Iterator[Line]:
-    cells = [
+    rows = [
         (
-            visible(s.session),
-            visible(s.agent or ""),
-            when(s.last_seen, now),
-            plural(s.commits, "edit"),
-        )
-        for s in found
-    ]
-    widths = [max(columns(row[at]) for row in cells) for at in range(len(cells[0]))]
-    for session, row in zip(found, cells, strict=True):
-        name, agent, seen, edits = (padded(*cell) for cell in zip(row, widths, strict=True))
-        yield (
-            Span(f"{indent}{name}", name_style(session.agent, session.session)),
-            Span(f"  {agent}"),
-            Span(f"  {seen}", "dim"),
-            Span(f"  {edits}"),
+            Span(f"{indent}{visible(session.session)}", name_style(session.agent, session.session)),
+            Span(f"  {visible(session.agent or '')}"),
+            Span(f"  {when(session.last_seen, now)}", "dim"),
+            Span(f"  {plural(session.commits, 'edit')}"),
             Span(f"  {visible(session.mode)}", _MODES.get(session.mode, "")),
-            *([Span(f" until {clock(session.until, now)}", "dim")] if session.until else []),
         )
+        for session in found
+    ]
+    for session, row in zip(found, aligned(rows), strict=True):
+        until = f" until {clock(session.until, now)}" if session.until else ""
+        yield (*row, Span(until, "dim"))
 
 
 def ended(result: EndedSession) -> Iterator[Line]:

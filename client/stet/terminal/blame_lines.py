@@ -19,11 +19,11 @@ from stet.terminal.spans import (
     SHORT,
     Line,
     Span,
+    aligned,
     columns,
     line_columns,
     name_style,
     named,
-    padded,
     short,
     shortened,
     visible,
@@ -34,7 +34,6 @@ from stet.wire.results import BlameLines, BlameResult
 #: From so many columns on there is room for everything, and for the commit.
 _WIDE, _NARROW = 110, 64
 _NOT_RECORDED = "not recorded yet"
-_WIDEST_NAME = 32
 #: Columns that the text has at least; a narrower terminal breaks the lines itself.
 _LEAST_TEXT = 16
 _TAB = 4
@@ -72,35 +71,18 @@ def _heads(
 ) -> Iterator[Line]:
     """The columns before the first line of each run; all of one width."""
     wide = width is None or width >= _WIDE
-    names = [_who(run, session=wide) for run in runs]
-    times = ["" if run.time is None else when(run.time, now) for run in runs]
-    most = _WIDEST_NAME if wide else 12
-    if not wide:
-        names = [shortened(name, most) for name in names]
-        times = [time.removesuffix(" ago") for time in times]
-    name_width = min(max(map(columns, names), default=0), most)
-    time_width = max(map(columns, times), default=0)
     narrow = width is not None and width < _NARROW
-    for run, name, time in zip(runs, names, times, strict=True):
-        who = Span(f"{padded(shortened(name, name_width), name_width)}  ", _style(run))
-        if narrow:
-            yield (who,)
-            continue
-        commit = short(run.commit) if run.commit else ""
-        yield (
-            Span(f"{commit:<{SHORT}}  ", "yellow"),
-            who,
-            Span(f"{padded(time, time_width)}  ", "dim"),
-        )
-
-
-def _who(run: BlameLines, *, session: bool) -> str:
-    name = named(run.agent, run.session if session or not run.agent else None)
-    return name or (run.kind if run.commit else _NOT_RECORDED)
-
-
-def _style(run: BlameLines) -> str:
-    return "bold red" if run.commit is None else name_style(run.agent, run.session)
+    rows: list[Line] = []
+    for run in runs:
+        name = named(run.agent, run.session if wide or not run.agent else None)
+        name = shortened(name or (run.kind if run.commit else _NOT_RECORDED), 32 if wide else 12)
+        style = name_style(run.agent, run.session) if run.commit else "bold red"
+        time = "" if run.time is None else when(run.time, now)
+        commit = Span(f"{short(run.commit or ''):<{SHORT}}  ", "yellow")
+        who = Span(name, style)
+        shown = Span(f"  {time if wide else time.removesuffix(' ago')}", "dim")
+        rows.append((who, Span("  ")) if narrow else (commit, who, shown, Span("  ")))
+    return aligned(rows)
 
 
 def _texts(run: BlameLines) -> list[str]:

@@ -80,7 +80,6 @@ def diff(text: str, *, titles: bool = True) -> Iterator[Line]:
 _WORD = re.compile(r"\n|[^\S\n]+|\w+|.")
 #: Words of a run of changed lines that are compared at most; longer ones are replaced whole.
 _MOST_WORDS = 4_000
-_REMOVED, _ADDED = ("[-", "-]", "red"), ("{+", "+}", "green")
 
 
 def word_diff(text: str, *, marks: bool) -> Iterator[Line]:
@@ -112,41 +111,28 @@ def _run(removed: Sequence[str], added: Sequence[str], *, marks: bool) -> Iterat
         return
     before, after = (_WORD.findall("\n".join(each)) for each in (removed, added))
     line: list[Span] = []
-    for text, how in _pieces(before, after):
-        first, *rest = text.split("\n")
-        line += _marked(first, how, marks=marks)
-        for piece in rest:
-            yield tuple(line)
-            line = _marked(piece, how, marks=marks)
+    for text, begin, end, style in _pieces(before, after):
+        for number, piece in enumerate(text.split("\n")):
+            if number:
+                yield tuple(line)
+                line = []
+            if piece:
+                line.append(Span(begin + piece + end if marks else piece, style))
     yield tuple(line)
 
 
-def _pieces(
-    before: list[str], after: list[str]
-) -> Iterator[tuple[str, tuple[str, str, str] | None]]:
-    """What stays (None), is removed and is added, in the order of the new text."""
-    if not before or not after or len(before) + len(after) > _MOST_WORDS:
-        opcodes: Sequence[tuple[str, int, int, int, int]]
-        opcodes = [("replace", 0, len(before), 0, len(after))]
-    else:
+def _pieces(before: list[str], after: list[str]) -> Iterator[tuple[str, str, str, str]]:
+    """What stays, is removed and is added, in the order of the new text, with marks and style."""
+    opcodes: Sequence[tuple[str, int, int, int, int]]
+    opcodes = [("replace", 0, len(before), 0, len(after))]
+    if before and after and len(before) + len(after) <= _MOST_WORDS:
         from difflib import SequenceMatcher
 
         opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     for kind, old_from, old_to, new_from, new_to in opcodes:
+        come = "".join(after[new_from:new_to])
         if kind == "equal":
-            yield "".join(after[new_from:new_to]), None
-            continue
-        gone, come = "".join(before[old_from:old_to]), "".join(after[new_from:new_to])
-        if gone:
-            yield gone, _REMOVED
-        if come:
-            yield come, _ADDED
-
-
-def _marked(text: str, how: tuple[str, str, str] | None, *, marks: bool) -> list[Span]:
-    if not text:
-        return []
-    if how is None:
-        return [Span(text)]
-    begin, end, style = how
-    return [Span(begin + text + end if marks else text, style)]
+            yield come, "", "", ""
+        else:
+            yield "".join(before[old_from:old_to]), "[-", "-]", "red"
+            yield come, "{+", "+}", "green"

@@ -41,6 +41,7 @@ from stet.terminal.spans import (
     Line,
     Span,
     ago,
+    aligned,
     columns,
     line_columns,
     name_style,
@@ -356,15 +357,16 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
     rows = list(_graph_rows(commits))
     lines = max(map(len, rows), default=0)
     most = min(_WIDEST_GRAPH_NAME, (width or 10_000) // 4)
-    names = [shortened(who(commit), most) for commit in commits]
-    longest = max(map(columns, names), default=0)
-    for commit, row, name in zip(commits, rows, names, strict=True):
-        head = (
-            *([Span(row.ljust(lines + 1, _filling(row)) + " ", "magenta")] if lines else []),
+    heads = [
+        (
+            Span(row.ljust(lines + 1, _filling(row)) + " " if lines else "", "magenta"),
             Span(f"{short(commit.commit)}  ", "yellow"),
-            Span(padded(name, longest), name_style(commit.agent, commit.session)),
+            Span(shortened(who(commit), most), name_style(commit.agent, commit.session)),
             Span("  "),
         )
+        for commit, row in zip(commits, rows, strict=True)
+    ]
+    for commit, head in zip(commits, aligned(heads), strict=True):
         yield (*head, *subject_line(commit, (width or 10_000) - line_columns(head)))
 
 

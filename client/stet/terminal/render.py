@@ -17,10 +17,9 @@ from stet.terminal.spans import (
     Line,
     Span,
     ago,
+    aligned,
     clock,
-    columns,
     name_style,
-    padded,
     plural,
     short,
     size,
@@ -126,10 +125,13 @@ def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
     """One line a clipboard: name and size."""
-    width = max((columns(visible(clip.name)) for clip in found), default=0)
-    for clip in found:
-        size = f"  {plural(clip.lines, 'line')}, {plural(clip.bytes, 'byte')}"
-        yield (Span(padded(visible(clip.name), width), "cyan"), Span(size))
+    return aligned([
+        (
+            Span(visible(clip.name), "cyan"),
+            Span(f"  {plural(clip.lines, 'line')}, {plural(clip.bytes, 'byte')}"),
+        )
+        for clip in found
+    ])  # fmt: skip
 
 
 def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:

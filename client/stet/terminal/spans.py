@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import re
 import zlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stet.wire.results import CommitInfo
@@ -105,6 +106,17 @@ def fitted(line: Line, room: int) -> Line:
             kept.append(Span(text, span.style))
         room -= columns(text)
     return tuple(kept)
+
+
+def aligned(rows: Sequence[Line]) -> Iterator[Line]:
+    """Rows of a table: each span but a row's last is as wide as the widest of its column."""
+    widths: dict[int, int] = {}
+    for row in rows:
+        for at, span in enumerate(row[:-1]):
+            widths[at] = max(widths.get(at, 0), columns(span.text))
+    for *cells, last in rows:
+        pairs = enumerate(cells)
+        yield (*(Span(padded(text, widths[at]), style) for at, (text, style) in pairs), last)
 
 
 def short(commit: str) -> str:

@@ -20,6 +20,7 @@ from stet import aio, calls
 from stet.aio import AsyncEventStream
 from stet.calls import Call
 from stet.cli.history import moment
+from stet.cli.usage import UsageError
 from stet.service.spawn import Endpoint
 from stet.session.methods import LogFilters
 from stet.terminal.log_lines import first_changed
@@ -175,8 +176,12 @@ class HistoryApp(App[None]):
     async def _page(self, cursor: str | None) -> LogResult | None:
         path, filters = self._search
         given: dict[str, Any] = {**filters, "limit": PAGE, "cursor": cursor}
-        for name in given.keys() & {"since", "until"}:
-            given[name] = moment(given[name])
+        try:
+            for name in given.keys() & {"since", "until"}:
+                given[name] = moment(given[name])
+        except UsageError as error:  # perhaps it is not typed to its end
+            self.notify(visible(str(error)), severity="error", markup=False)
+            return None
         found: LogResult | None = await self._ask(calls.log(path and self._whole(path), **given))
         return found
 

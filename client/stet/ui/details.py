@@ -19,8 +19,8 @@ from stet.wire.results import BlameResult, ShowResult
 
 #: Columns from which the old and the new text stand side by side.
 SIDE_BY_SIDE = 90
-#: Lines that are shown, and characters of one of a diff: more is read elsewhere.
-_MOST_LINES, _LONGEST = 1000, 1000
+#: Lines that are shown, and lines and characters of one in a diff: more is read elsewhere.
+_MOST_LINES, _MOST_DIFF_LINES, _LONGEST = 1000, 950, 1000
 
 
 class Details(VerticalScroll, can_focus=True):
@@ -115,8 +115,8 @@ def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
 
 def _cut_down(text: str) -> str:
     lines = text.removesuffix("\n").split("\n")
-    if len(lines) > _MOST_LINES:
-        lines[_MOST_LINES:] = [f"\\ {len(lines) - _MOST_LINES:,} more lines"]
+    if len(lines) > _MOST_DIFF_LINES:
+        lines[_MOST_DIFF_LINES:] = [f"\\ {len(lines) - _MOST_DIFF_LINES:,} more lines"]
     return "\n".join(line if len(line) <= _LONGEST else line[:_LONGEST] + "…" for line in lines)
 
 

@@ -37,9 +37,20 @@ class Dialog(ModalScreen[T], Generic[T]):
     #: The keys; on the border, where nothing pushes them out of sight.
     KEYS = "Enter: do it   Esc: leave it"
 
-    def on_mount(self) -> None:
-        """Say the keys."""
-        self.query_one(Vertical).border_subtitle = self.KEYS
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """The title, what there is to see or to choose, and the keys."""
+        with Vertical() as box:
+            box.border_subtitle = self.KEYS
+            yield Static(Text(self._title), classes="title")
+            yield from self.content()
+
+    def content(self) -> ComposeResult:
+        """What is below the title."""
+        raise NotImplementedError
 
 
 class Confirm(Dialog[bool]):
@@ -53,17 +64,15 @@ class Confirm(Dialog[bool]):
     ]
 
     def __init__(self, title: str, lines: Sequence[Line], agree: str | None) -> None:
-        super().__init__()
-        self._title, self._lines, self._agree = title, lines, agree
+        super().__init__(title)
+        self._lines, self._agree = lines, agree
         if agree is None:
             self.KEYS = "Esc: close"
 
-    def compose(self) -> ComposeResult:
-        """Title, what would happen, and the keys."""
-        with Vertical():
-            yield Static(Text(self._title), classes="title")
-            with VerticalScroll():
-                yield Static(text_of_all(self._lines, dark=self.app.current_theme.dark), id="lines")
+    def content(self) -> ComposeResult:
+        """What would happen."""
+        with VerticalScroll():
+            yield Static(text_of_all(self._lines, dark=self.app.current_theme.dark), id="lines")
 
     @staticmethod
     def room(terminal: int) -> int:
@@ -82,15 +91,9 @@ class Confirm(Dialog[bool]):
 class Ask(Dialog[str]):
     """A line of text."""
 
-    def __init__(self, title: str) -> None:
-        super().__init__()
-        self._title = title
-
-    def compose(self) -> ComposeResult:
-        """Title and field."""
-        with Vertical():
-            yield Static(Text(self._title), classes="title")
-            yield Input()
+    def content(self) -> ComposeResult:
+        """The field."""
+        yield Input()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close with the text."""
@@ -110,19 +113,17 @@ class Choose(Dialog[str]):
         *,
         chosen: bool = True,
     ) -> None:
-        super().__init__()
-        self._title, self._choices, self._text, self._chosen = title, choices, text, chosen
+        super().__init__(title)
+        self._choices, self._text, self._chosen = choices, text, chosen
 
-    def compose(self) -> ComposeResult:
-        """Title, text, choices; none is highlighted unless one is to be ``chosen`` at once."""
-        with Vertical():
-            yield Static(Text(self._title), classes="title")
-            if self._text:
-                yield Static(Text(self._text), classes="text")
-            options = OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
-            if not self._chosen:
-                options.highlighted = None
-            yield options
+    def content(self) -> ComposeResult:
+        """Text, choices; none is highlighted unless one is to be ``chosen`` at once."""
+        if self._text:
+            yield Static(Text(self._text), classes="text")
+        options = OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
+        if not self._chosen:
+            options.highlighted = None
+        yield options
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Close with the choice."""

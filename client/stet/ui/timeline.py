@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.events import Click
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -110,14 +111,13 @@ class Timeline(ScrollView, can_focus=True):
         self.rows, self._bursts = [], []
         self._append(commits)
         ids = [row.commit if isinstance(row, CommitInfo) else None for row in self.rows]
-        at = ids.index(before.commit) if before and before.commit in ids else self._first_commit()
-        self._go_to(at)
+        self._go_to(ids.index(before.commit) if before and before.commit in ids else 0)
 
     def add(self, commits: Iterable[CommitInfo]) -> None:
         """Put older commits below."""
         self._append(commits)
         if self.selected is None:  # it was empty
-            self._go_to(self._first_commit())
+            self._go_to(0)
 
     def _append(self, commits: Iterable[CommitInfo]) -> None:
         for commit in commits:
@@ -136,9 +136,6 @@ class Timeline(ScrollView, can_focus=True):
         """Whether the end is near."""
         return len(self.rows) - self.cursor < _AHEAD
 
-    def _first_commit(self) -> int:
-        return 1 if len(self.rows) > 1 else 0
-
     # -- the cursor
 
     def action_move(self, by: int) -> None:
@@ -152,11 +149,11 @@ class Timeline(ScrollView, can_focus=True):
     def action_page(self, by: int) -> None:
         """Go a screen up or down."""
         at = self.cursor + by * max(1, self.size.height - 1)
-        self._go_to(self._nearest(max(0, min(at, len(self.rows) - 1))))
+        self._go_to(max(0, min(at, len(self.rows) - 1)))
 
     def action_first(self) -> None:
         """Go to the newest commit."""
-        self._go_to(self._first_commit())
+        self._go_to(0)
 
     def action_last(self) -> None:
         """Go to the oldest commit that is loaded."""
@@ -179,12 +176,10 @@ class Timeline(ScrollView, can_focus=True):
         self.post_message(self.Marked())
         self.refresh()
 
-    def _nearest(self, at: int) -> int:
-        if at < len(self.rows) and isinstance(self.rows[at], Burst):
-            return at + 1
-        return at
-
     def _go_to(self, at: int) -> None:
+        """Go to a row, or from a heading to the commit below it."""
+        if at < len(self.rows) and isinstance(self.rows[at], Burst):
+            at += 1
         self.cursor = at
         if self.selected != self._told:
             self._told = self.selected
@@ -195,11 +190,11 @@ class Timeline(ScrollView, can_focus=True):
             self.post_message(self.WantsMore())
         self.refresh()
 
-    def on_click(self, event: object) -> None:
+    def on_click(self, event: Click) -> None:
         """Go to the row that was clicked."""
-        at = int(getattr(event, "y", 0)) + int(self.scroll_offset.y)
+        at = int(event.y + self.scroll_offset.y)
         if at < len(self.rows):
-            self._go_to(self._nearest(at))
+            self._go_to(at)
 
     # -- drawing
 
