@@ -221,13 +221,13 @@ class Recovery:
         if record.rewritten is not None:
             self._take_rewritten(record.workspace, record.number, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
-        if session is not None and record.session is not None:
+        if session is not None:
             session = with_clipboards(session, record.clipboards)
             own = sum(1 for c in record.commits if c.meta.kind != "outside")
             session = msgspec.structs.replace(
                 session, commits=session.commits + own, last_seen=record.time
             )
-            state.sessions[record.workspace, record.session] = session
+            state.sessions[record.workspace, session.name] = session
         if record.request is not None:
             known = answered(record)
             state.requests[known.key] = known

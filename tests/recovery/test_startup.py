@@ -1,0 +1,85 @@
+"""The state that a start rebuilds from the journal's records, without a disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from stetd.history.commits import CommitMeta
+from stetd.recovery.startup import Placed, Recovery
+from stetd.session.modes import RESTRICTED, UNRESTRICTED
+from stetd.session.sessions import Session
+from stetd.state.state import State
+from stetd.storage.disk import Disk
+from stetd.storage.journal_format import (
+    Change,
+    Checkpoint,
+    CommitRecord,
+    Reached,
+    Record,
+    Rewritten,
+    SessionOpened,
+    WorkspaceAllowed,
+    WorkspaceState,
+)
+
+OLD, A, B, OTHER = (letter * 40 for letter in "0abc")
+FORGOTTEN = Rewritten(OTHER, 7, ["secret.txt"])
+START = Checkpoint(1, 0, 5, [WorkspaceState("w", "/w", RESTRICTED, OLD, 7)], [])
+
+
+def change(number: int, *commits: str, **fields: Any) -> Change:
+    meta = CommitMeta(kind="edit", time=0, subject="an edit")
+    made = [CommitRecord(oid, None, meta, {}) for oid in commits]
+    return Change(number, "w", [], made, {}, **fields)
+
+
+def replayed(*records: Record) -> tuple[State, Recovery]:
+    state = State("/state", Disk())
+    recovery = Recovery(state, "this boot")
+    placed = [Placed(1, 10 * at, "this boot", record) for at, record in enumerate(records, 1)]
+    recovery.replay(START, placed)
+    return state, recovery
+
+
+def test_a_workspace_that_is_allowed_again_goes_on_with_its_history() -> None:
+    state, recovery = replayed(change(6, A), WorkspaceAllowed("w", "/w"))
+    assert state.known["w"] == WorkspaceState("w", "/w", RESTRICTED, A, 8)
+    assert recovery.reached("w") == [Reached(OLD, 7), Reached(A, 8)]
+
+
+def test_a_workspace_that_is_allowed_anew_begins_a_new_history() -> None:
+    state, recovery = replayed(change(6, A), WorkspaceAllowed("w", "/w", anew=True), change(7, B))
+    assert state.known["w"] == WorkspaceState("w", "/w", RESTRICTED, B, 1)
+    assert recovery.reached("w") == [Reached(None, 0), Reached(B, 1)]
+
+
+def test_a_workspace_that_is_allowed_for_the_first_time_has_no_history() -> None:
+    state, recovery = replayed(WorkspaceAllowed("new", "/new"))
+    assert state.known["new"] == WorkspaceState("new", "/new", UNRESTRICTED, None, 0)
+    assert recovery.reached("new") == [Reached(None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("done", "forgetting"), [([], FORGOTTEN), ([change(9, rewritten=Rewritten("", 0, []))], None)]
+)
+def test_a_history_goes_on_from_where_forgetting_a_path_has_led(
+    done: list[Change], forgetting: Rewritten | None
+) -> None:
+    """Also when that is finished: what says so names no commit."""
+    records = [change(6, A), change(7, rewritten=FORGOTTEN), change(8, B), *done]
+    state, recovery = replayed(*records)
+    known = state.known["w"]
+    assert (known.head, known.commits, known.forgetting) == (B, 8, forgetting)
+    expected = [Reached(OLD, 7), Reached(A, 8), Reached(OTHER, 7), Reached(B, 8)]
+    assert recovery.reached("w") == expected
+
+
+def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() -> None:
+    opened = Session(workspace="w", name="s", mode=UNRESTRICTED, created=1, last_seen=1)
+    own = change(7, A, B, session="s", time=9, clipboards={"c": "text"})
+    state, _ = replayed(change(6), SessionOpened(opened), own, change(8, OTHER, time=10))
+    left = msgspec.structs.replace(opened, last_seen=9, commits=2, clipboards={"c": "text"})
+    assert state.sessions == {("w", "s"): left}
