@@ -66,6 +66,18 @@ def test_displaced_save_survives_the_clean_up_of_recovery(new_place: NewPlace) -
     assert content(place) == SAVE
 
 
+@pytest.mark.parametrize(("boot", "kept"), [("boot-1", True), ("boot-2", False)])
+def test_displaced_beginning_of_our_text_is_a_save_unless_the_power_was_cut(
+    new_place: NewPlace, boot: str, kept: bool
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    beginning = EDITED[:5]
+    script = {"publish.staged:1": [["save", "a.txt", beginning]], "publish.swapped:1": KILL}
+    assert place.run("contest", script, CALL) == KILLED
+    recovered(place, boot)
+    assert content(place) == (beginning if kept else EDITED)
+
+
 def test_save_recorded_by_recovery_is_put_back_after_another_kill(new_place: NewPlace) -> None:
     for point in ("recovery.decided:1", "publish.staged:1", "publish.swapped:1"):
         place = new_place(CONTESTED_FILES)

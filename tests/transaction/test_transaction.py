@@ -1,0 +1,182 @@
+"""Publishing and aborting sealed calls, on a real directory and journal, without a daemon."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stetd.storage.disk import Disk
+from stetd.storage.journal import Journal, read_journal
+from stetd.storage.journal_format import Abort, Change, Published, Record
+from stetd.storage.worktree import Worktree
+from stetd.transaction import transaction
+from stetd.transaction.drafts import Draft, DraftFile, Who
+from stetd.transaction.sealing import seal
+from stetd.transaction.transaction import Aborted, Displaced, Prepared, abort, mark_published
+from storage.histories import Histories
+
+
+class Told(Journal):
+    """Notes what is appended, and when it is synced."""
+
+    told: list[Record | str]
+
+    def append(self, *records: Record, reserve: int = 0) -> None:
+        super().append(*records, reserve=reserve)
+        self.told += records
+
+    def sync_always(self) -> None:
+        super().sync_always()
+        self.told.append("synced")
+
+
+class FullDisk(Disk):
+    """Refuses to write once it is full."""
+
+    full = False
+
+    def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
+        if self.full and any(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().pwrite_all(fd, data, offset)
+
+
+class Calls:
+    """A workspace in which one call after the other is sealed."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "ws"
+        self.root.mkdir()
+        (base / "journal").mkdir()
+        self.histories = Histories(base)
+        self.disk = FullDisk()
+        self.worktree = Worktree(str(self.root), self.disk)
+        self.journal = Told(str(base / "journal"), self.disk, boot="boot", version="1")
+        self.journal.told = []
+
+    def sealed(self, path: str, after: bytes) -> Prepared:
+        target = self.worktree.resolver.resolve(path)
+        found = self.worktree.read(target, 1 << 20)
+        prepared = seal(
+            Draft("edit", f"write {path}", [DraftFile(target, found, after)]),
+            Who("bot", "s", None, "patch", "r1"),
+            number=1,
+            time=0,
+            digest=b"",
+            workspace="w",
+            worktree=self.worktree,
+            head=self.histories.head,
+            session=None,
+            load=self.histories.repository.load_tree,
+        )
+        self.journal.append(prepared.record, reserve=prepared.abort_reserve)
+        self.journal.sync()
+        self.journal.told.clear()
+        return prepared
+
+    def aborted(self, prepared: Prepared, cause: Displaced) -> Aborted:
+        return abort(
+            [prepared],
+            cause,
+            base=self.histories.head,
+            number=2,
+            time=0,
+            journal=self.journal,
+            worktree=self.worktree,
+            load=self.histories.repository.load_tree,
+        )
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Iterator[Calls]:
+    made = Calls(tmp_path)
+    yield made
+    made.journal.close()
+    made.worktree.close()
+    made.histories.repository.close()
+
+
+def displaced(calls: Calls, prepared: Prepared) -> Displaced:
+    with pytest.raises(Displaced) as raised:
+        prepared.publish(calls.worktree)
+    return raised.value
+
+
+def test_a_file_that_was_deleted_meanwhile_stays_so_and_that_is_recorded(calls: Calls) -> None:
+    (calls.root / "f").write_text("one\n")
+    calls.histories.commit({"f": "one\n"})
+    prepared = calls.sealed("f", b"two\n")
+    (calls.root / "f").unlink()
+    cause = displaced(calls, prepared)
+    assert (cause.path, cause.found) == ("f", None)
+    aborted = calls.aborted(prepared, cause)
+    prepared.close()
+    [record, *_] = calls.journal.told
+    assert isinstance(record, Abort)
+    assert record.stands == {"f": None}
+    assert [commit.meta.subject for commit in record.commits] == ["changed outside: f"]
+    assert aborted.head.commit == record.commits[-1].oid
+    assert os.listdir(calls.root) == []
+
+
+def _deleted(path: Path) -> None:
+    path.unlink()
+
+
+def _saved_again(path: Path) -> None:
+    path.with_name("~").write_text("a later save\n")
+    path.with_name("~").rename(path)
+
+
+@pytest.mark.parametrize(
+    ("there", "meanwhile", "left"),
+    [(True, _deleted, None), (True, _saved_again, "a later save\n"),
+     (False, _saved_again, "a later save\n")],
+)  # fmt: skip
+def test_what_was_done_to_the_transient_text_is_durable_when_the_call_is_voided(
+    calls: Calls,
+    monkeypatch: pytest.MonkeyPatch,
+    there: bool,
+    meanwhile: Callable[[Path], None],
+    left: str | None,
+) -> None:
+    path = calls.root / "f"
+    if there:
+        path.write_text("one\n")
+    prepared = calls.sealed("f", b"two\n")
+    if there:
+        _saved_again(path)
+        cause = displaced(calls, prepared)
+    else:
+        prepared.publish(calls.worktree)
+        cause = Displaced("other", None)  # as if a later file of the call were another
+
+    def failpoint(name: str) -> None:
+        if name == "abort.before_put_back":
+            meanwhile(path)
+
+    monkeypatch.setattr(transaction, "failpoint", failpoint)
+    calls.aborted(prepared, cause)
+    prepared.close()
+    assert (path.read_text() if path.exists() else None) == left
+    kinds = [each if isinstance(each, str) else type(each) for each in calls.journal.told]
+    assert kinds[:2] == [Abort, "synced"]
+    assert kinds[2] is Change
+    assert kinds.index("synced", 2) < kinds.index(Published)
+
+
+def test_a_call_that_a_full_disk_keeps_from_being_marked_has_happened(
+    calls: Calls, tmp_path: Path
+) -> None:
+    calls.disk.full = True
+    mark_published(calls.journal, 1)
+    calls.disk.full = False
+    mark_published(calls.journal, 2)
+    [segment] = read_journal(str(tmp_path / "journal"), Disk())
+    assert [record for _, record in segment.records if isinstance(record, Published)] == [
+        Published(2)
+    ]
