@@ -191,13 +191,13 @@ def _blame(blame: BlameResult) -> Iterator[str]:
     yield f"<details><summary><code>{_text(blame.path)}</code> "
     yield f'<span class="dim">{plural(count, "line")}</span></summary>\n<pre class="blame">'
     times = sorted({run.time or "" for run in blame.lines})
+    heats = {time: number * _HEATS // len(times) for number, time in enumerate(times, 1)}
     for run in blame.lines:
         if run.line > _MOST_BLAMED_LINES:
             yield f'<span class="at">{count - run.line + 1:,} more lines: stet blame</span>'
             break
         name = run.agent or run.session
-        heat = (times.index(run.time or "") + 1) * _HEATS // len(times)
-        kind = f"by {_colour(name)} h{heat}" if name else ""
+        kind = f"by {_colour(name)} h{heats[run.time or '']}" if name else ""
         author = padded(shortened(visible(name or run.kind), 18), 19)
         author += short(run.commit) if run.commit else ""
         for offset, line in enumerate(run.text.split("\n")[: run.count]):

@@ -38,7 +38,7 @@ PAGE = 200
 _TYPING_S, _GATHER_S = 0.15, 0.1
 #: Seconds after which it is looked whether the daemon is another one, or there again.
 _LOOK_S = 1.0
-#: Seconds after which "3 min ago" is written anew.
+#: Seconds after which "3 min ago" is written again.
 _AGE_S = 20
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100
@@ -204,7 +204,7 @@ class HistoryApp(App[None]):
                 page = await self._page(cursor)
                 if page is None:
                     break
-                if cursor == self._cursor:  # else the list was made anew meanwhile
+                if cursor == self._cursor:  # else the list was made again meanwhile
                     self._cursor = page.cursor
                     self.timeline.add(page.commits)
         finally:
@@ -247,7 +247,7 @@ class HistoryApp(App[None]):
     async def _listen(self, events: AsyncEventStream) -> None:
         connections = 0
         while True:
-            if connections != events.connections:  # what happened meanwhile is not told
+            if connections != events.connections:  # what happened meanwhile comes as no event
                 connections = events.connections
                 self._news.set()
                 await self._look()

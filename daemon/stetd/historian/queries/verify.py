@@ -203,7 +203,7 @@ class _Verification:
                 oid = None
             folder, _, name = reference.rpartition("/")
             if folder != PINS:
-                if reference != HISTORY and (oid is None or self._is_unknown(oid)):
+                if reference != HISTORY and (oid is None or self._kind_of(oid) is None):
                     self._add(
                         "reference",
                         f"{reference} names no object that is there, so gc and forget are refused. "
@@ -218,10 +218,6 @@ class _Verification:
                 )
             else:
                 self.pins.setdefault(oid, []).append(name)
-
-    def _is_unknown(self, oid: str) -> bool:
-        self.check.refresh(oid)
-        return self.check.kind_of(oid) is None
 
     def _judge(self) -> None:
         """What following the chain has shown about what points into it."""
@@ -306,11 +302,15 @@ class _Verification:
             return None
         return found[1]
 
-    def _is_there(self, oid: str, kind: str, commit: str | None, path: str | None) -> bool:
+    def _kind_of(self, oid: str) -> str | None:
         found = self.check.kind_of(oid)
         if found is None:
             self.check.refresh(oid)
             found = self.check.kind_of(oid)
+        return found
+
+    def _is_there(self, oid: str, kind: str, commit: str | None, path: str | None) -> bool:
+        found = self._kind_of(oid)
         if found == kind:
             return True
         if found is None:
@@ -458,7 +458,7 @@ class _Verification:
             if os.path.lexists(os.path.join(shadow, name)):
                 self.warnings.append(
                     f"{name}: plain git takes parents from this file, which was not checked; stet "
-                    "needs it not, and it may be removed"
+                    "does not need it, and it may be removed"
                 )
         try:
             with open(os.path.join(shadow, "HEAD"), "rb") as file:
