@@ -193,7 +193,7 @@ def transaction(
     ``stet.calls.apply_patch(...)``), in any dialects; each sees what the ones before it
     leave, clipboards included. ``message``, ``preview`` and ``request_id`` go with the whole;
     so does ``if_match``, about the files before the first call. ``edits[i].call`` in the result
-    and ``failures[i].call`` of an error tell which call is meant, from 0. Raises as the calls
+    and ``failures[i].call`` of an error say which call is meant, from 0. Raises as the calls
     do; then none of them has happened.
     """
     inner = []
@@ -240,7 +240,7 @@ def redo(
     preview: bool = False,
     request_id: str | None = None,
 ) -> Call[EditResult]:
-    """Take back undos or rollbacks, so that what they had taken back stands again.
+    """Take back undos or rollbacks, so that what they had taken back is there again.
 
     ``commits`` are these undos; None: the newest one that is not redone, of this session or
     with ``control`` of all. Raises as undo().

@@ -45,7 +45,7 @@ class StetError(Exception):
     ``error.data``, with ``kind`` in it; ``code`` is the JSON-RPC error code.
     """
 
-    #: The kind that a subclass stands for: its name in snake case, unless it says another. The
+    #: The kind that a subclass means: its name in snake case, unless it says another. The
     #: instance's ``kind`` is the reply's own.
     KIND: ClassVar[str] = Kind.INTERNAL
 

@@ -52,7 +52,7 @@ _CHECKPOINT_LOOK_S = 0.05
 
 
 def boot_id() -> str:
-    """Which boot this is; ``STET_BOOT_ID`` stands in for it in tests of power cuts."""
+    """Which boot this is; ``STET_BOOT_ID`` replaces it in tests of power cuts."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return os.environ.get("STET_BOOT_ID") or file.read().strip()
 

@@ -12,7 +12,7 @@ else. :mod:`json` reads both, once comments and last commas are blanks. The pack
 comments do not serve: json-five leaves commas and white space around a new member to the caller,
 jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the byte.
 
-    put     a member: replaced where it stands, else made the last one; what is missing above
+    put     a member: replaced where it is, else made the last one; what is missing above
             it is made
     altered a value made another one, and what is the same in both left as it is
     append  an element, at the end of an array, which is made if it is missing
@@ -109,7 +109,7 @@ class Node:
 
 
 def outline(text: str) -> Node | None:
-    """Where the value of a sound document stands; None if there is nothing but trivia in it."""
+    """Where the value of a sound document is; None if there is nothing but trivia in it."""
     at = _skip(text, 1 if text.startswith("\ufeff") else 0)
     return None if at == len(text) else Node(text, _plain(text), at)
 
@@ -231,7 +231,7 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def altered(text: str, path: Path, value: Any) -> str:
-    """The text with this value where another one stands, and what is the same in both untouched.
+    """The text in place of another one, and what is the same in both untouched.
     Raises as ``put`` does, and KeyError if there is nothing.
     """
     root = value_of(text)

@@ -80,7 +80,7 @@ class Toml:
 
 
 def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
-    """The text with this entry: where it stands, else at the end. What is the same in it stays."""
+    """The text with this entry: where it is, else at the end. What is the same in it stays."""
     expected = value_of(text)
     if has(expected, (servers, NAME)):
         # Without the comments behind the entry: tomlkit would put a new member behind them.
@@ -144,7 +144,7 @@ def _parsed(text: str) -> Any:
     plain = text.removeprefix("\ufeff")
     with contextlib.suppress(tomlkit.exceptions.TOMLKitError, RecursionError):
         document = tomlkit.parse(plain)
-        # Not so where an array of tables stands between tables of one name, or in two places.
+        # Not so where an array of tables is between tables of one name, or in two places.
         if tomlkit.dumps(document) == plain:
             return document
     raise CannotSplice("its tables stand in an order that can't be kept")

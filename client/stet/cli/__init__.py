@@ -4,7 +4,7 @@ Exit status: 0 done; 1 refused, the error on standard error and with ``--json`` 
 output too, as ``{"error": {"code", "message", "data"}}``; 2 usage; 3 no daemon could be
 reached or started; 4 conflict.
 
-Only the way in: :mod:`stet.cli.running` carries commands out. ``stet hook`` stands beside it,
+Only the way in: :mod:`stet.cli.running` carries commands out. ``stet hook`` is beside it,
 because an agent waits for it twice at each of its tools; so nothing is imported here that it
 does not need (tests/hooks/test_hook_start.py).
 """

@@ -47,7 +47,7 @@ def completion(arguments: Arguments, output: Output) -> None:
 def complete() -> None:
     """Answer the shell's script, and end the process."""
     whole = Parser()
-    # It stands in front of a command, too (stet.cli.arguments).
+    # It may precede a command, too (stet.cli.arguments).
     whole.add_argument("-C", dest="front", metavar="DIR")
     _add_completers(whole)
     _Finder()(

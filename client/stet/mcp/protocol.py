@@ -213,7 +213,7 @@ _NO_REQUEST = (
 
 
 def error_line(request: Id | None, code: int, message: str) -> bytes:
-    """The error for a request; None: nobody can tell which one."""
+    """The error for a request; None: nobody knows which one."""
     return _encoded({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 class Answer(msgspec.Struct, frozen=True):
     """The reply to request ``id`` (None: to none): a still encoded result, or the error.
-    Not ``named``: the daemon could not tell which request it refuses, but this one was the only
+    Not ``named``: the daemon could not say which request it refuses, but this one was the only
     one; the connection is of no more use.
     """
 
@@ -85,7 +85,7 @@ class Conversation:
 
         Raises GarbledReply when what came in is not an answer to anything, and ConnectionLost
         when the daemon says why it closes the connection, or refuses one of several requests
-        and nobody can tell which; the connection is then of no more use.
+        and nobody knows which; the connection is then of no more use.
         """
         while True:
             try:

@@ -52,7 +52,7 @@ class Retrying:
 
     def reason(self, error: StetError) -> StetError:
         """Why a call was given up. Once a connection was lost under it, only the daemon's answer
-        can tell whether it was carried out: what prevents a later attempt is no more than a cause.
+        knows whether it was carried out: what prevents a later attempt is no more than a cause.
         """
         if not self._losses or isinstance(error, ConnectionLost):
             return error

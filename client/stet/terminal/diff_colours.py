@@ -194,7 +194,7 @@ def _cut(text: str, at: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple
 
 def _expanded(spans: Sequence[Span]) -> Line:
     """Tabs as spaces, which a ground needs, and control characters spelled out."""
-    at, found = -1, []  # the sign stands before the first column
+    at, found = -1, []  # the sign is before the first column
     for span in spans:
         pieces = []
         for piece in re.split(r"(\t)", visible(span.text)):

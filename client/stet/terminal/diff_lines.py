@@ -1,6 +1,6 @@
 r"""A unified diff as lines: cut into files and hunks, and coloured as git does it.
 
-Only ``\n`` ends a line. The counts of a hunk's header tell where it ends: a removed line that
+Only ``\n`` ends a line. The counts of a hunk's header say where it ends: a removed line that
 begins with ``-- `` is no file header. The text of the diff stays as it is, so what is printed
 where there is no terminal applies as a patch. :mod:`stet.terminal.diff_colours` is for terminals
 that can do more.

@@ -55,7 +55,7 @@ R    roll back to here: undo all that agents did after it
 o    restore a file as it was right after this edit
 b    who wrote each line of a file, as of this edit
 p    pin: give this edit a name
-m    who may write here, and requests that were put off
+m    who may write here, and requests that were deferred
 q    quit"""
 
 
@@ -119,7 +119,7 @@ class HistoryApp(App[None]):
         self._search: tuple[str | None, LogFilters] = (None, {})
         self._loading = False
         self._mode = ""
-        #: Requests that are being decided, and those that were put off.
+        #: Requests that are being decided, and those that were deferred.
         self._asking: dict[str, Choose] = {}
         self._later: set[str] = set()
         self._news = asyncio.Event()
@@ -421,7 +421,7 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="ask")
     async def action_mode(self) -> None:
-        """Set who may write in this workspace; requests that were put off are asked again."""
+        """Set who may write in this workspace; requests that were deferred are asked again."""
         self._later.clear()
         with suppress(stet.StetError):
             await self._look()

@@ -1,7 +1,7 @@
 """Events as typed values: the ``params`` of the notifications that ``subscribe`` asks for.
 
 Commits come in the order of the history, each with its parent, so that a reader sees where
-one is missing. ``lost`` stands where events were left out, because the subscriber did not
+one is missing. ``lost`` comes where events were left out, because the subscriber did not
 take them in time. Unknown events are to be ignored.
 """
 

@@ -72,7 +72,7 @@ class Framer:
         self.encoding = encoding
         self._max_frame = max_frame
         self._buffer = bytearray()
-        #: No LF stands before this offset; keeps byte-by-byte feeding linear.
+        #: No LF is before this offset; keeps byte-by-byte feeding linear.
         self._searched = 0
         self._error: FrameError | None = None
 

@@ -462,7 +462,7 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten (or, with ``commit`` null, would be). ``commits`` changed the ``paths``;
     ``rewritten`` have a new id; ``contents`` counts the versions that are gone, ``contents_left``
     those that other paths keep in the history, of which ``also_at`` have one now. ``in_workspace``:
-    paths where a file still stands; it is recorded again when it is edited. ``clipboards`` hold a
+    paths where a file still is; it is recorded again when it is edited. ``clipboards`` hold a
     part of it.
     """
 

@@ -52,7 +52,7 @@ def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bo
     """Whether a message holds more than ``limit`` values, keys and containers included."""
     if encoding is not Encoding.JSON:
         return _msgpack_holds_more(limit, message)
-    # Every value but the first stands behind one of these marks, so this is never too few.
+    # Every value but the first follows one of these marks, so this is never too few.
     marks = 1
     for start in range(0, len(message), _WINDOW):
         end = start + _WINDOW

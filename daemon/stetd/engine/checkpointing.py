@@ -187,7 +187,7 @@ class Checkpoints:
         self._journal.append(snapshot)
         await self._loop.run_in_executor(None, self._journal.sync_beside)
         failpoint("checkpoint.recorded")
-        if self._given_up:  # a sync that failed meanwhile has been told to another handle
+        if self._given_up:  # a sync that failed meanwhile has been reported to another handle
             return
         self.recorded = snapshot
         self.syncing = {}

@@ -2,7 +2,7 @@
 
 A commit's id was computed when its record was written; here it is made again from the record, and
 checked. Nothing past the durable end is read. In front of it every record is settled: an abort
-stands before the same end as the records that it voids.
+is before the same end as the records that it voids.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The lines of a version are followed back, commit by commit: what a commit did not change goes on
 to the version before it, under the name that the file had then; what it added is its own. With
 one exception: a commit that takes others back, or restores a file, writes nothing itself. Its
-lines stood in an older version (a *source*) and are followed from there, so that a line which was
+lines were in an older version (a *source*) and are followed from there, so that a line which was
 deleted and brought back belongs to whoever wrote it first.
 
 A place is a version of a file: the file at ``path`` as the first ``n`` commits left it. All

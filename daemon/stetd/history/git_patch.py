@@ -8,7 +8,7 @@ r"""Patches as git applies them, byte for byte. Pure.
     +++ b/<new>
     @@ ... @@ hunks  |  GIT binary patch
 
-A name with bytes that are no printable ASCII, or with ``"`` or ``\``, stands in quotes with
+A name with bytes that are no printable ASCII, or with ``"`` or ``\``, is put in quotes with
 escapes. A binary patch holds the whole content both ways, deflated, in base 85: lines of at most
 52 bytes, each after its length (A to Z for 1 to 26, a to z for 27 to 52). Ids are written in full,
 so that ``git am -3`` finds what a patch was made from.

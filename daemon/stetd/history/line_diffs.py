@@ -188,7 +188,7 @@ def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
     above = _lines_of(before[start:head])
     old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
     found = _changes(old, new)
-    # One that only went or only came stands where it belongs; of several the last can move on.
+    # One that only went or only came is where it belongs; of several the last can move on.
     several = len(found) > 1
     tail = _forward(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])

@@ -65,7 +65,7 @@ async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
             "stays until it is lifted. Leave for out."
         )
-    # A change waits for all calls in flight. Those that take long to plan do not put off a
+    # A change waits for all calls in flight. Those that take long to plan do not delay a
     # restriction: they are refused if they have changed nothing by then.
     within = _RESTRICTS_WITHIN_S if caller.control and restricts else math.inf
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)

@@ -139,7 +139,7 @@ def _look_at(
             seen.passed.append(path)
             seen.warnings.append(f"not recorded: {refusal.message}")
             return None
-        try:  # a file stands above it, so there is none here
+        try:  # a file is above it, so there is none here
             gone = resolver.canonical(path, directory, follow_last=False)
         except Refused as other:
             seen.warnings.append(f"not recorded: {other.message}")

@@ -192,7 +192,7 @@ class Pack:
         self.open()
 
     def open(self) -> None:
-        """Open both files again after :meth:`close`. A name tells the content: what was read of
+        """Open both files again after :meth:`close`. A name fixes the content: what was read of
         the index is still so.
         """
         if self.fd >= 0:

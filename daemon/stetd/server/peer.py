@@ -213,7 +213,7 @@ def _mount(line: bytes) -> Mount:
 
 
 def place(table: Sequence[Mount], path: bytes) -> Place | None:
-    """Where an absolute path without links leads, None if the table can't tell.
+    """Where an absolute path without links leads, None if the table does not say.
 
     It is walked as the kernel does: from the root directory on, and whenever something is
     mounted at what has been reached, on in the last that was mounted there. A mount has one

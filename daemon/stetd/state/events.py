@@ -112,7 +112,7 @@ class Events:
             if not isinstance(last, Overflow):
                 last = Overflow()
                 self._notes.append((self.number, last))
-            # Under the newest number: whoever listens only since the first must be told, too.
+            # Under the newest number: whoever listens only since the first must get it, too.
             self._notes[-1] = self.number, last
             last.counts[note.workspace] = last.counts.get(note.workspace, 0) + 1
         self._wake()

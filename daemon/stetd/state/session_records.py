@@ -1,7 +1,7 @@
 """Sessions: opened, entered, ended, and let go when they hold nothing any more.
 
 Opening and ending are records that are durable before they count. A connection may outlive its
-session, which the person has ended: then its name stands for a new one, which is recorded with the
+session, which the person has ended: then its name means a new one, which is recorded with the
 first call that has something to keep.
 
 Idle sessions are let go when a checkpoint is begun, from memory and from its snapshot at once,
@@ -41,7 +41,7 @@ _ENDED = (
 
 
 class Ended(NamedTuple):
-    """A session as it was, what its name stands for now, and its request, which is denied."""
+    """A session as it was, what its name means now, and its request, which is denied."""
 
     session: Session
     fresh: Session
@@ -63,7 +63,7 @@ class Sessions:
         self.connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
 
     def find(self, who: Entrant, known: Session | None = None) -> Session:
-        """The session that this name stands for; nothing is recorded of one that is not there.
+        """The session of this name; nothing is recorded of one that is not there.
 
         ``known``: as it will be after calls that are planned already. Refused (not_permitted)
         where it was opened with another secret.

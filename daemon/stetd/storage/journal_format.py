@@ -14,7 +14,7 @@ acknowledged. Later segments are still read, because every start of the daemon o
 
 Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever appended,
 with a default, and records added. A version that does so for the first time since a release raises
-LEVEL, which stands in the first record of each segment: an older reader would skip a field it does
+LEVEL, which is in the first record of each segment: an older reader would skip a field it does
 not know, and lose what it says, so it refuses a higher level. Any other change takes a new format
 version. In every version the frames are these and the first record is an :class:`Opened`, so that
 whoever refuses a segment can say which version wrote it.
@@ -126,7 +126,7 @@ class Change(_Record, frozen=True):
     session: str | None = None
     clipboards: dict[str, str | None] = {}
     request: str | None = None
-    #: SHA-256 over the call, to tell a retry from another call with the same id.
+    #: SHA-256 over the call, to distinguish a retry from another call with the same id.
     digest: bytes = b""
     #: The reply without its diff, MessagePack.
     reply: bytes = b""

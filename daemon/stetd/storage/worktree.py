@@ -42,7 +42,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 #: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
-#: What ``open`` answers where a link, a socket or a device without a driver stands by now.
+#: What ``open`` answers where a link, a socket or a device without a driver is by now.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
 #: The service was installed with --hardened; without this a group would be lost, silently.
 _UNKNOWN_IDS = (

@@ -31,7 +31,7 @@ class DraftFile:
     """One file that a call touches: where it is, its content now, what it becomes.
 
     ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
-    present file, or one that fits the directory; if it is ``new`` the latter, whatever stood
+    present file, or one that fits the directory; if it is ``new`` the latter, whatever was
     there).
     """
 

@@ -30,7 +30,7 @@ _PLAIN_PERMISSIONS = (0o644, 0o755)
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where a workspace's history stands: newest commit, its tree, number of commits."""
+    """The head of a workspace's history: newest commit, its tree, number of commits."""
 
     commit: str | None
     tree: Tree

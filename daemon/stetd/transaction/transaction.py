@@ -255,7 +255,7 @@ def abort(
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
     One record, synced before anything is put back (PROTOCOL.md 6): it names for every
-    path the image that stands afterwards and keeps what was displaced. ``base`` is the
+    path the image that holds afterwards and keeps what was displaced. ``base`` is the
     head before the first voided record. Raises OSError or JournalBroken if the record
     can't be written or a file can't be put back; all that can be is put back even then.
     """

@@ -407,7 +407,7 @@ class Placer:
         search = self._from_anchors(hunk, anchors, 0)
         counting = self._nearest_free(hunk, anchors)
         options = options_of(forms, search, counting, nearest=True)
-        if not options:  # are other hunks where it stands under the anchors?
+        if not options:  # are other hunks where it is under the anchors?
             counting = self._nearest(hunk, anchors)
             for option in options_of(forms, search, counting, nearest=True):
                 other = self._disturbed(self._at(hunk, option))
@@ -447,7 +447,7 @@ class Placer:
         return chosen if end is None else self._unless_among(hunk, chosen, chosen.place, end)
 
     def _unless_among(self, hunk: Hunk, chosen: Option, first: int, end: int) -> Option | Problem:
-        """The place, unless the text stands as well, or better, in lines ``first`` to ``end``."""
+        """The place, unless the text matches as well, or better, in lines ``first`` to ``end``."""
         for found in self._from(hunk, first)(chosen.form):
             places = [at for at in found.places if at < end and at != chosen.place]
             if places:

@@ -178,7 +178,7 @@ def locate(
 
     Of several places the one nearest to ``near_line`` (from 1) is taken, but not by ``trim_edges``.
     """
-    assert old, "BUG: an empty text stands everywhere"
+    assert old, "BUG: an empty text is everywhere"
     unseen = rungs.terminators_are_unseen(document, old)
     ladder = _LADDER[1:] if unseen and near_line is not None else _LADDER
     found = _climb(document, old, new, ladder, near_line)
@@ -274,7 +274,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
 def written_at(
     document: Document, place: Place, old: str, new: str, *, literal: bool = False
 ) -> str | None:
-    """``new`` in the terms of a place where ``old`` stands; None when that can't be known."""
+    """``new`` in the terms of a place where ``old`` is; None when that can't be known."""
     around: list[str] = []
     if place.change:
         first, last = document.line_at(place.start) - 1, document.line_at(place.end)
@@ -297,7 +297,7 @@ def written_at(
 
 
 def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
-    """Whether a text was found without its indentation, and needs it: rungs of whole lines tell.
+    """Whether a text was found without its indentation, and needs it: rungs of whole lines decide.
 
     As given, further new lines would not be indented, or the indentation of removed ones stay.
     """
@@ -347,7 +347,7 @@ def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
 def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
     """Whether what was dropped speaks against a place.
 
-    A dropped line is known in the file, or one like it stands beside the place, as for a function
+    A dropped line is known in the file, or one like it is beside the place, as for a function
     of another name; or lines are added before a blank line that has other lines before it in the
     file.
     """

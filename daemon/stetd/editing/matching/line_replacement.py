@@ -246,7 +246,7 @@ def replacement(
 
     ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
     of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
-    ``before``: what stands before the match, if only its last character.
+    ``before``: what precedes the match, if only its last character.
     """
     contents, given_ends = split_lines(new)
     old_lines = split_lines(old)[0]

@@ -60,7 +60,7 @@ def find(
     explain: bool,
     earlier: Iterable[tuple[Subject, str]] = (),
 ) -> Match | Failure:
-    """Where ``old`` stands in ``target``, once, and what takes its place.
+    """Where ``old`` is in ``target``, once, and what takes its place.
 
     ``given``: the new text as the request gives it, by which an edit that has been made before is
     recognised. ``creating``: what would create a missing file. ``explain``: a miss names the

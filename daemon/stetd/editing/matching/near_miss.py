@@ -40,7 +40,7 @@ _SHOWN_CHARS = 4_000
 _SHOWN_LINE = 200
 #: So many characters are looked for within a passage, which takes time with their square.
 _COMPARED_PART = 300
-#: A new text shorter than this, white space aside, stands everywhere by chance.
+#: A new text shorter than this, white space aside, is found everywhere by chance.
 _TELLING = 3
 _WORD = re.compile(r"[^\W_]\w{2,}")
 #: What models write for lines that they leave out, in a comment or alone.

@@ -1,7 +1,7 @@
 """Normal forms of a document's lines, by which tolerant rungs compare them.
 
 *Folded*: typography as in DIALECTS.md 0, in whole characters as a reader sees them. *Bare*: folded,
-without indentation and trailing space. A run of lines that stands by any rung stands in bare lines,
+without indentation and trailing space. A run of lines that any rung finds is found in bare lines,
 so one linear search finds the candidates of all rungs.
 """
 

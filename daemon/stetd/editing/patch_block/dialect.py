@@ -1,6 +1,6 @@
 """The ``patch_block`` dialect: find/replace pairs in text blocks (DIALECTS.md 3).
 
-In an answer whose markers end with CRLF, CRLF stands for the file's own terminator.
+In an answer whose markers end with CRLF, CRLF means the file's own terminator.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ class _Scored(NamedTuple):
 
 
 def _distinct_lines(document: Document) -> dict[str, list[int]]:
-    """For each distinct bare line the indexes (from 0) at which it stands."""
+    """For each distinct bare line the indexes (from 0) at which it is."""
     numbers: dict[str, list[int]] = {}
     for index, key in enumerate(document.form(NormalForms).bare_lines):
         numbers.setdefault(key, []).append(index)

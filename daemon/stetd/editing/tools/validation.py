@@ -1,4 +1,4 @@
-"""Requests against the models of tool inputs, and what a refusal tells a language model."""
+"""Requests against the models of tool inputs, and what a refusal says to a language model."""
 
 from __future__ import annotations
 

@@ -204,6 +204,6 @@ def _side_has(repository: StoredObjects, file: FileRow, sought: bytes) -> bool:
     """Whether the file has the text at all: much sooner said than what changed."""
     if file.before == file.after:
         return False
-    if b"\xef\xbf\xbd" in sought:  # stands for any byte that is no UTF-8
+    if b"\xef\xbf\xbd" in sought:  # in place of any byte that is no UTF-8
         return True
     return any(sought in repository.blob(oid) for oid in (file.before, file.after) if oid)

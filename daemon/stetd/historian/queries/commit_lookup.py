@@ -44,9 +44,9 @@ T = TypeVar("T")
 _PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
-#: Commits with a prefix that are looked for: enough to tell that it is ambiguous.
+#: Commits with a prefix that are looked for: enough to know that it is ambiguous.
 _MOST_WITH_PREFIX = 100
-#: Files below a path that are looked for: enough to tell who made some.
+#: Files below a path that are looked for: enough to say who made some.
 _MOST_AROUND = 20
 #: (git mode, blob id); None is no file.
 Known = tuple[int, str] | None

@@ -89,7 +89,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
     """What differs between two commits, or between a commit and the workspace.
 
     Against the workspace the files of the commit and of the newest one are compared: the history
-    knows no others. There a move is told as one if both paths are asked for.
+    knows no others. There a move is shown as one if both paths are asked for.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 

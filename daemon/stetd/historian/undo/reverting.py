@@ -197,7 +197,7 @@ def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list
 def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
     """The mode that a file comes back with.
 
-    A file that stands keeps its permission bits, only execution follows the version; one
+    A file that exists keeps its permission bits, only execution follows the version; one
     that comes back has those that the history recorded.
     """
     executable = version.git_mode == EXECUTABLE
