@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import select
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -428,3 +430,22 @@ def test_doctor_ends_with_a_verdict(ws: Installation) -> None:
     last = done.stdout.splitlines()[-1]
 
     assert last == "All is well." if done.returncode == 0 else last.endswith("in this order.")
+
+
+def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None:
+    pid = ws.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        waiting = ws.start("status")
+        assert waiting.stderr is not None
+        assert select.select([waiting.stderr], [], [], 30)[0]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    out, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+    assert out.startswith(b"stetd ")
+    assert err == (
+        b"stet: no answer from the daemon for 5 s. It is waited for; Ctrl-C ends that, and stet "
+        b"doctor says what to do.\n"
+    )

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-import stet
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
@@ -42,10 +41,10 @@ def status(arguments: Arguments, output: Output) -> None:
     asking.show(session, calls.status(), output, render.status)
 
 
-def stop(_arguments: Arguments, output: Output) -> None:
+def stop(arguments: Arguments, output: Output) -> None:
     """Let the daemon end; calls in work are finished first."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
-    session = stet.connect(None, control=True, start=False)
+    session = asking.person(arguments, workspace=False, start=False)
     asking.show(session, calls.shutdown(), output, lambda _: [said])
 
 

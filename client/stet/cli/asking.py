@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
@@ -26,13 +27,15 @@ T = TypeVar("T")
 
 _STEPS = re.compile(r"(?P<base>[^~^]+)(?P<steps>(?:~\d*|\^)+)")
 _STEP = re.compile(r"~(\d*)|\^")
+#: Seconds of silence after which the person is told of it.
+_SILENT_S = 5.0
 #: Steps back that are taken one by one, for what is no name of a commit's.
 _MOST_STEPS = 1000
 
 
 def agent(arguments: Arguments) -> stet.Session:
     """A session on agent.sock, for commands that do what agents do."""
-    return stet.connect(
+    return _opened(
         arguments.directory,
         session=arguments.session or os.environ.get("STET_SESSION") or "cli",
         agent=arguments.agent or os.environ.get("STET_AGENT") or "cli",
@@ -46,10 +49,28 @@ def person(
     workspace: bool = True,
     session: str | None = None,
     timeout: float | None = TIMEOUT,
+    start: bool = True,
 ) -> stet.Session:
     """A session on control.sock; without ``workspace`` for what is no workspace's."""
     directory = arguments.directory if workspace else None
-    return stet.connect(directory, session=session, agent="person", control=True, timeout=timeout)
+    return _opened(
+        directory, session=session, agent="person", control=True, timeout=timeout, start=start
+    )
+
+
+def _opened(workspace: str | None, **options: Any) -> stet.Session:
+    """What stet.connect() gives. A daemon that hangs takes the connection and says nothing."""
+    said = (
+        f"stet: no answer from the daemon for {_SILENT_S:.0f} s. It is waited for; Ctrl-C ends "
+        "that, and stet doctor says what to do."
+    )
+    told = threading.Timer(_SILENT_S, print, [said], {"file": sys.stderr, "flush": True})
+    told.daemon = True
+    told.start()
+    try:
+        return stet.connect(workspace, **options)
+    finally:
+        told.cancel()
 
 
 def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T | None:

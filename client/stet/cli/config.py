@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-import stet
 from stet import calls
+from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments
 from stet.errors import StetError
@@ -55,9 +55,9 @@ def check(arguments: Arguments, output: Output) -> int:
     return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
 
 
-def reload(_arguments: Arguments, output: Output) -> int:
+def reload(arguments: Arguments, output: Output) -> int:
     """Let the daemon that runs read its configuration again."""
-    with stet.connect(None, agent="person", control=True, start=False) as session:
+    with asking.person(arguments, workspace=False, start=False) as session:
         result = session.perform(calls.reload())
     if output.as_json:
         output.value(result)

@@ -97,7 +97,9 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         # It may be killed at any time: what it answered is safe, the rest is settled at the start.
         mend = START if pid is None else f"kill -9 {pid}; {START}"
         mend = f"export STET_RUNTIME_DIR={shlex.quote(where)}" if where else mend
-        yield Finding("daemon", False, error.message, mend)
+        silent = isinstance(error, stet.TimedOut)
+        said = f"no answer within {_ANSWER_S:.0f} s" if silent else error.message
+        yield Finding("daemon", False, said, mend)
         return
     again = f"kill {status.pid}; {START}"
     if isinstance(status.read_only, str):
