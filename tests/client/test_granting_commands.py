@@ -104,6 +104,19 @@ def test_a_grant_and_its_end_are_shown(ws: Installation) -> None:
     assert "is unrestricted already" in refused.stderr
 
 
+def test_a_session_that_is_not_there_is_told_of(ws: Installation) -> None:
+    session(ws).close()
+    looked = ws.stet("mode", "--session", "conv-l")
+    assert (looked.returncode, looked.stdout) == (1, "")
+    said = "stet: there is no session 'conv-l' here yet (near: conv-1); "
+    assert looked.stderr == f"{said}stet sessions lists those that are there\n"
+    assert "conv-l" not in ws.stet("sessions").stdout
+    begun = ws.stet("mode", "restricted", "--session", "conv-l")
+    assert begun.returncode == 0
+    assert begun.stderr == f"{said}one of that name begins with this mode\n"
+    assert ws.stet("mode", "restricted", "--session", "conv-l").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

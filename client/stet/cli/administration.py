@@ -16,6 +16,7 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.errors import InvalidParams
 from stet.terminal import access_lines, render
 from stet.terminal.spans import Line, Span, aligned, short, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
@@ -88,8 +89,28 @@ def mode(arguments: Arguments, output: Output) -> None:
             scope=None if arguments.session else "workspace",
             for_=arguments.for_,
         )
+    if arguments.session is not None:
+        _check_session(arguments)
     session = asking.person(arguments, session=arguments.session)
     asking.show(session, call, output, lambda found: render.mode(found, output.now))
+
+
+def _check_session(arguments: Arguments) -> None:
+    """Refuse to look at a session that is not there; say so where the mode of one is set, which a
+    person may do before an agent comes under that name. It may be mistyped.
+    """
+    with asking.person(arguments) as session:
+        there = session.session_list(workspace=session.workspace).sessions
+    if arguments.session in (known := [each.session for each in there]):
+        return
+    import difflib
+
+    near = difflib.get_close_matches(arguments.session, known)
+    said = f"there is no session {arguments.session!r} here yet"
+    said += f" (near: {', '.join(near)})" if near else ""
+    if arguments.mode is None:
+        raise InvalidParams(f"{said}; stet sessions lists those that are there")
+    print(visible(f"stet: {said}; one of that name begins with this mode"), file=sys.stderr)
 
 
 def sessions(arguments: Arguments, output: Output) -> None:
