@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents
-from stet.agents.jsonc import Node, NotJson, find, outline, value_of
+from stet.agents.jsonc import Node, NotJson, find, outline, put, value_of
 
 
 def as_outlined(node: Node) -> Any:
@@ -111,3 +111,8 @@ def test_a_large_document_with_comments_takes_no_longer_than_it_must() -> None:
     begun = time.monotonic()
     value_of("// mine\n" + text.replace("\n ]", ", \n ]"))
     assert time.monotonic() - begun < 10
+
+
+def test_blanks_before_a_bracket_take_no_time() -> None:
+    text = '{\n  "a": 1' + " " * 1000 + "}\n"
+    assert value_of(put(text, ("b",), 2)) == {"a": 1, "b": 2}
