@@ -158,6 +158,22 @@ def test_a_packed_reference_counts(made: Histories, worktree: Worktree) -> None:
     assert told(verify(made, worktree)) == []
 
 
+@pytest.mark.parametrize("line", ["rubbish", "", "\x00\x85", "refs/heads/history", "12ab refs/x"])
+def test_packed_references_that_plain_git_refuses_are_told(
+    made: Histories, worktree: Worktree, line: str
+) -> None:
+    packed = Path(made.path, "packed-refs")
+    git(made.path, "pack-refs", "--all")
+    with packed.open("a") as file:
+        file.write(f"{line}\n{made.oids[2]} refs/tags/a\n")
+    number = len(packed.read_text().split("\n")) - 2
+    with pytest.raises(AssertionError, match="unexpected line"):
+        git(made.path, "for-each-ref")
+    [(kind, message)] = told(verify(made, worktree))
+    assert kind == "reference"
+    assert message.startswith(f"line {number} of packed-refs is no reference, ")
+
+
 # -- objects
 
 

@@ -21,6 +21,7 @@ HISTORY = "refs/heads/history"
 PINS = "refs/pins"
 _ID = re.compile(rb"([0-9a-f]{40})\n?")
 _PACKED = re.compile(r"([0-9a-f]{40}) (\S+)")
+_PACKED_LINE = re.compile(r"(?:[0-9a-f]{40} \S+|\^[0-9a-f]{40}|#.*)\n|")
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _COULD_BE_ID = re.compile(r"[0-9a-fA-F]{4,40}")
 
@@ -61,14 +62,24 @@ def read_reference(repository: str, name: str) -> str | None:
     return found[1].decode()
 
 
-def _packed(repository: str) -> dict[str, str]:
+def _packed_lines(repository: str) -> list[str]:
     try:
         with open(os.path.join(repository, "packed-refs"), encoding="utf-8", errors="replace") as f:
-            lines = f.read().split("\n")
+            return f.read().split("\n")
     except FileNotFoundError:
-        return {}
-    matches = (_PACKED.fullmatch(line) for line in lines)
+        return []
+
+
+def _packed(repository: str) -> dict[str, str]:
+    matches = map(_PACKED.fullmatch, _packed_lines(repository))
     return {found[2]: found[1] for found in matches if found}
+
+
+def unexpected_packed_line(repository: str) -> int | None:
+    """The first line of ``packed-refs``, counted from 1, for which plain git refuses to work."""
+    *lines, rest = _packed_lines(repository) or [""]
+    each = enumerate([*(f"{line}\n" for line in lines), rest], 1)
+    return next((n for n, line in each if not _PACKED_LINE.fullmatch(line)), None)
 
 
 def references_below(repository: str, folder: str) -> list[str]:

@@ -31,6 +31,7 @@ from stetd.repository.references import (
     DamagedReference,
     read_reference,
     references_below,
+    unexpected_packed_line,
     why_no_pin_name,
 )
 from stetd.repository.rewritten import successors
@@ -196,6 +197,14 @@ class _Verification:
         return commit
 
     def _read_references(self) -> None:
+        garbage = unexpected_packed_line(self.shadow)
+        if garbage is not None:
+            self._add(
+                "reference",
+                f"line {garbage} of packed-refs is no reference, so plain git refuses the "
+                f"repository. Remove that line from it in {self.shadow}",
+                what="packed-refs",
+            )
         for reference in references_below(self.shadow, "refs"):
             try:
                 oid = read_reference(self.shadow, reference)
