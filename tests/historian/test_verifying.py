@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from e2e.running_daemon import git
 from stet.wire.results import VerifyResult
+from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.queries.verify import read_history_reference, verified
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
@@ -380,3 +383,26 @@ def test_an_empty_tree_is_an_object_like_others(tmp_path: Path, worktree: Worktr
     os.unlink(histories.repository.loose_path(EMPTY_TREE))
     assert [kind for kind, _ in told(verify(histories, worktree))] == ["missing_object"]
     histories.repository.close()
+
+
+def test_damaged_databases_are_warned_of(made: Histories, worktree: Worktree) -> None:
+    index = Path(HistoryIndex.path_for(made.path))
+    answers = Path(made.path).parents[1] / "requests.sqlite3"
+    index.parent.mkdir(exist_ok=True)
+    for path in (index, answers):
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE t (a)")
+            db.executemany("INSERT INTO t VALUES (?)", [("x" * 900,)] * 40)
+            db.commit()
+    assert verify(made, worktree).warnings == []
+    with index.open("r+b") as file:
+        file.seek(5 * 4096)
+        file.write(b"\xff" * 4096)
+    answers.write_bytes(b"none" * 1000)
+    found = verify(made, worktree)
+    assert found.ok
+    assert [each.partition(" is damaged: ")[0] for each in found.warnings] == [
+        str(index),
+        str(answers),
+    ]

@@ -26,7 +26,7 @@ import heapq
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import groupby
 from typing import Any
 
@@ -492,6 +492,18 @@ def remove(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         if os.path.exists(path + suffix):
             os.unlink(path + suffix)
+
+
+def damage(path: str) -> str | None:
+    """What SQLite finds wrong in the pages of a database; None if nothing, or if there is none."""
+    if not os.path.exists(path):
+        return None
+    try:
+        with closing(_connected(path)) as db:
+            found: str = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        return str(error) if is_corrupt(error) else None
+    return None if found == "ok" else found
 
 
 def _connected(path: str) -> sqlite3.Connection:

@@ -14,12 +14,14 @@ grows with the history.
 from __future__ import annotations
 
 import os
+import shlex
 from collections import OrderedDict
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
+from stetd.historian.index.history_index import HistoryIndex, damage
 from stetd.historian.queries.files import present
 from stetd.history.checking import TREE_MODE, CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
@@ -117,6 +119,7 @@ class _Verification:
         self._add_other_faults()
         self._check_journal()
         self._check_what_replaces()
+        self._check_databases()
         self._tell_trouble()
         self._compare_workspace(disk)
         if self.uncounted:
@@ -477,6 +480,21 @@ class _Verification:
         if not whole:
             message = f"HEAD does not point to {HISTORY}; stetd writes it anew when it starts"
             self._add("reference", message, what="HEAD")
+
+    def _check_databases(self) -> None:
+        """What is made from the history or beside it, and may be done without."""
+        index = HistoryIndex.path_for(self.shadow)
+        answers = os.path.join(self.asked.state, "requests.sqlite3")
+        for path, without in (
+            (index, "it is made anew then"),
+            (answers, "old calls that are sent again are not known then"),
+        ):
+            found = damage(path)
+            if found is not None:
+                self.warnings.append(
+                    f"{path} is damaged: {' '.join(found.split())}. To do without it ({without}): "
+                    f"stet stop; rm -f {shlex.quote(path)}*"
+                )
 
     # -- the workspace
 
