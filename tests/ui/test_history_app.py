@@ -608,3 +608,51 @@ def test_it_outlives_a_workspace_that_is_moved_and_comes_back(daemon: DaemonProc
         await until(pilot, lambda: "four.py" in subjects(app)[0], "it does not go on")
 
     run(daemon, (80, 24), story)
+
+
+# -- boxes, and what goes on below them
+
+
+def test_a_file_that_is_chosen_while_the_list_goes_on_is_blamed(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+    with agent(daemon, "both") as s:
+        s.apply_patch(
+            "*** Begin Patch\n*** Add File: a.py\n+a\n*** Add File: b.py\n+b\n*** End Patch\n"
+        )
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "b.py" in shown(app), "no diff")
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, Choose), "no file is to be chosen")
+        app.timeline.post_message(Timeline.Selected(app.timeline.selected))
+        await pilot.pause(0.3)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "@@" not in shown(app), "the diff stays")
+        assert "b" in shown(app)
+
+    run(daemon, (160, 50), story)
+
+
+def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
+    daemon: DaemonProcess,
+) -> None:
+    three_bursts(daemon)
+    with agent(daemon, "first") as one, agent(daemon, "second") as two:
+        one.mode_set("restricted")
+        two.mode_set("restricted")
+
+        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+            asked = await asyncio.to_thread(one.request_mode_upgrade, "a")
+            await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
+            await asyncio.to_thread(two.request_mode_upgrade, "b")
+            await until(pilot, lambda: len(app.screen_stack) == 3, "the second one is not shown")
+            root = str(daemon.base / "w")
+            daemon.control().call(
+                "upgrade_decide", request=asked.request, approve=False, workspace=root
+            )
+            await pilot.pause(0.3)
+            assert says(app, "second asks for write access")
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1, "what is decided is asked")
+
+        run(daemon, (80, 24), story)

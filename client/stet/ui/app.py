@@ -288,8 +288,8 @@ class HistoryApp(App[None]):
             if each.status == "pending" and each.workspace == self._root
         }
         for request, dialog in list(self._asking.items()):
-            if request not in waiting and self.screen is dialog:
-                dialog.dismiss(None)
+            if request not in waiting:
+                dialog.withdraw()
         for each in waiting.values():
             self._decide(each)
 
@@ -399,15 +399,19 @@ class HistoryApp(App[None]):
 
     # -- looking
 
-    @work(exclusive=True, group="show")
+    @work(exclusive=True, group="ask")
     async def action_blame(self) -> None:
         """Who wrote each line of a file of this commit."""
         commit = self.timeline.selected
         path = await self._choose_file(commit, "Blame of which file?")
         if commit is not None and path is not None:
-            found = await self._ask(calls.blame(self._whole(path), at=commit.commit))
-            if found is not None:
-                self.details.show_blame(found)
+            self._blame(path, commit.commit)
+
+    @work(exclusive=True, group="show")
+    async def _blame(self, path: str, commit: str) -> None:
+        found = await self._ask(calls.blame(self._whole(path), at=commit))
+        if found is not None:
+            self.details.show_blame(found)
 
     @work(exclusive=True, group="ask")
     async def action_pin(self) -> None:

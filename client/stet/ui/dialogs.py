@@ -40,6 +40,7 @@ class Dialog(ModalScreen[T], Generic[T]):
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
+        self._withdrawn = False
 
     def compose(self) -> ComposeResult:
         """The title, what there is to see or to choose, and the keys."""
@@ -51,6 +52,16 @@ class Dialog(ModalScreen[T], Generic[T]):
     def content(self) -> ComposeResult:
         """What is below the title."""
         raise NotImplementedError
+
+    def withdraw(self) -> None:
+        """Close with None, as soon as no other box is over this one."""
+        self._withdrawn = True
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """The box over this one was closed."""
+        if self._withdrawn and self.app.screen is self:
+            self.dismiss(None)
 
 
 class Confirm(Dialog[bool]):
