@@ -373,7 +373,7 @@ def test_who_put_a_file_in_a_directorys_place_is_named(site: Site) -> None:
     gone = delete(site, "dir/a.txt")
     (site.root / "dir").rmdir()
     made = site.overwrite("dir", "a file\n")["commit"]
-    refused(site, gone, f"dir is not a directory. Changed since by: {made[:8]} (tester/conv-1).")
+    refused(site, gone, f", first. Changed since by: {made[:8]} (tester/conv-1).")
 
 
 def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
@@ -383,6 +383,19 @@ def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
         (site.root / "dir").rmdir()
     site.write("dir", "a file\n")
     refused(site, gone, "dir is not a directory")
+
+
+def test_what_a_command_put_in_a_files_place_is_moved_away_first(site: Site) -> None:
+    site.write("a", FIVE)
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a").unlink()
+    site.write("a/below.txt", "x\n")
+    swapped = site.agent.call("observe", phase="after", **tool)["commit"]
+    refused(site, swapped, ". Take back by itself what put that there, or move it away, first.")
+    (site.root / "a").rename(site.root / "aside")
+    site.person.call("undo", commits=[swapped])
+    assert site.bytes_of("a") == FIVE.encode()
 
 
 def test_a_file_and_one_below_its_name_cannot_both_come_back(site: Site) -> None:

@@ -195,7 +195,7 @@ def test_every_file_in_conflict_is_told() -> None:
     work = working(files, blocked="c")
     work.take_back([delta("a", FIVE, TWO), delta("b", None, TWO), delta("c", FIVE, TWO)], [])
     assert [conflict.path for conflict in work.conflicts] == ["a", "b", "c"]
-    assert work.conflicts[2].hunks == ["this is a directory"]
+    assert work.conflicts[2].hunks[0].startswith("this is a directory. ")
 
 
 def test_what_was_only_found_stays() -> None:

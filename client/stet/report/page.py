@@ -55,6 +55,7 @@ def html(report: Report) -> Iterator[str]:
         for commit in commits:
             yield from _commit(commit)
     yield '<h2 id="files">Files</h2>\n'
+    yield '<p class="dim">Lines of all these commits, also of those that were undone.</p>\n'
     yield from _files(report.commits)
     if report.blames:
         yield '<h2 id="lines">Who wrote each line</h2>\n'

@@ -34,7 +34,7 @@ class InTheWay(Exception):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
         self.path = path
-        self.reason = reason
+        self.reason = f"{reason}. Take back by itself what put that there, or move it away, first"
 
 
 class FileDelta(msgspec.Struct, frozen=True):
