@@ -116,3 +116,10 @@ def test_a_large_document_with_comments_takes_no_longer_than_it_must() -> None:
 def test_blanks_before_a_bracket_take_no_time() -> None:
     text = '{\n  "a": 1' + " " * 1000 + "}\n"
     assert value_of(put(text, ("b",), 2)) == {"a": 1, "b": 2}
+
+
+def test_a_text_that_ends_in_a_string_of_quotes_is_refused_at_once() -> None:
+    begun = time.monotonic()
+    with pytest.raises(NotJson, match="Unterminated string"):
+        value_of('{"a": "' + '\\"' * 30_000)
+    assert time.monotonic() - begun < 10

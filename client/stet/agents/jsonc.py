@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 _DECODER = json.JSONDecoder()
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"?|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
 #: Blanks and comments up to the end of a line.
 _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*(?:[^*\r\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=\r?\n|$)")
 
