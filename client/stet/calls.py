@@ -5,7 +5,8 @@ these functions, so names, parameters, defaults and documentation stand here onl
 
 Shared by all: a parameter that is None is not sent. Paths are relative to the session's directory
 or absolute; in results they are relative to the workspace root. Commits are a full id, a unique
-prefix of at least 4 digits, ``HEAD`` or ``HEAD~n``. Lines count from 1, list indexes from 0.
+prefix of at least 4 digits, ``HEAD`` or a pin; with ``~n`` behind it, the n-th before that one.
+Lines count from 1, list indexes from 0.
 Whatever the daemon refuses is raised as a subclass of :class:`stet.errors.StetError`.
 """
 

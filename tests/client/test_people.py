@@ -210,7 +210,7 @@ def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
         stet.connect(ws.workspace, control=True, endpoint=person) as s,
         pytest.raises(stet.UnknownCommit),
     ):
-        named(s, f"{newest[:8]}~9")
+        s.show(named(s, f"{newest[:8]}~9"))
 
 
 @pytest.mark.parametrize(
