@@ -11,12 +11,11 @@ from typing import Any, TextIO
 
 import msgspec
 
-import stet
-from stet import calls
 from stet.cli import asking
 from stet.cli.history import moment, say_why_none
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.report.gathering import export_pages, gather
 from stet.terminal.spans import plural
 from stet.wire.results import ExportResult
 
@@ -34,7 +33,7 @@ def export(arguments: Arguments, output: Output) -> None:
     }
     with asking.person(arguments, timeout=None) as session:
         ends = [each and asking.commit_named(session, each) for each in (first, last)]
-        pages = _pages(session, wanted | dict(zip(("from_", "to"), ends, strict=True)))
+        pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
         if output.as_json:
             output.value(_joined(list(pages)))
         elif arguments.output is not None:
@@ -56,12 +55,12 @@ def export(arguments: Arguments, output: Output) -> None:
 
 def report(arguments: Arguments, output: Output) -> None:
     """Write a page with edits for a pull request or an auditor."""
-    from stet.report import gathering, page
+    from stet.report import page
 
     if output.as_json:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
-        made = gathering.gather(session, _filters(arguments, arguments.paths))
+        made = gather(session, _filters(arguments, arguments.paths))
     path = os.path.join(arguments.directory, arguments.output)
     with _whole_file(path) as file:
         file.writelines(page.html(made))
@@ -88,16 +87,6 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
     if found is None:
         return None, None, words
     return found[1] or None, found[2] or None, words[1:]
-
-
-def _pages(session: stet.Session, wanted: dict[str, Any]) -> Iterator[ExportResult]:
-    cursor: str | None = None
-    while True:
-        page = session.perform(calls.export(**wanted, cursor=cursor))
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _joined(pages: list[ExportResult]) -> ExportResult:
