@@ -85,9 +85,6 @@ class _NotUsed(_Refused):
 class _Run:
     """What the command line says, and how far the daemon was asked."""
 
-    __slots__ = ("after", "attributed", "before", "client", "deadline", "roots", "start", "untold",
-                 "waiting", "warnings")  # fmt: skip
-
     def __init__(self) -> None:
         self.client = ""
         self.before, self.after, self.start = 2.0, 5.0, True

@@ -89,11 +89,6 @@ class HookEvent:
     whether such a command still runs.
     """
 
-    __slots__ = (
-        "background", "directory", "late", "new", "paths", "phase", "places", "request", "session",
-        "subagent", "tool", "use", "why",
-    )  # fmt: skip
-
     def __init__(self, phase: str, session: str, directory: str | None) -> None:
         self.phase, self.session, self.directory = phase, session, directory
         self.paths: list[str] | None = None
@@ -259,8 +254,6 @@ class Command:
     (``~/src``). ``patched``: the files of a patch that it hands to ``apply_patch``. ``written``:
     files that it redirects output to. ``named``: other words that may be files.
     """
-
-    __slots__ = ("entered", "named", "patched", "written")
 
     def __init__(self, text: str, directory: str) -> None:
         self.entered: list[str] = []

@@ -106,6 +106,8 @@ def _is_blank(text: str, shape: Entries) -> bool:
     """Whether there is nothing in a text that somebody else may want to keep."""
     nothing = jsonc.value_of(text) in (None, {}, dict(shape.defaults))
     return nothing and not any(jsonc.comments(text, 0, len(text)))
+
+
 def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
     """The words in a list that are written here; those about other tools of stet's are not."""
     words = lookup(root, listed) if listed and has(root, listed) else ()

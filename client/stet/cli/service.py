@@ -31,7 +31,6 @@ from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.session.connection import Connection
-from stet.session.conversation import outcome
 from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
 
@@ -258,13 +257,7 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
             f"nobody listens at {endpoint.path}. See: stet service status, stet service logs"
         )
     with contextlib.closing(Connection(connected, Encoding.JSON)) as connection:
-        status = calls.status()
-        for _, answer in connection.exchange([("status", {})], time.monotonic() + seconds):
-            result = outcome(status, answer, connection.encoding)
-            if isinstance(result, StetError):
-                raise result
-            return result.version
-    raise AssertionError("BUG: an exchange without an answer")
+        return connection.ask(calls.status(), time.monotonic() + seconds).version
 
 
 # -- uninstall -------------------------------------------------------------------------------

@@ -35,21 +35,11 @@ from stet.wire.results import (
     WorkspaceInfo,
 )
 
-
-def plain_diff(text: str) -> Iterator[Line]:
-    """A unified diff, line for line."""
-    from stet.terminal.diff_lines import diff  # few commands show one
-
-    return diff(text)
-
-
 #: How a diff is shown; :meth:`stet.cli.output.Output.diff` knows what the terminal can.
 ShowDiff = Callable[[str], Iterable[Line]]
 
 
-def show(
-    commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff = plain_diff
-) -> Iterator[Line]:
+def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff) -> Iterator[Line]:
     """One commit: who, when and why, its files, and the diff."""
     subject, why = subject_and_why(commit.message)
     yield (Span(f"commit {commit.commit}", "yellow"),)
@@ -83,9 +73,7 @@ def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[
         yield "Undone by", short(commit.reverted_by), "magenta"
 
 
-def edited(
-    result: EditResult, *, preview: bool, show_diff: ShowDiff = plain_diff
-) -> Iterator[Line]:
+def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """What a call did: the message for the model, the commit and its files, warnings."""
     yield from _message(result)
     for change in result.files:
