@@ -7,6 +7,7 @@ of methods serves both, and type checkers see the right one.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
@@ -102,8 +103,8 @@ def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
 
         own = inspect.signature(build)
         this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        # Annotations are text here: "Call[EditResult]" gives EditResult.
-        result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
+        # Annotations are text here: "Call[results.ReadResult]" gives ReadResult.
+        result = re.sub(r"Call\[(?:results\.)?(\w+)\]", r"\1", str(own.return_annotation))
         method.__signature__ = own.replace(  # type: ignore[attr-defined]
             parameters=[this, *own.parameters.values()], return_annotation=result
         )
