@@ -308,9 +308,7 @@ def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> It
     yield (Span("mode       ", "dim"), Span(mode, style))
     said = "no edit of an agent to take back"
     if burst:
-        files = {change.path for each in burst for change in each.files}
-        said = f"{plural(len(burst), 'edit')} by {who(burst[0])} in {plural(len(files), 'file')}"
-        said += f", {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
+        said = f"{_summary(burst)}, {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
     yield (Span("last burst ", "dim"), Span(said))
     waiting = f"{plural(pending, 'request')} for write access: stet requests" if pending else "none"
     yield (Span("requests   ", "dim"), Span(waiting, "yellow" if pending else ""))
