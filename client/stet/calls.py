@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -27,6 +27,34 @@ T = TypeVar("T")
 
 #: An object id for the one path of a call, or path to object id, None: must not exist.
 IfMatch = str | Mapping[str, str | None]
+
+
+class Common(TypedDict, total=False):
+    """What every call that edits takes beside its own parameters; see :func:`patch`."""
+
+    message: str | None
+    if_match: IfMatch | None
+    preview: bool
+    request_id: str | None
+
+
+class Filters(TypedDict, total=False):
+    """Which commits :func:`log` and :func:`export` are about, beside paths."""
+
+    session: str | None
+    agent: str | None
+    method: str | None
+    kind: str | None
+    since: str | float | None
+    until: str | float | None
+
+
+class LogFilters(Filters, total=False):
+    """What :func:`log` takes beside a path."""
+
+    text: str | None
+    limit: int | None
+    cursor: str | None
 
 
 class Call(msgspec.Struct, Generic[T], frozen=True):
@@ -54,11 +82,7 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
 def patch(
     path: str,
     patches: Sequence[Patch] | Patch,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply patches to one file: all of them against its present text, or none. One commit.
 
@@ -83,7 +107,7 @@ def patch(
     ToolDisabled in Restricted mode, InvalidParams. Then nothing was changed.
     """
     params = {"path": path, "patches": patches}
-    return _edit("patch", params, message, if_match, preview, request_id)
+    return _edit("patch", params, **common)
 
 
 def patch_file(
@@ -93,10 +117,7 @@ def patch_file(
     dry_run: bool = False,
     context: int | None = None,
     backup: bool = False,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Search and replace in one file, each change on the result of the one before; or none.
 
@@ -107,17 +128,13 @@ def patch_file(
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= given(dry_run=dry_run or None, context=context, backup=backup or None)
-    return _edit("patch_file", params, message, if_match, preview, request_id)
+    return _edit("patch_file", params, **common)
 
 
 def patch_block(
     text: str,
     filepath: str | None = None,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply FIND/REPLACE blocks, in one file or several: all of them, or none.
 
@@ -127,7 +144,7 @@ def patch_block(
     patch(); raises ParseError, with ``data["line"]``, for text that is no block.
     """
     params = {"text": text} | given(filepath=filepath)
-    return _edit("patch_block", params, message, if_match, preview, request_id)
+    return _edit("patch_block", params, **common)
 
 
 def apply_patch(
@@ -135,10 +152,7 @@ def apply_patch(
     *,
     overwrite: bool = False,
     ambiguous: Literal["refuse", "first"] | None = None,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply a patch in Codex's format: adds, updates, moves and deletions; all, or none.
 
@@ -148,7 +162,7 @@ def apply_patch(
     ``@@`` line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
-    return _edit("apply_patch", params, message, if_match, preview, request_id)
+    return _edit("apply_patch", params, **common)
 
 
 def transaction(
@@ -172,7 +186,8 @@ def transaction(
     for call in calls:
         params = {key: value for key, value in call.params.items() if key != "request_id"}
         inner.append({"method": call.method, "params": params})
-    return _edit("transaction", {"calls": inner}, message, if_match, preview, request_id)
+    whole = Common(message=message, if_match=if_match, preview=preview, request_id=request_id)
+    return _edit("transaction", {"calls": inner}, **whole)
 
 
 def undo(
@@ -183,10 +198,7 @@ def undo(
     session: str | None = None,
     agent: str | None = None,
     paths: Sequence[str] | None = None,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Take back edits in one new commit, merged around later edits.
 
@@ -201,23 +213,19 @@ def undo(
     which = given(
         commits=commits, last=last, request=request, session=session, agent=agent, paths=paths
     )
-    return _edit("undo", which, message, if_match, preview, request_id)
+    return _edit("undo", which, **common)
 
 
 def redo(
     commits: Sequence[str] | None = None,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Take back undos or rollbacks, so that what they had taken back is there again.
 
     ``commits`` are these undos; None: the newest one that is not redone, of this session or
     with ``control`` of all. Raises as undo().
     """
-    return _edit("redo", given(commits=commits), message, if_match, preview, request_id)
+    return _edit("redo", given(commits=commits), **common)
 
 
 def rollback(
@@ -227,10 +235,7 @@ def rollback(
     agent: str | None = None,
     paths: Sequence[str] | None = None,
     include_outside: bool = False,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Take back everything after the commit ``to`` that passes the filters, in one commit.
 
@@ -239,24 +244,20 @@ def rollback(
     params = {"to": to} | given(
         session=session, agent=agent, paths=paths, include_outside=include_outside or None
     )
-    return _edit("rollback", params, message, if_match, preview, request_id)
+    return _edit("rollback", params, **common)
 
 
 def restore(
     path: str,
     at: str,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Make a file what it was right after the commit ``at``, or remove it if it was not there.
 
     Raises NoChange if it is so already, UnknownCommit; NotPermitted for an agent, if others
     have changed the file since.
     """
-    return _edit("restore", {"path": path, "at": at}, message, if_match, preview, request_id)
+    return _edit("restore", {"path": path, "at": at}, **common)
 
 
 def observe(
@@ -291,19 +292,11 @@ def observe(
     return Call("observe", params, results.ObserveResult)
 
 
-def _edit(
-    method: str,
-    params: dict[str, Any],
-    message: str | None,
-    if_match: IfMatch | None,
-    preview: bool,
-    request_id: str | None,
-) -> Call[EditResult]:
+def _edit(method: str, params: dict[str, Any], **common: Unpack[Common]) -> Call[EditResult]:
     # The id is made here, not where the call is sent: every attempt must carry the same.
-    common = given(message=message, if_match=if_match, request_id=request_id or uuid.uuid4().hex)
-    if preview:
-        common["preview"] = True
-    return Call(method, params | common, EditResult)
+    common["request_id"] = common.get("request_id") or uuid.uuid4().hex
+    preview = common.pop("preview", False) or None
+    return Call(method, params | given(**common, preview=preview), EditResult)
 
 
 def read(
@@ -317,19 +310,7 @@ def read(
     return Call("read", given(path=path, at=at, start=start, end=end), results.ReadResult)
 
 
-def log(
-    path: str | None = None,
-    *,
-    session: str | None = None,
-    agent: str | None = None,
-    method: str | None = None,
-    kind: str | None = None,
-    since: str | float | None = None,
-    until: str | float | None = None,
-    text: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> Call[results.LogResult]:
+def log(path: str | None = None, **filters: Unpack[LogFilters]) -> Call[results.LogResult]:
     """A page of history, newest first, of ``limit`` commits (50 if not given).
 
     ``since`` and ``until`` are RFC 3339 (without an offset: in UTC) or seconds since 1970.
@@ -337,9 +318,7 @@ def log(
     looked for in added and removed lines and in messages; a rare one that is shorter than
     three characters may give empty pages with a cursor. ``cursor`` is that of the page before.
     """
-    params = given(path=path, session=session, agent=agent, method=method, kind=kind)
-    params |= given(since=since, until=until, text=text, limit=limit, cursor=cursor)
-    return Call("log", params, results.LogResult)
+    return Call("log", given(path=path, **filters), results.LogResult)
 
 
 def show(commit: str) -> Call[results.ShowResult]:
@@ -374,16 +353,11 @@ def export(
     *,
     from_: str | None = None,
     to: str | None = None,
-    session: str | None = None,
-    agent: str | None = None,
-    method: str | None = None,
-    kind: str | None = None,
-    since: str | float | None = None,
-    until: str | float | None = None,
     paths: Sequence[str] | None = None,
     outside: bool = True,
     limit: int | None = None,
     cursor: str | None = None,
+    **filters: Unpack[Filters],
 ) -> Call[results.ExportResult]:
     """Edits as an mbox for ``git am``, one combined diff, or JSON lines: one page of it.
 
@@ -394,8 +368,7 @@ def export(
     """
     # "from" is a keyword of Python, so it can be no parameter.
     params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
-    params |= given(to=to, session=session, agent=agent, method=method, kind=kind)
-    params |= given(since=since, until=until, paths=paths, limit=limit, cursor=cursor)
+    params |= given(to=to, paths=paths, limit=limit, cursor=cursor, **filters)
     return Call("export", params | ({} if outside else {"outside": False}), results.ExportResult)
 
 
