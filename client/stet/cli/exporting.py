@@ -43,13 +43,16 @@ def export(arguments: Arguments, output: Output) -> None:
                 for page in pages:
                     file.write(page.content)
                     counts.append(msgspec.structs.replace(page, content=""))
-            _summarize(_joined(counts), arguments.output)
+            made = _joined(counts)
+            more = f", {made.context} of them made by others in between" if made.context else ""
+            said = f"{arguments.output}: {plural(made.commits, 'commit')}{more}"
+            print(said, file=sys.stderr)
         else:
-            made = 0
+            count = 0
             for page in pages:
                 output.content(page.content)
-                made += page.commits
-            if not made:
+                count += page.commits
+            if not count:
                 say_why_none(arguments, paths)
 
 
@@ -113,8 +116,3 @@ def _whole_file(path: str) -> Iterator[TextIO]:
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
-
-
-def _summarize(result: ExportResult, path: str) -> None:
-    more = f", {result.context} of them made by others in between" if result.context else ""
-    print(f"{path}: {plural(result.commits, 'commit')}{more}", file=sys.stderr)

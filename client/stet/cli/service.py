@@ -114,12 +114,8 @@ def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
 
 def this_installation(endpoint: Endpoint) -> Installed:
     """The program of this very installation, and the directories of this environment."""
-    return Installed(this_program(), endpoint.runtime, endpoint.state, config_path())
-
-
-def this_program(python: str = sys.executable) -> tuple[str, ...]:
-    """The ``stetd`` beside an interpreter, else the interpreter with the module."""
-    return program_beside(python, "stetd", "stetd.cli")
+    program = program_beside(sys.executable, "stetd", "stetd.cli")
+    return Installed(program, endpoint.runtime, endpoint.state, config_path())
 
 
 def _need_manager() -> None:

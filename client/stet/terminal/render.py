@@ -18,11 +18,11 @@ from stet.terminal.spans import (
     Span,
     ago,
     aligned,
-    clock,
     name_style,
     plural,
     short,
     size,
+    until,
     visible,
     who,
 )
@@ -124,18 +124,13 @@ def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
 
 def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:
     """The mode that counts, and the two that it is the stricter of; when a grant ends."""
-    until = _until(result.until, now)
-    yield (Span(result.mode, _mode_style(result.mode)), *([Span(until)] if until else []))
-    if result.session_mode:
-        until = _until(result.session_until, now)
-        yield (Span(f"  session:   {result.session_mode}{until}", "dim"),)
-    if result.workspace_mode:
-        until = _until(result.workspace_until, now)
-        yield (Span(f"  workspace: {result.workspace_mode}{until}", "dim"),)
-
-
-def _until(time: str | None, now: datetime.datetime | None) -> str:
-    return f" until {clock(time, now)}" if time else ""
+    yield (Span(result.mode, _mode_style(result.mode)), Span(until(result.until, now)))
+    for whose, its, end in (
+        ("session:  ", result.session_mode, result.session_until),
+        ("workspace:", result.workspace_mode, result.workspace_until),
+    ):
+        if its:
+            yield (Span(f"  {whose} {its}{until(end, now)}", "dim"),)
 
 
 def _mode_style(name: str) -> str:
