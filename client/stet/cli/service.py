@@ -70,15 +70,6 @@ def install(arguments: Arguments, output: Output) -> None:
     _check_loaded(directory)
     version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
-    if output.as_json:
-        output.value({
-            "units": [os.path.join(directory, name) for name in units],
-            "changed": sorted(differing),
-            "hardened": hardened,
-            "version": version,
-            "pid": pid,
-        })  # fmt: skip
-        return
     said = [
         f"{'wrote' if differing[name] else 'removed'} {os.path.join(directory, name)}"
         for name in sorted(differing)
@@ -91,7 +82,14 @@ def install(arguments: Arguments, output: Output) -> None:
             f"not taken over: {', '.join(sorted(own))}. A service does not see the variables of "
             f"this shell; write them into {config_path()}"
         )
-    output.lines([(Span(visible(line)),) for line in said])
+    done = {
+        "units": [os.path.join(directory, name) for name in units],
+        "changed": sorted(differing),
+        "hardened": hardened,
+        "version": version,
+        "pid": pid,
+    }
+    output.tell(done, [(Span(visible(line)),) for line in said])
 
 
 def is_hardened(directory: str) -> bool:
@@ -278,10 +276,8 @@ def uninstall(arguments: Arguments, output: Output) -> None:
     said += [f"removed {path}" for path in purged]
     if not purged and os.path.isdir(endpoint.state):
         said.append(f"history stays in {endpoint.state}, configuration in {config_path()}")
-    if output.as_json:
-        output.value({"removed": removed, "purged": purged})
-        return
-    output.lines([(Span(visible(line)),) for line in said])
+    lines = [(Span(visible(line)),) for line in said]
+    output.tell({"removed": removed, "purged": purged}, lines)
 
 
 def _check_same_state(directory: str, endpoint: Endpoint) -> None:
@@ -413,10 +409,7 @@ def status(_: Arguments, output: Output) -> int:
         "version": _version_if_running(endpoint, running),
         "installed_version": stet.__version__,
     }
-    if output.as_json:
-        output.value(facts)
-    else:
-        output.lines(_status_lines(facts))
+    output.tell(facts, _status_lines(facts))
     return 0 if socket["ActiveState"] == "active" else 1
 
 

@@ -280,26 +280,21 @@ def overview(arguments: Arguments, output: Output) -> None:
             asked = session.upgrade_list(workspace=session.workspace, status="pending").requests
     except stet.WorkspaceNotAllowed:
         directory = os.path.abspath(arguments.directory)
-        if output.as_json:
-            output.value({"workspace": None, "directory": directory})
-        else:
-            said = f"Agents may not edit in {visible(directory)}."
-            output.lines(
-                [(Span(said),), (Span("To let them: stet init.  All commands: stet help"),)]
-            )
+        said = f"Agents may not edit in {visible(directory)}."
+        next_ = "To let them: stet init.  All commands: stet help"
+        told = {"workspace": None, "directory": directory}
+        output.tell(told, [(Span(said),), (Span(next_),)])
         return
     newest = next(last_burst(commits), None)
     own = [each for each in commits if newest is not None and each.session == newest.session]
     burst = list(last_burst(own))
-    if output.as_json:
-        output.value({
-            "workspace": session.workspace,
-            "mode": mode,
-            "burst": [each.commit for each in burst],
-            "requests": [each.request for each in asked],
-        })  # fmt: skip
-    else:
-        output.lines(_overview(session.workspace or "", mode, burst, len(asked)))
+    told = {
+        "workspace": session.workspace,
+        "mode": mode,
+        "burst": [each.commit for each in burst],
+        "requests": [each.request for each in asked],
+    }
+    output.tell(told, _overview(session.workspace or "", mode, burst, len(asked)))
 
 
 def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:

@@ -167,10 +167,7 @@ def verify(arguments: Arguments, output: Output) -> int:
         with asking.person(arguments, workspace=False, timeout=None) as session:
             call = calls.verify(expect=arguments.expect, workspace=deferred.root)
             result, shadow = session.perform(call), deferred.shadow
-    if output.as_json:
-        output.value(result)
-    else:
-        output.lines(_verified(result, shadow), long=True)
+    output.tell(result, _verified(result, shadow), long=True)
     return 0 if result.ok else 1
 
 
