@@ -15,6 +15,7 @@ import datetime
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -93,17 +94,15 @@ def rollback(arguments: Arguments, output: Output) -> None:
 
 def restore(arguments: Arguments, output: Output) -> None:
     """Make a file what it was right after a commit."""
-    with asking.person(arguments) as session:
-        call = calls.restore(
-            arguments.path,
-            asking.commit_named(session, arguments.at),
-            message=arguments.message,
-            preview=arguments.preview,
-        )
-        result = asking.ask(session, call, output)
-    if result is not None:
-        lines = render.edited(result, preview=arguments.preview, show_diff=output.diff)
-        output.lines(lines, long=True)
+    session = asking.person(arguments)
+    call = calls.restore(
+        arguments.path,
+        asking.commit_named(session, arguments.at),
+        message=arguments.message,
+        preview=arguments.preview,
+    )
+    lines = partial(render.edited, preview=arguments.preview, show_diff=output.diff)
+    asking.show(session, call, output, lines, long=True)
 
 
 def _take_back(
