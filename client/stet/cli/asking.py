@@ -84,7 +84,9 @@ def can_ask() -> bool:
 
 
 def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
-    """Whether the person at the terminal says yes."""
+    """Whether the person at the terminal says yes. Raises UsageError if there is none."""
+    if not can_ask():
+        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
     print(f"{question} [y/N] ", end="", flush=True)
     yes = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not yes and otherwise:

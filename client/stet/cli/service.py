@@ -269,7 +269,10 @@ def uninstall(arguments: Arguments, output: Output) -> None:
         _check_same_state(directory, endpoint)
         managed = systemd.why_not() is None
         _check_unused(endpoint, main_process() if managed else None)
-        purge = arguments.yes or _agreed_to_purge(endpoint.state)
+        known = (
+            f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
+        )
+        purge = arguments.yes or asking.agreed(f"{known}\nRemove it?", "")
     removed = _remove(directory, own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
     purged = _purge(endpoint.state) if purge else []
@@ -327,13 +330,6 @@ _OWN = (
     *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
     *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
 )
-
-
-def _agreed_to_purge(state: str) -> bool:
-    if not asking.can_ask():
-        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
-    print(f"All that agents ever did is recorded in {state}. It can't be brought back.")
-    return asking.agreed("Remove it?", "")
 
 
 def _check_unused(endpoint: Endpoint, service: int | None) -> None:

@@ -184,14 +184,8 @@ def oops(arguments: Arguments, output: Output) -> None:
             if arguments.preview:
                 output.lines(_changed(preview, output, preview=True))
                 return
-            if not arguments.yes:
-                if not asking.can_ask():
-                    raise UsageError(
-                        "nothing was undone: there is no terminal to ask on. Without asking: "
-                        "stet oops --yes"
-                    )
-                if not asking.agreed(f"Undo {_summary(edits)}?"):
-                    return
+            if not (arguments.yes or asking.agreed(f"Undo {_summary(edits)}?")):
+                return
         call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
         result = asking.ask(session, call, output, also_changed=also)
     if result is not None:

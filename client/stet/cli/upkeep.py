@@ -58,8 +58,6 @@ def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
-    if not (arguments.yes or arguments.preview or asking.can_ask()):
-        raise UsageError("nobody is there to be asked: add --yes, or --preview to see what it is")
 
     def call(*, preview: bool) -> calls.Call[ForgetResult]:
         return calls.forget(
