@@ -217,18 +217,14 @@ def _warn(text: str) -> None:
 
 def _payload() -> dict[str, Any]:
     """What the client says on standard input, all of which is read. Raises _Warning."""
-    pieces: list[bytes] = []
-    size = 0
-    while piece := os.read(0, 1 << 18):
-        size += len(piece)
-        if size <= _LARGEST_PAYLOAD:
-            pieces.append(piece)
-        else:  # it is read to its end: the client must not meet a closed pipe
-            pieces.clear()
-    if size > _LARGEST_PAYLOAD:
+    with open(0, "rb", closefd=False) as file:
+        text = file.read(_LARGEST_PAYLOAD + 1)
+        while file.read(1 << 18):  # to its end: the client must not meet a closed pipe
+            pass
+    if len(text) > _LARGEST_PAYLOAD:
         raise _Warning(f"nothing was recorded: the payload has more than {_LARGEST_PAYLOAD} bytes")
     try:
-        payload = json.loads(b"".join(pieces))
+        payload = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _Warning(f"nothing was recorded: the payload is not JSON: {error}") from error
     if not isinstance(payload, dict):
