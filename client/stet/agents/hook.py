@@ -351,7 +351,6 @@ def _is_own(path: str, entered: dict[str, Any]) -> bool:
 
 
 def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:
-    """The parameters of ``observe``, in the workspace with this root."""
     if event.phase == "stop":
         return {"phase": "stop", "background": event.background}
     params: dict[str, Any] = {

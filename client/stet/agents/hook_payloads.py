@@ -155,7 +155,6 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
 
 
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The tool's name and input."""
     if event.lower() in ("beforeshellexecution", "aftershellexecution"):
         # Without cwd: a use is known again by this, and cwd is not always given afterwards.
         return "Shell", {"command": payload.get("command")}

@@ -189,7 +189,6 @@ def _refused(constant: str) -> Any:
 
 
 def _skip(text: str, at: int) -> int:
-    """The place after the trivia."""
     found = _TRIVIA.match(text, at)
     assert found is not None, "BUG: it matches nothing, too"
     return found.end()

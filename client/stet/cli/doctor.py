@@ -143,7 +143,6 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
 
 
 def _service(endpoint: Endpoint) -> Iterator[Finding]:
-    """What there is to say about the service."""
     directory = unit_files.units_directory()
     units = {name: service.installed_unit(directory, name) for name in NAMES}
     # A link: the socket is enabled although its unit is gone.

@@ -133,7 +133,6 @@ def _taken_back(session: stet.Session, result: EditResult) -> list[CommitInfo]:
 
 
 def _summary(edits: Sequence[CommitInfo]) -> str:
-    """How many edits, by whom, in how many files."""
     names = sorted({who(edit) for edit in edits})
     by = " and ".join(names) if len(names) <= 2 else plural(len(names), "session")
     files = {path for edit in edits for path in _paths_of(edit)}
