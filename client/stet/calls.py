@@ -38,6 +38,14 @@ class Common(TypedDict, total=False):
     request_id: str | None
 
 
+class Chosen(Common, total=False):
+    """What narrows the choice of what is taken back, and what every such call takes."""
+
+    session: str | None
+    agent: str | None
+    paths: Sequence[str] | None
+
+
 class Filters(TypedDict, total=False):
     """Which commits :func:`log` and :func:`export` are about, beside paths."""
 
@@ -195,10 +203,7 @@ def undo(
     *,
     last: int | None = None,
     request: str | None = None,
-    session: str | None = None,
-    agent: str | None = None,
-    paths: Sequence[str] | None = None,
-    **common: Unpack[Common],
+    **which: Unpack[Chosen],
 ) -> Call[EditResult]:
     """Take back edits in one new commit, merged around later edits.
 
@@ -210,10 +215,7 @@ def undo(
     Conflict, having changed nothing, where later edits touch the same lines; NothingToUndo,
     UnknownCommit, UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
     """
-    which = given(
-        commits=commits, last=last, request=request, session=session, agent=agent, paths=paths
-    )
-    return _edit("undo", which, **common)
+    return _edit("undo", given(commits=commits, last=last, request=request), **which)
 
 
 def redo(
@@ -231,20 +233,15 @@ def redo(
 def rollback(
     to: str,
     *,
-    session: str | None = None,
-    agent: str | None = None,
-    paths: Sequence[str] | None = None,
     include_outside: bool = False,
-    **common: Unpack[Common],
+    **which: Unpack[Chosen],
 ) -> Call[EditResult]:
     """Take back everything after the commit ``to`` that passes the filters, in one commit.
 
     Edits that were made outside stay, unless ``include_outside`` (control). Raises as undo().
     """
-    params = {"to": to} | given(
-        session=session, agent=agent, paths=paths, include_outside=include_outside or None
-    )
-    return _edit("rollback", params, **common)
+    params = {"to": to} | given(include_outside=include_outside or None)
+    return _edit("rollback", params, **which)
 
 
 def restore(
@@ -292,7 +289,7 @@ def observe(
     return Call("observe", params, results.ObserveResult)
 
 
-def _edit(method: str, params: dict[str, Any], **common: Unpack[Common]) -> Call[EditResult]:
+def _edit(method: str, params: dict[str, Any], **common: Unpack[Chosen]) -> Call[EditResult]:
     # The id is made here, not where the call is sent: every attempt must carry the same.
     common["request_id"] = common.get("request_id") or uuid.uuid4().hex
     preview = common.pop("preview", False) or None
