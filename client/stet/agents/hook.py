@@ -5,10 +5,6 @@ and the start of a session does nothing else. At the end of a turn (Stop) the da
 at the files of tools whose end was not reported; it is not started for that, and nothing is
 printed.
 
-A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
-gives the new directory. So the workspaces of three kinds of directories are asked: the payload's,
-the client's project, and those that the command enters by an absolute name.
-
 The agent's client waits for this program, before and after each of the agent's tools. So it takes a
 bounded time, always ends with 0, prints nothing on standard output (clients read decisions there),
 and at most one line on standard error. Nothing it meets may keep the agent from its work.
