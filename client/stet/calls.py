@@ -115,7 +115,7 @@ def patch(
     ToolDisabled in Restricted mode, InvalidParams. Then nothing was changed.
     """
     params = {"path": path, "patches": patches}
-    return _edit("patch", params, **common)
+    return _edit("patch", params, common)
 
 
 def patch_file(
@@ -136,7 +136,7 @@ def patch_file(
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= given(dry_run=dry_run or None, context=context, backup=backup or None)
-    return _edit("patch_file", params, **common)
+    return _edit("patch_file", params, common)
 
 
 def patch_block(
@@ -152,7 +152,7 @@ def patch_block(
     patch(); raises ParseError, with ``data["line"]``, for text that is no block.
     """
     params = {"text": text} | given(filepath=filepath)
-    return _edit("patch_block", params, **common)
+    return _edit("patch_block", params, common)
 
 
 def apply_patch(
@@ -170,7 +170,7 @@ def apply_patch(
     ``@@`` line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
-    return _edit("apply_patch", params, **common)
+    return _edit("apply_patch", params, common)
 
 
 def transaction(
@@ -195,7 +195,7 @@ def transaction(
         params = {key: value for key, value in call.params.items() if key != "request_id"}
         inner.append({"method": call.method, "params": params})
     whole = Common(message=message, if_match=if_match, preview=preview, request_id=request_id)
-    return _edit("transaction", {"calls": inner}, **whole)
+    return _edit("transaction", {"calls": inner}, whole)
 
 
 def undo(
@@ -215,7 +215,7 @@ def undo(
     Conflict, having changed nothing, where later edits touch the same lines; NothingToUndo,
     UnknownCommit, UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
     """
-    return _edit("undo", given(commits=commits, last=last, request=request), **which)
+    return _edit("undo", given(commits=commits, last=last, request=request), which, Chosen)
 
 
 def redo(
@@ -227,7 +227,7 @@ def redo(
     ``commits`` are these undos; None: the newest one that is not redone, of this session or
     with ``control`` of all. Raises as undo().
     """
-    return _edit("redo", given(commits=commits), **common)
+    return _edit("redo", given(commits=commits), common)
 
 
 def rollback(
@@ -241,7 +241,7 @@ def rollback(
     Edits that were made outside stay, unless ``include_outside`` (control). Raises as undo().
     """
     params = {"to": to} | given(include_outside=include_outside or None)
-    return _edit("rollback", params, **which)
+    return _edit("rollback", params, which, Chosen)
 
 
 def restore(
@@ -254,7 +254,7 @@ def restore(
     Raises NoChange if it is so already, UnknownCommit; NotPermitted for an agent, if others
     have changed the file since.
     """
-    return _edit("restore", {"path": path, "at": at}, **common)
+    return _edit("restore", {"path": path, "at": at}, common)
 
 
 def observe(
@@ -289,11 +289,22 @@ def observe(
     return Call("observe", params, results.ObserveResult)
 
 
-def _edit(method: str, params: dict[str, Any], **common: Unpack[Chosen]) -> Call[EditResult]:
+def _edit(
+    method: str, params: dict[str, Any], common: Common, kind: type = Common
+) -> Call[EditResult]:
+    taken = _taken(kind, common)
+    preview = taken.pop("preview", False) or None
     # The id is made here, not where the call is sent: every attempt must carry the same.
-    common["request_id"] = common.get("request_id") or uuid.uuid4().hex
-    preview = common.pop("preview", False) or None
-    return Call(method, params | given(**common, preview=preview), EditResult)
+    request = taken.pop("request_id", None) or uuid.uuid4().hex
+    return Call(method, params | taken | given(preview=preview, request_id=request), EditResult)
+
+
+def _taken(kind: type, keywords: Mapping[str, object]) -> dict[str, Any]:
+    """Keywords as parameters. Raises TypeError for one that the ``kind`` of them has not."""
+    for name in keywords:
+        if name not in kind.__annotations__:
+            raise TypeError(f"there is no parameter {name!r}")
+    return given(**keywords)
 
 
 def read(
@@ -315,7 +326,7 @@ def log(path: str | None = None, **filters: Unpack[LogFilters]) -> Call[results.
     looked for in added and removed lines and in messages; a rare one that is shorter than
     three characters may give empty pages with a cursor. ``cursor`` is that of the page before.
     """
-    return Call("log", given(path=path, **filters), results.LogResult)
+    return Call("log", given(path=path) | _taken(LogFilters, filters), results.LogResult)
 
 
 def show(commit: str) -> Call[results.ShowResult]:
@@ -365,7 +376,7 @@ def export(
     """
     # "from" is a keyword of Python, so it can be no parameter.
     params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
-    params |= given(to=to, paths=paths, limit=limit, cursor=cursor, **filters)
+    params |= given(to=to, paths=paths, limit=limit, cursor=cursor) | _taken(Filters, filters)
     return Call("export", params | ({} if outside else {"outside": False}), results.ExportResult)
 
 
