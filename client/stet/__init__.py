@@ -11,44 +11,18 @@ only when something of it is used: a program like ``stet hook`` that needs littl
 
 from __future__ import annotations
 
-from stet.version import __version__
+from stet.version import __version__ as __version__
 
 TYPE_CHECKING = False  # typing takes longer to import than all that `stet hook` needs
 if TYPE_CHECKING:
     from typing import Any
 
-    from stet import aio
-    from stet.calls import Call
+    from stet import aio as aio
+    from stet.calls import Call as Call
     from stet.errors import *  # noqa: F403 - the classes of errors.__all__
-    from stet.errors import __all__ as _errors
-    from stet.session.blocking import Session, connect
-    from stet.session.patches import (
-        Change,
-        Patch,
-        Reindent,
-        append_eof,
-        change,
-        overwrite,
-        prepend_bof,
-        replace,
-    )
-
-    __all__ = [
-        "Call",
-        "Change",
-        "Patch",
-        "Reindent",
-        "Session",
-        "__version__",
-        "aio",
-        "append_eof",
-        "change",
-        "connect",
-        "overwrite",
-        "prepend_bof",
-        "replace",
-        *_errors,
-    ]
+    from stet.session.blocking import Session as Session
+    from stet.session.blocking import connect as connect
+    from stet.session.patches import *  # noqa: F403 - what is in its __all__
 
 #: Where each name is defined that is not an error.
 _HOMES = {

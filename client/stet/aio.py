@@ -21,14 +21,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
-from stet.calls import Call
+from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
 from stet.session.blocking import with_request_id
 from stet.session.connection import NO_ANSWER
 from stet.session.conversation import Answer, Conversation, outcome
 from stet.session.event_stream import EventStream
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
+from stet.session.methods import TIMEOUT, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.events import AnyEvent
 from stet.wire.framing import Encoding

@@ -5,7 +5,8 @@ these functions, so names, parameters, defaults and documentation stand here onl
 
 Shared by all: a parameter that is None is not sent. Paths are relative to the session's directory
 or absolute; in results they are relative to the workspace root. Commits are a full id, a unique
-prefix of at least 4 digits, ``HEAD`` or ``HEAD~n``. Lines count from 1, list indexes from 0.
+prefix of at least 4 digits, ``HEAD`` or a pin; with ``~n`` behind it, the n-th before that one.
+Lines count from 1, list indexes from 0.
 Whatever the daemon refuses is raised as a subclass of :class:`stet.errors.StetError`.
 """
 
@@ -13,48 +14,55 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from stet.session.patches import Change, Patch, given
+from stet.wire import results
 from stet.wire.events import Subscribed
-from stet.wire.results import (
-    BlameResult,
-    ClipboardList,
-    ClipboardName,
-    ClipboardText,
-    DiffResult,
-    EditResult,
-    EndedSession,
-    ExportResult,
-    ForgetResult,
-    GcResult,
-    LogResult,
-    ModeResult,
-    ObserveResult,
-    PinInfo,
-    PinList,
-    ReadResult,
-    ReloadResult,
-    SessionList,
-    ShowResult,
-    ShutdownResult,
-    SnapshotResult,
-    StatusResult,
-    Tools,
-    UpgradeInfo,
-    UpgradeList,
-    UpgradeResult,
-    VerifyResult,
-    WorkspaceInfo,
-    WorkspaceList,
-)
+from stet.wire.results import EditResult
 
 T = TypeVar("T")
 
 #: An object id for the one path of a call, or path to object id, None: must not exist.
 IfMatch = str | Mapping[str, str | None]
+
+
+class Common(TypedDict, total=False):
+    """What every call that edits takes beside its own parameters; see :func:`patch`."""
+
+    message: str | None
+    if_match: IfMatch | None
+    preview: bool
+    request_id: str | None
+
+
+class Chosen(Common, total=False):
+    """What narrows the choice of what is taken back, and what every such call takes."""
+
+    session: str | None
+    agent: str | None
+    paths: Sequence[str] | None
+
+
+class Filters(TypedDict, total=False):
+    """Which commits :func:`log` and :func:`export` are about, beside paths."""
+
+    session: str | None
+    agent: str | None
+    method: str | None
+    kind: str | None
+    since: str | float | None
+    until: str | float | None
+
+
+class LogFilters(Filters, total=False):
+    """What :func:`log` takes beside a path."""
+
+    text: str | None
+    limit: int | None
+    cursor: str | None
 
 
 class Call(msgspec.Struct, Generic[T], frozen=True):
@@ -82,11 +90,7 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
 def patch(
     path: str,
     patches: Sequence[Patch] | Patch,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply patches to one file: all of them against its present text, or none. One commit.
 
@@ -111,7 +115,7 @@ def patch(
     ToolDisabled in Restricted mode, InvalidParams. Then nothing was changed.
     """
     params = {"path": path, "patches": patches}
-    return _edit("patch", params, message, if_match, preview, request_id)
+    return _edit("patch", params, common)
 
 
 def patch_file(
@@ -121,10 +125,7 @@ def patch_file(
     dry_run: bool = False,
     context: int | None = None,
     backup: bool = False,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Search and replace in one file, each change on the result of the one before; or none.
 
@@ -135,17 +136,13 @@ def patch_file(
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= given(dry_run=dry_run or None, context=context, backup=backup or None)
-    return _edit("patch_file", params, message, if_match, preview, request_id)
+    return _edit("patch_file", params, common)
 
 
 def patch_block(
     text: str,
     filepath: str | None = None,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply FIND/REPLACE blocks, in one file or several: all of them, or none.
 
@@ -155,7 +152,7 @@ def patch_block(
     patch(); raises ParseError, with ``data["line"]``, for text that is no block.
     """
     params = {"text": text} | given(filepath=filepath)
-    return _edit("patch_block", params, message, if_match, preview, request_id)
+    return _edit("patch_block", params, common)
 
 
 def apply_patch(
@@ -163,10 +160,7 @@ def apply_patch(
     *,
     overwrite: bool = False,
     ambiguous: Literal["refuse", "first"] | None = None,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Apply a patch in Codex's format: adds, updates, moves and deletions; all, or none.
 
@@ -176,7 +170,7 @@ def apply_patch(
     ``@@`` line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
-    return _edit("apply_patch", params, message, if_match, preview, request_id)
+    return _edit("apply_patch", params, common)
 
 
 def transaction(
@@ -200,7 +194,8 @@ def transaction(
     for call in calls:
         params = {key: value for key, value in call.params.items() if key != "request_id"}
         inner.append({"method": call.method, "params": params})
-    return _edit("transaction", {"calls": inner}, message, if_match, preview, request_id)
+    whole = Common(message=message, if_match=if_match, preview=preview, request_id=request_id)
+    return _edit("transaction", {"calls": inner}, whole)
 
 
 def undo(
@@ -208,13 +203,7 @@ def undo(
     *,
     last: int | None = None,
     request: str | None = None,
-    session: str | None = None,
-    agent: str | None = None,
-    paths: Sequence[str] | None = None,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **which: Unpack[Chosen],
 ) -> Call[EditResult]:
     """Take back edits in one new commit, merged around later edits.
 
@@ -226,65 +215,46 @@ def undo(
     Conflict, having changed nothing, where later edits touch the same lines; NothingToUndo,
     UnknownCommit, UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
     """
-    which = given(
-        commits=commits, last=last, request=request, session=session, agent=agent, paths=paths
-    )
-    return _edit("undo", which, message, if_match, preview, request_id)
+    return _edit("undo", given(commits=commits, last=last, request=request), which, Chosen)
 
 
 def redo(
     commits: Sequence[str] | None = None,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Take back undos or rollbacks, so that what they had taken back is there again.
 
     ``commits`` are these undos; None: the newest one that is not redone, of this session or
     with ``control`` of all. Raises as undo().
     """
-    return _edit("redo", given(commits=commits), message, if_match, preview, request_id)
+    return _edit("redo", given(commits=commits), common)
 
 
 def rollback(
     to: str,
     *,
-    session: str | None = None,
-    agent: str | None = None,
-    paths: Sequence[str] | None = None,
     include_outside: bool = False,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **which: Unpack[Chosen],
 ) -> Call[EditResult]:
     """Take back everything after the commit ``to`` that passes the filters, in one commit.
 
     Edits that were made outside stay, unless ``include_outside`` (control). Raises as undo().
     """
-    params = {"to": to} | given(
-        session=session, agent=agent, paths=paths, include_outside=include_outside or None
-    )
-    return _edit("rollback", params, message, if_match, preview, request_id)
+    params = {"to": to} | given(include_outside=include_outside or None)
+    return _edit("rollback", params, which, Chosen)
 
 
 def restore(
     path: str,
     at: str,
-    *,
-    message: str | None = None,
-    if_match: IfMatch | None = None,
-    preview: bool = False,
-    request_id: str | None = None,
+    **common: Unpack[Common],
 ) -> Call[EditResult]:
     """Make a file what it was right after the commit ``at``, or remove it if it was not there.
 
     Raises NoChange if it is so already, UnknownCommit; NotPermitted for an agent, if others
     have changed the file since.
     """
-    return _edit("restore", {"path": path, "at": at}, message, if_match, preview, request_id)
+    return _edit("restore", {"path": path, "at": at}, common)
 
 
 def observe(
@@ -299,7 +269,7 @@ def observe(
     within: float | None = None,
     message: str | None = None,
     request_id: str | None = None,
-) -> Call[ObserveResult]:
+) -> Call[results.ObserveResult]:
     """Record what an agent does with a tool of its own: called before it and after it.
 
     ``before`` records what is there and not in the history yet; ``after`` commits what
@@ -316,48 +286,39 @@ def observe(
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
     params["request_id"] = request_id or uuid.uuid4().hex
-    return Call("observe", params, ObserveResult)
+    return Call("observe", params, results.ObserveResult)
 
 
 def _edit(
-    method: str,
-    params: dict[str, Any],
-    message: str | None,
-    if_match: IfMatch | None,
-    preview: bool,
-    request_id: str | None,
+    method: str, params: dict[str, Any], common: Common, kind: type = Common
 ) -> Call[EditResult]:
+    taken = _taken(kind, common)
+    preview = taken.pop("preview", False) or None
     # The id is made here, not where the call is sent: every attempt must carry the same.
-    common = given(message=message, if_match=if_match, request_id=request_id or uuid.uuid4().hex)
-    if preview:
-        common["preview"] = True
-    return Call(method, params | common, EditResult)
+    request = taken.pop("request_id", None) or uuid.uuid4().hex
+    return Call(method, params | taken | given(preview=preview, request_id=request), EditResult)
+
+
+def _taken(kind: type, keywords: Mapping[str, object]) -> dict[str, Any]:
+    """Keywords as parameters. Raises TypeError for one that the ``kind`` of them has not."""
+    for name in keywords:
+        if name not in kind.__annotations__:
+            raise TypeError(f"there is no parameter {name!r}")
+    return given(**keywords)
 
 
 def read(
     path: str, *, at: str | None = None, start: int | None = None, end: int | None = None
-) -> Call[ReadResult]:
+) -> Call[results.ReadResult]:
     """A file's text, or its lines ``start`` to ``end`` inclusive, from 1; ``at`` a commit.
 
     The result's ``oid`` is for ``if_match``; ``lines`` counts the whole file's. Raises
     FileNotFound, NotAFile, NotText, FileTooLarge, UnknownCommit.
     """
-    return Call("read", given(path=path, at=at, start=start, end=end), ReadResult)
+    return Call("read", given(path=path, at=at, start=start, end=end), results.ReadResult)
 
 
-def log(
-    path: str | None = None,
-    *,
-    session: str | None = None,
-    agent: str | None = None,
-    method: str | None = None,
-    kind: str | None = None,
-    since: str | float | None = None,
-    until: str | float | None = None,
-    text: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> Call[LogResult]:
+def log(path: str | None = None, **filters: Unpack[LogFilters]) -> Call[results.LogResult]:
     """A page of history, newest first, of ``limit`` commits (50 if not given).
 
     ``since`` and ``until`` are RFC 3339 (without an offset: in UTC) or seconds since 1970.
@@ -365,19 +326,17 @@ def log(
     looked for in added and removed lines and in messages; a rare one that is shorter than
     three characters may give empty pages with a cursor. ``cursor`` is that of the page before.
     """
-    params = given(path=path, session=session, agent=agent, method=method, kind=kind)
-    params |= given(since=since, until=until, text=text, limit=limit, cursor=cursor)
-    return Call("log", params, LogResult)
+    return Call("log", given(path=path) | _taken(LogFilters, filters), results.LogResult)
 
 
-def show(commit: str) -> Call[ShowResult]:
+def show(commit: str) -> Call[results.ShowResult]:
     """One commit with its unified diff. Raises UnknownCommit."""
-    return Call("show", {"commit": commit}, ShowResult)
+    return Call("show", {"commit": commit}, results.ShowResult)
 
 
 def diff(
     from_: str | None = None, to: str | None = None, *, paths: Sequence[str] | None = None
-) -> Call[DiffResult]:
+) -> Call[results.DiffResult]:
     """What differs between two commits, or between a commit and the workspace.
 
     ``from_`` is HEAD if not given, ``to`` the files as they are now. ``paths``: only these.
@@ -385,16 +344,16 @@ def diff(
     """
     # "from" is a keyword of Python, so it can be no parameter.
     params = {"from": from_} if from_ is not None else {}
-    return Call("diff", params | given(to=to, paths=paths), DiffResult)
+    return Call("diff", params | given(to=to, paths=paths), results.DiffResult)
 
 
-def blame(path: str, *, at: str | None = None) -> Call[BlameResult]:
+def blame(path: str, *, at: str | None = None) -> Call[results.BlameResult]:
     """Who wrote each line of a file, as it is now or was right after the commit ``at``.
 
     A line that an undo brought back belongs to whoever wrote it; one that was saved since
     and no commit has yet belongs to no commit.
     """
-    return Call("blame", given(path=path, at=at), BlameResult)
+    return Call("blame", given(path=path, at=at), results.BlameResult)
 
 
 def export(
@@ -402,17 +361,12 @@ def export(
     *,
     from_: str | None = None,
     to: str | None = None,
-    session: str | None = None,
-    agent: str | None = None,
-    method: str | None = None,
-    kind: str | None = None,
-    since: str | float | None = None,
-    until: str | float | None = None,
     paths: Sequence[str] | None = None,
     outside: bool = True,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Call[ExportResult]:
+    **filters: Unpack[Filters],
+) -> Call[results.ExportResult]:
     """Edits as an mbox for ``git am``, one combined diff, or JSON lines: one page of it.
 
     The commits after ``from_``, up to ``to``, that pass the filters, oldest first. What others
@@ -422,51 +376,52 @@ def export(
     """
     # "from" is a keyword of Python, so it can be no parameter.
     params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
-    params |= given(to=to, session=session, agent=agent, method=method, kind=kind)
-    params |= given(since=since, until=until, paths=paths, limit=limit, cursor=cursor)
-    return Call("export", params | ({} if outside else {"outside": False}), ExportResult)
+    params |= given(to=to, paths=paths, limit=limit, cursor=cursor) | _taken(Filters, filters)
+    return Call("export", params | ({} if outside else {"outside": False}), results.ExportResult)
 
 
-def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[PinInfo]:
+def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[results.PinInfo]:
     """Name a commit (control); the name works wherever a commit does, also as ``NAME~n``.
 
     ``move``: let a name that is in use name another commit; otherwise raises AlreadyExists.
     """
     params: dict[str, Any] = {"name": name, "commit": commit} | given(move=move or None)
-    return Call("pin_set", params, PinInfo)
+    return Call("pin_set", params, results.PinInfo)
 
 
-def pin_delete(name: str) -> Call[PinInfo]:
+def pin_delete(name: str) -> Call[results.PinInfo]:
     """Forget a commit's name (control). Raises UnknownCommit."""
-    return Call("pin_delete", {"name": name}, PinInfo, repeatable=False)
+    return Call("pin_delete", {"name": name}, results.PinInfo, repeatable=False)
 
 
-def pin_list() -> Call[PinList]:
+def pin_list() -> Call[results.PinList]:
     """The names of commits."""
-    return Call("pin_list", {}, PinList)
+    return Call("pin_list", {}, results.PinList)
 
 
-def verify(*, expect: str | None = None, workspace: str | None = None) -> Call[VerifyResult]:
+def verify(
+    *, expect: str | None = None, workspace: str | None = None
+) -> Call[results.VerifyResult]:
     """Check that the whole history is there and unchanged (control). Takes time.
 
     ``expect``: a commit's id, noted earlier, that must be part of it. ``workspace``: the root
     of another workspace than the session's.
     """
-    return Call("verify", given(expect=expect, workspace=workspace), VerifyResult)
+    return Call("verify", given(expect=expect, workspace=workspace), results.VerifyResult)
 
 
-def gc(*, workspace: str | None = None) -> Call[GcResult]:
+def gc(*, workspace: str | None = None) -> Call[results.GcResult]:
     """Pack a history tightly and drop what nothing needs (control). Takes time.
 
     ``workspace``: the root of another workspace than the session's. How far it has come is in
     ``status().work``.
     """
-    return Call("gc", given(workspace=workspace), GcResult)
+    return Call("gc", given(workspace=workspace), results.GcResult)
 
 
 def snapshot(
     *, message: str | None = None, skip_large: bool = False, workspace: str | None = None
-) -> Call[SnapshotResult]:
+) -> Call[results.SnapshotResult]:
     """The whole workspace as one commit (control), but for what .gitignore files leave out.
 
     ``message`` says why. ``skip_large`` leaves out files over the limit, which are refused
@@ -474,7 +429,7 @@ def snapshot(
     come is in ``status().work``.
     """
     params = given(message=message, skip_large=skip_large or None, workspace=workspace)
-    return Call("snapshot", params, SnapshotResult)
+    return Call("snapshot", params, results.SnapshotResult)
 
 
 def forget(
@@ -485,7 +440,7 @@ def forget(
     preview: bool = False,
     message: str | None = None,
     workspace: str | None = None,
-) -> Call[ForgetResult]:
+) -> Call[results.ForgetResult]:
     """Rewrite the history without all contents that a path ever had (control).
 
     For a secret that got in; commits from the first that had it on get new ids. ``contents``:
@@ -495,48 +450,48 @@ def forget(
     """
     flags = given(contents=contents or None, clipboards=clipboards or None, preview=preview or None)
     params = {"path": path} | flags | given(message=message, workspace=workspace)
-    return Call("forget", params, ForgetResult, repeatable=preview)
+    return Call("forget", params, results.ForgetResult, repeatable=preview)
 
 
-def session_list(*, workspace: str | None = None) -> Call[SessionList]:
+def session_list(*, workspace: str | None = None) -> Call[results.SessionList]:
     """Sessions of all workspaces, or of the one with this root (control)."""
-    return Call("session_list", given(workspace=workspace), SessionList)
+    return Call("session_list", given(workspace=workspace), results.SessionList)
 
 
-def session_end(session: str, *, workspace: str | None = None) -> Call[EndedSession]:
+def session_end(session: str, *, workspace: str | None = None) -> Call[results.EndedSession]:
     """End a session: its clipboards, mode, grants, secret and pending request go (control).
 
     Its commits stay. ``workspace``: its root, by default the connection's own.
     """
     # Not repeatable: the second arrival might end one that was opened meanwhile.
     params = given(session=session, workspace=workspace)
-    return Call("session_end", params, EndedSession, repeatable=False)
+    return Call("session_end", params, results.EndedSession, repeatable=False)
 
 
-def clipboard_list() -> Call[ClipboardList]:
+def clipboard_list() -> Call[results.ClipboardList]:
     """The session's clipboards: names and sizes."""
-    return Call("clipboard_list", {}, ClipboardList)
+    return Call("clipboard_list", {}, results.ClipboardList)
 
 
-def clipboard_get(name: str) -> Call[ClipboardText]:
+def clipboard_get(name: str) -> Call[results.ClipboardText]:
     """A clipboard's text. Raises MissingClipboard."""
-    return Call("clipboard_get", {"name": name}, ClipboardText)
+    return Call("clipboard_get", {"name": name}, results.ClipboardText)
 
 
-def clipboard_set(name: str, text: str) -> Call[ClipboardName]:
+def clipboard_set(name: str, text: str) -> Call[results.ClipboardName]:
     """Put text into a clipboard, which is created if it is missing."""
-    return Call("clipboard_set", {"name": name, "text": text}, ClipboardName)
+    return Call("clipboard_set", {"name": name, "text": text}, results.ClipboardName)
 
 
-def clipboard_delete(name: str) -> Call[ClipboardName]:
+def clipboard_delete(name: str) -> Call[results.ClipboardName]:
     """Remove a clipboard. Raises MissingClipboard."""
     # Not repeatable: the second arrival would be refused as missing.
-    return Call("clipboard_delete", {"name": name}, ClipboardName, repeatable=False)
+    return Call("clipboard_delete", {"name": name}, results.ClipboardName, repeatable=False)
 
 
-def mode_get() -> Call[ModeResult]:
+def mode_get() -> Call[results.ModeResult]:
     """The mode of the session, of its workspace, and the stricter of both."""
-    return Call("mode_get", {}, ModeResult)
+    return Call("mode_get", {}, results.ModeResult)
 
 
 def mode_set(
@@ -546,19 +501,19 @@ def mode_set(
     scope: Literal["workspace"] | None = None,
     workspace: str | None = None,
     for_: float | None = None,
-) -> Call[ModeResult]:
+) -> Call[results.ModeResult]:
     """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions.
 
     An agent may only restrict its own session. ``for_`` is the length in seconds of a grant that
     ends by itself: then the mode before returns. Answers once calls in flight have finished.
     """
     params = given(mode=mode, session=session, scope=scope, workspace=workspace)
-    return Call("mode_set", params | ({} if for_ is None else {"for": for_}), ModeResult)
+    return Call("mode_set", params | ({} if for_ is None else {"for": for_}), results.ModeResult)
 
 
 def request_mode_upgrade(
     reason: str | None = None, *, wait: float | None = None
-) -> Call[UpgradeResult]:
+) -> Call[results.UpgradeResult]:
     """Ask the person for write access, in Restricted mode; says whether they have decided.
 
     ``reason``: what for, as the person reads it. ``wait``: so many seconds for the decision, at
@@ -566,14 +521,14 @@ def request_mode_upgrade(
     pending, approved or denied, and ``message`` the text for a model.
     """
     params = given(reason=reason, wait=wait)
-    return Call("request_mode_upgrade", params, UpgradeResult, wait=wait or 0.0)
+    return Call("request_mode_upgrade", params, results.UpgradeResult, wait=wait or 0.0)
 
 
 def upgrade_list(
     *, workspace: str | None = None, status: Literal["pending", "approved", "denied"] | None = None
-) -> Call[UpgradeList]:
+) -> Call[results.UpgradeList]:
     """Requests for write access, of all workspaces or one, oldest first (control)."""
-    return Call("upgrade_list", given(workspace=workspace, status=status), UpgradeList)
+    return Call("upgrade_list", given(workspace=workspace, status=status), results.UpgradeList)
 
 
 def upgrade_decide(
@@ -583,7 +538,7 @@ def upgrade_decide(
     note: str | None = None,
     for_: float | None = None,
     workspace: str | None = None,
-) -> Call[UpgradeInfo]:
+) -> Call[results.UpgradeInfo]:
     """Approve or deny a request for write access, by its id or a unique beginning (control).
 
     ``note`` is shown to the agent. ``for_``: the seconds after which an approval ends.
@@ -591,26 +546,26 @@ def upgrade_decide(
     """
     params = given(request=request, approve=approve, note=note, workspace=workspace)
     params |= {} if for_ is None else {"for": for_}
-    return Call("upgrade_decide", params, UpgradeInfo, repeatable=False)
+    return Call("upgrade_decide", params, results.UpgradeInfo, repeatable=False)
 
 
-def status() -> Call[StatusResult]:
+def status() -> Call[results.StatusResult]:
     """Version, health and counts of the daemon."""
-    return Call("status", {}, StatusResult)
+    return Call("status", {}, results.StatusResult)
 
 
-def reload() -> Call[ReloadResult]:
+def reload() -> Call[results.ReloadResult]:
     """Let the daemon read its configuration again (control). A wrong file changes nothing."""
-    return Call("reload", {}, ReloadResult)
+    return Call("reload", {}, results.ReloadResult)
 
 
-def shutdown() -> Call[ShutdownResult]:
+def shutdown() -> Call[results.ShutdownResult]:
     """Let the daemon end in good order (control). The next call with ``start`` starts another.
 
     Calls in flight are answered first; later ones are refused (ShuttingDown).
     """
     # Not repeatable: the second arrival would end the daemon that came after.
-    return Call("shutdown", {}, ShutdownResult, repeatable=False)
+    return Call("shutdown", {}, results.ShutdownResult, repeatable=False)
 
 
 def tools(
@@ -618,28 +573,28 @@ def tools(
     *,
     api: Literal["chat", "responses"] | None = None,
     custom: bool = False,
-) -> Call[Tools]:
+) -> Call[results.Tools]:
     """The tool definitions for a model, in one vendor's shape.
 
     With ``style="openai"``: ``api`` chooses the shape of chat completions (if not given) or of
     responses; ``custom`` makes ``apply_patch`` a custom tool with a grammar instead of a function.
     """
-    return Call("tools", {"style": style} | given(api=api, custom=custom or None), Tools)
+    return Call("tools", {"style": style} | given(api=api, custom=custom or None), results.Tools)
 
 
-def workspace_allow(root: str) -> Call[WorkspaceInfo]:
+def workspace_allow(root: str) -> Call[results.WorkspaceInfo]:
     """Allow edits below a directory (control). Allowing it again changes nothing."""
-    return Call("workspace_allow", {"root": root}, WorkspaceInfo)
+    return Call("workspace_allow", {"root": root}, results.WorkspaceInfo)
 
 
-def workspace_forget(root: str) -> Call[WorkspaceInfo]:
+def workspace_forget(root: str) -> Call[results.WorkspaceInfo]:
     """Allow no more edits below a directory (control). Its history is kept."""
-    return Call("workspace_forget", {"root": root}, WorkspaceInfo, repeatable=False)
+    return Call("workspace_forget", {"root": root}, results.WorkspaceInfo, repeatable=False)
 
 
-def workspace_list() -> Call[WorkspaceList]:
+def workspace_list() -> Call[results.WorkspaceList]:
     """All allowed workspaces (control)."""
-    return Call("workspace_list", {}, WorkspaceList)
+    return Call("workspace_list", {}, results.WorkspaceList)
 
 
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:

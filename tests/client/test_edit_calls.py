@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -195,3 +196,18 @@ def test_awaited_calls_send_the_same() -> None:
 )
 def test_tools_are_asked_for_as_wanted(given: Any, params: dict[str, Any]) -> None:
     assert calls.tools(**given).params == params
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: calls.patch("a", [], mesage="why"),  # type: ignore[call-arg]
+        lambda: calls.patch("a", [], session="conv-1"),  # type: ignore[call-arg]
+        lambda: calls.undo(sesion="conv-1"),  # type: ignore[call-arg]
+        lambda: calls.log(kid="edit"),  # type: ignore[call-arg]
+        lambda: calls.export(kid="edit"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_parameter_that_there_is_not_is_no_call(made: Callable[[], object]) -> None:
+    with pytest.raises(TypeError, match=r"'(mesage|session|sesion|kid)'"):
+        made()

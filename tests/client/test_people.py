@@ -212,7 +212,7 @@ def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
         stet.connect(ws.workspace, control=True, endpoint=person) as s,
         pytest.raises(stet.UnknownCommit),
     ):
-        named(s, f"{newest[:8]}~9")
+        s.show(named(s, f"{newest[:8]}~9"))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_nobody_is_asked_who_does_not_see_the_question(ws: Installation) -> None
     script = f"{sys.executable} -m stet.cli undo > said"
     assert on_terminal(ws, b"", program=["sh", "-c", script]) == b""
     assert ws.text("said").startswith("Undone:\n")
-    assert b"nobody is there to be asked" in on_terminal(
+    assert b"there is no terminal to ask on" in on_terminal(
         ws, b"", program=["sh", "-c", f"{sys.executable} -m stet.cli forget a.txt > said"]
     )
     ws.stet("redo")

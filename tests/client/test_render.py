@@ -136,8 +136,8 @@ def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
     result = EditResult(commit=None, message=evil, warnings=[evil], files=[change])
     lines = [
         *log_lines.log([shown], NOW),
-        *render.show(shown, NOW),
-        *render.edited(result, preview=False),
+        *render.show(shown, NOW, diff_lines.diff),
+        *render.edited(result, preview=False, show_diff=diff_lines.diff),
         *render.clipboards([ClipboardInfo(evil, 1, 1)]),
         *render.status(StatusResult(version=evil, protocol=1, read_only=evil)),
     ]
@@ -161,7 +161,7 @@ def test_show_says_who_when_and_why() -> None:
         reverted_by="e" * 40,
         diff="@@ -1 +1 @@\n-a\n+b\n",
     )
-    assert text(render.show(shown, NOW)) == (
+    assert text(render.show(shown, NOW, diff_lines.diff)) == (
         f"commit {'a' * 40}\n"
         "By:        person\n"
         "Time:      2026-11-21T11:57:00Z (3 min ago)\n"
@@ -224,7 +224,7 @@ def test_an_edit_tells_message_commit_files_and_warnings() -> None:
         diff="never shown",
         replayed=True,
     )
-    assert text(render.edited(result, preview=False)) == (
+    assert text(render.edited(result, preview=False, show_diff=diff_lines.diff)) == (
         "<patches_applied>all</patches_applied>\n"
         "note\n"
         "aaaaaaaa  M src/a.py  +3 -1\n"
@@ -237,7 +237,10 @@ def test_an_edit_tells_message_commit_files_and_warnings() -> None:
 
 def test_a_warning_that_the_message_has_is_said_once() -> None:
     result = EditResult(commit=None, message="done\nwarning: odd", warnings=["odd"])
-    assert text(render.edited(result, preview=False)) == "done\nwarning: odd\n"
+    assert (
+        text(render.edited(result, preview=False, show_diff=diff_lines.diff))
+        == "done\nwarning: odd\n"
+    )
 
 
 def test_clipboards_of_wide_names_stand_below_each_other() -> None:
@@ -248,12 +251,15 @@ def test_clipboards_of_wide_names_stand_below_each_other() -> None:
 
 def test_a_commit_that_changes_no_file_is_told() -> None:
     result = EditResult(commit="a" * 40, files=[])
-    assert text(render.edited(result, preview=False)) == "aaaaaaaa  changes no file\n"
+    assert (
+        text(render.edited(result, preview=False, show_diff=diff_lines.diff))
+        == "aaaaaaaa  changes no file\n"
+    )
 
 
 def test_a_preview_shows_the_diff_and_says_what_it_is() -> None:
     result = EditResult(commit=None, files=[CHANGE], diff="@@ -1 +1 @@\n-a\n+b\n")
-    assert text(render.edited(result, preview=True)) == (
+    assert text(render.edited(result, preview=True, show_diff=diff_lines.diff)) == (
         "M src/a.py  +3 -1\n@@ -1 +1 @@\n-a\n+b\nPreview: nothing was changed.\n"
     )
 

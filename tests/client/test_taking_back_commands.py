@@ -141,8 +141,7 @@ def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installa
     assert run.returncode == 2
     assert run.stdout.startswith("The last burst, 1 edit by cli/cli:\n")
     assert run.stderr == (
-        "stet: nothing was undone: there is no terminal to ask on. "
-        "Without asking: stet oops --yes\n"
+        "stet: nothing was done: there is no terminal to ask on. Add --yes\nTry: stet oops --help\n"
     )
     assert ws.stet("oops", "--json").returncode == 2
     shown = ws.stet("oops", "--preview").stdout

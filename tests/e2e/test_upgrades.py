@@ -267,6 +267,7 @@ def test_requests_and_decisions_are_told_to_whom_they_concern(ws: Site) -> None:
         ("conv-1", "two", "pending", None),
         ("conv-1", "two", "approved", "yes"),
     ]
+    assert ["decided" in e for e in told] == [False, False, False, True]
     assert {(e["event"], e["workspace"], e["agent"]) for e in told} == {
         ("upgrade_request", str(ws.root), "tester")
     }

@@ -86,6 +86,7 @@ def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
     for oid in [*oids, "f" * 40]:
         yield "resolve", oid[:12]
         yield "resolve", oid
+        yield "resolve", f"{oid[:12]}~2"
         yield "find", [oid]
         yield "after", oid
         yield "ancestor", 2, oid

@@ -38,8 +38,8 @@ class WalkedHistory(CommitLookup):
     def __init__(self, repository: StoredObjects, head: str | None) -> None:
         self.repository, self.head = repository, head
 
-    def ancestor(self, steps: int, oid: str | None) -> str | None:
-        walk = islice(self.repository.walk(oid or self.head), steps, None)
+    def ancestor(self, steps: int, oid: str) -> str | None:
+        walk = islice(self.repository.walk(oid), steps, None)
         return next((commit.oid for commit in walk), None)
 
     def with_prefix(self, prefix: str) -> list[str]:

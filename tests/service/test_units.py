@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stet.cli import service
 from stet.service import unit_files
+from stet.service.spawn import program_beside
 from stet.service.unit_files import (
     HARDENED,
     MARKER,
@@ -156,9 +156,9 @@ def test_units_say_where_everything_is() -> None:
 
 def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:
     beside = Path(sys.executable).with_name("stetd")
-    assert (str(beside),) == service.this_program(sys.executable)
+    assert (str(beside),) == program_beside(sys.executable, "stetd", "stetd.cli")
     bare = str(tmp_path / "python")
-    assert (bare, "-P", "-m", "stetd.cli") == service.this_program(bare)
+    assert (bare, "-P", "-m", "stetd.cli") == program_beside(bare, "stetd", "stetd.cli")
 
 
 def test_directory_of_units_is_where_systemd_looks() -> None:

@@ -78,8 +78,12 @@ def shown(app: HistoryApp) -> str:
     return str(app.details.query_one("#text", Static).visual)
 
 
+def edits_of(timeline: Timeline) -> list[CommitInfo]:
+    return [row for row in timeline.rows if isinstance(row, CommitInfo)]
+
+
 def subjects(app: HistoryApp) -> list[str]:
-    return [each.message for each in app.timeline.commits]
+    return [each.message for each in edits_of(app.timeline)]
 
 
 def on_screen(app: HistoryApp) -> list[str]:
@@ -190,12 +194,12 @@ def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) 
 
     async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
         await pilot.press("slash", *"session:two value")
-        await until(pilot, lambda: len(app.timeline.commits) == 1, "it is not searched")
-        assert app.timeline.commits[0].session == "two"
+        await until(pilot, lambda: len(edits_of(app.timeline)) == 1, "it is not searched")
+        assert edits_of(app.timeline)[0].session == "two"
         await pilot.press("slash")
         assert app.query_one("#search", Input).value.endswith("value/")
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.timeline.commits) == 6, "the search stays")
+        await until(pilot, lambda: len(edits_of(app.timeline)) == 6, "the search stays")
         assert not app.query_one("#search", Input).has_class("shown")
 
     run(daemon, (80, 24), story)
@@ -279,7 +283,7 @@ def test_rows_of_a_long_history_are_made_once_and_drawn_when_seen() -> None:
     timeline = Timeline()
     timeline.add(commit(number) for number in range(100_000))
 
-    assert len(timeline.commits) == 100_000
+    assert len(edits_of(timeline)) == 100_000
     assert sum(isinstance(row, Burst) for row in timeline.rows) == 100_000 // 7 + 1
 
 
@@ -318,7 +322,7 @@ def test_searches_go_by_what_the_list_shows(
         app.query_one("#search", Input).value = typed
         await until(
             pilot,
-            lambda: [c.files[0].path for c in app.timeline.commits] == found,
+            lambda: [c.files[0].path for c in edits_of(app.timeline)] == found,
             f"{typed} finds {subjects(app)}",
         )
 
@@ -333,9 +337,9 @@ def test_a_time_that_is_not_typed_to_its_end_ends_nothing(daemon: DaemonProcess)
         search = app.query_one("#search", Input)
         search.value = "since:2026-"
         await until(pilot, lambda: "is no time" in notes(app), "it is not said")
-        assert len(app.timeline.commits) == 6
+        assert len(edits_of(app.timeline)) == 6
         search.value = "since:2026-01-01 session:two"
-        await until(pilot, lambda: len(app.timeline.commits) == 2, "it is not searched")
+        await until(pilot, lambda: len(edits_of(app.timeline)) == 2, "it is not searched")
         assert not notes(app)
 
     run(daemon, (80, 24), story)
@@ -365,7 +369,7 @@ def test_a_search_goes_on_over_pages_without_a_commit(
     async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
         app.action_search()
         app.query_one("#search", Input).value = "value"
-        await until(pilot, lambda: len(app.timeline.commits) == 3, "it gives up")
+        await until(pilot, lambda: len(edits_of(app.timeline)) == 3, "it gives up")
         assert app.timeline.selected is not None
         await until(pilot, lambda: "value = 'three'" in shown(app), "none is selected")
 
@@ -393,7 +397,7 @@ def test_a_slow_answer_to_an_earlier_search_is_not_shown(
         await app._load()
         answers.set()
         await loading
-        assert {each.session for each in app.timeline.commits} == {"one"}
+        assert {each.session for each in edits_of(app.timeline)} == {"one"}
 
     run(daemon, (80, 24), story)
 
@@ -425,7 +429,7 @@ def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
         s.patch("long.py", [stet.overwrite("".join(f"line_{n} = {n}\n" for n in range(100)))])
 
     async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: len(app.timeline.commits) == 7, "not all are loaded")
+        await until(pilot, lambda: len(edits_of(app.timeline)) == 7, "not all are loaded")
         await pilot.press("end", "space", "home")
         await until(pilot, lambda: "line_99" in shown(app), "no diff")
         app.details.scroll_to(y=30, animate=False)

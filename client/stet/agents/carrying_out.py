@@ -45,17 +45,9 @@ class Whole:
         """The whole text."""
         return Entries(whole=text)
 
-    def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
-        """What is started from there."""
-        return entries.own_hook_lists(text)
-
-    def removed(self, _text: str, _shape: Entries, _before: str | None) -> str:
+    def removed(self, _text: str, _shape: Entries, before: str | None) -> str | None:
         """Nothing is left."""
-        return ""
-
-    def is_blank(self, text: str, _shape: Entries) -> bool:
-        """Whether nobody would miss a file with this text."""
-        return not text.removeprefix("\ufeff").strip()
+        return None if before is None else ""
 
 
 #: How a file is written. ``shape`` gives the names and defaults, its values do not matter.
@@ -187,7 +179,7 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
         try:
             file = config_file.read(target.path)
             target.kind.check(file.text)
-            commands = target.kind.commands(file.text, target.wanted)
+            commands = entries.commands(target.kind.found(file.text, target.wanted))
         except (ConnectTrouble, CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError):
             continue
         if commands:
@@ -346,7 +338,7 @@ def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -
             if not kind.found(before, shape):
                 clean.append((backup, before))
     left = kind.removed(text, shape, clean[0][1] if clean else None)
-    if not clean and kind.is_blank(left, shape):
+    if left is None:
         # A person's comments in the entries are nowhere else.
         return Undone(None, kind.written("", own) == text)
     restored = next((backup for backup, before in clean if before == left), None)

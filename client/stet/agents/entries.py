@@ -156,13 +156,21 @@ def own_handler(value: Any) -> tuple[str, ...] | None:
     return None
 
 
-def own_hook_lists(text: str) -> list[tuple[str, ...]]:
-    """The commands of hooks in a file of stet's own, each a list at the end of a line."""
-    found = []
-    for line in re.findall(r" = (\[.*\])$", text, re.MULTILINE):
+def handlers(group: Any) -> list[Any]:
+    """The handlers of an element of an event's array, which may be one itself."""
+    inner = group.get("hooks") if isinstance(group, dict) else None
+    return inner if isinstance(inner, list) else [group]
+
+
+def commands(found: Entries) -> list[tuple[str, ...]]:
+    """What the entries that were found in a file start."""
+    own = [own_server(found.server)]
+    own += [own_handler(each) for group in found.groups for each in handlers(group.value)]
+    # In a file of stet's own each is a list at the end of a line.
+    for line in re.findall(r" = (\[.*\])$", found.whole or "", re.MULTILINE):
         with suppress(ValueError):
-            found.append(own_command([str(word) for word in json.loads(line)], "hook"))
-    return [command for command in found if command is not None]
+            own.append(own_command([str(word) for word in json.loads(line)], "hook"))
+    return [command for command in own if command is not None]
 
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,6 @@ and the start of a session does nothing else. At the end of a turn (Stop) the da
 at the files of tools whose end was not reported; it is not started for that, and nothing is
 printed.
 
-A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
-gives the new directory. So the workspaces of three kinds of directories are asked: the payload's,
-the client's project, and those that the command enters by an absolute name.
-
 The agent's client waits for this program, before and after each of the agent's tools. So it takes a
 bounded time, always ends with 0, prints nothing on standard output (clients read decisions there),
 and at most one line on standard error. Nothing it meets may keep the agent from its work.
@@ -84,9 +80,6 @@ class _NotUsed(_Refused):
 
 class _Run:
     """What the command line says, and how far the daemon was asked."""
-
-    __slots__ = ("after", "attributed", "before", "client", "deadline", "roots", "start", "untold",
-                 "waiting", "warnings")  # fmt: skip
 
     def __init__(self) -> None:
         self.client = ""
@@ -220,18 +213,14 @@ def _warn(text: str) -> None:
 
 def _payload() -> dict[str, Any]:
     """What the client says on standard input, all of which is read. Raises _Warning."""
-    pieces: list[bytes] = []
-    size = 0
-    while piece := os.read(0, 1 << 18):
-        size += len(piece)
-        if size <= _LARGEST_PAYLOAD:
-            pieces.append(piece)
-        else:  # it is read to its end: the client must not meet a closed pipe
-            pieces.clear()
-    if size > _LARGEST_PAYLOAD:
+    with open(0, "rb", closefd=False) as file:
+        text = file.read(_LARGEST_PAYLOAD + 1)
+        while file.read(1 << 18):  # to its end: the client must not meet a closed pipe
+            pass
+    if len(text) > _LARGEST_PAYLOAD:
         raise _Warning(f"nothing was recorded: the payload has more than {_LARGEST_PAYLOAD} bytes")
     try:
-        payload = json.loads(b"".join(pieces))
+        payload = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _Warning(f"nothing was recorded: the payload is not JSON: {error}") from error
     if not isinstance(payload, dict):
@@ -358,7 +347,6 @@ def _is_own(path: str, entered: dict[str, Any]) -> bool:
 
 
 def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:
-    """The parameters of ``observe``, in the workspace with this root."""
     if event.phase == "stop":
         return {"phase": "stop", "background": event.background}
     params: dict[str, Any] = {

@@ -4,24 +4,21 @@ A payload is understood by its own fields, whatever client is named: VS Code run
 written for Claude Code, and gives its own tools to them. From the documentation of each, November
 2026:
 
-    Claude Code   PreToolUse, PostToolUse, PostToolUseFailure; session_id, cwd, tool_name,
-                  tool_input, tool_use_id. Edit, Write, MultiEdit: file_path; NotebookEdit:
-                  notebook_path; Bash: command, description, run_in_background. agent_id and
-                  agent_type of a subagent. After a command cwd is where it has gone to.
-                  SessionStart; Stop with background_tasks, those that still run
-    Codex         the same fields; Bash, and apply_patch with the patch as tool_input.command. Bash
-                  with an apply_patch as its command, which Codex carries out itself, has no
-                  PostToolUse
-    Gemini CLI    BeforeTool, AfterTool; no id of a use. write_file, replace: file_path;
-                  run_shell_command: command, description, dir_path. Qwen Code: these or
+    Claude Code   session_id, cwd, tool_name, tool_input, tool_use_id; file_path, notebook_path;
+                  command, description, run_in_background. agent_id and agent_type of a subagent.
+                  After a command cwd is where it has gone to. At Stop background_tasks, those
+                  that still run
+    Codex         the same fields, the patch as tool_input.command. Bash with an apply_patch as its
+                  command, which Codex carries out itself, has no PostToolUse
+    Gemini CLI    no id of a use; file_path; command, description, dir_path. Qwen Code: these or
                   Claude Code's names, and is_background
-    Cursor        preToolUse, postToolUse, postToolUseFailure; before/afterShellExecution with
-                  command and cwd, afterFileEdit with file_path; conversation_id, workspace_roots
-    VS Code       hookEventName, sessionId, or as Claude Code; editFiles: files; create_file and
-                  the like: filePath, or a list of such; apply_patch: input; run_in_terminal
-    opencode      as Claude Code, by a plugin of ours: edit, write, multiedit: filePath;
-                  apply_patch: patchText; bash: command, description, workdir
+    Cursor        file_path; command and cwd; conversation_id, workspace_roots
+    VS Code       hookEventName, sessionId, or as Claude Code; files; filePath, or a list of such;
+                  input with a patch
+    opencode      as Claude Code, by a plugin of ours: filePath; patchText; command, description,
+                  workdir
 
+docs/hooks.md has the events and the tools.
 What is no edit, or an event that says nothing of one, gives None. Any field may be missing, or of
 another type.
 """
@@ -89,11 +86,6 @@ class HookEvent:
     whether such a command still runs.
     """
 
-    __slots__ = (
-        "background", "directory", "late", "new", "paths", "phase", "places", "request", "session",
-        "subagent", "tool", "use", "why",
-    )  # fmt: skip
-
     def __init__(self, phase: str, session: str, directory: str | None) -> None:
         self.phase, self.session, self.directory = phase, session, directory
         self.paths: list[str] | None = None
@@ -160,7 +152,6 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
 
 
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The tool's name and input."""
     if event.lower() in ("beforeshellexecution", "aftershellexecution"):
         # Without cwd: a use is known again by this, and cwd is not always given afterwards.
         return "Shell", {"command": payload.get("command")}
@@ -259,8 +250,6 @@ class Command:
     (``~/src``). ``patched``: the files of a patch that it hands to ``apply_patch``. ``written``:
     files that it redirects output to. ``named``: other words that may be files.
     """
-
-    __slots__ = ("entered", "named", "patched", "written")
 
     def __init__(self, text: str, directory: str) -> None:
         self.entered: list[str] = []

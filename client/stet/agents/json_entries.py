@@ -50,7 +50,7 @@ class Json:
                 text = append(text, ("hooks", group.event), dict(group.value))
             for handler in own:  # it stays as it is, but for the program it starts
                 command = entries.merged_hook(
-                    lookup(root, handler)["command"], _handlers(group.value)[0]["command"]
+                    lookup(root, handler)["command"], entries.handlers(group.value)[0]["command"]
                 )
                 text = altered(text, (*handler, "command"), command)
         there = _own_words(root, wanted.listed)
@@ -66,7 +66,7 @@ class Json:
         for event in _events(root):
             listed = lookup(root, ("hooks", event))
             for group in listed if isinstance(listed, list) else ():
-                handlers = _handlers(group)
+                handlers = entries.handlers(group)
                 own = [each for each in handlers if entries.own_handler(each)]
                 if own:  # without the handlers that are a person's
                     value = group if own == handlers else {**group, "hooks": own}
@@ -74,16 +74,10 @@ class Json:
         words = _own_words(root, shape.listed)
         return replace(shape, server=shape.own_server(root), groups=groups, words=words)
 
-    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
-        """What the entries in a text start."""
-        root = jsonc.value_of(text)
-        paths = [path for event in _events(root) for path in _own_handlers(root, event)]
-        commands = [entries.own_handler(lookup(root, path)) for path in paths]
-        commands.insert(0, entries.own_server(shape.own_server(root)))
-        return [command for command in commands if command is not None]
-
-    def removed(self, text: str, shape: Entries, before: str | None) -> str:
-        """The text without the entries, and what is left empty and was not in ``before``."""
+    def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
+        """The text without the entries, and what is left empty and was not in ``before``. None:
+        nobody would miss what is left.
+        """
         keep = None if before is None else jsonc.value_of(before)
         root = jsonc.value_of(text)
         for word in _own_words(root, shape.listed):
@@ -103,16 +97,15 @@ class Json:
         left = jsonc.outline(text)
         if before is not None and jsonc.outline(before) is None and left is not None:
             lead, value = text[: left.start], text[left.start :]
-            if lead.rstrip() == before.rstrip() and self.is_blank(value, shape):
+            if lead.rstrip() == before.rstrip() and _is_blank(value, shape):
                 return before  # where no value was, none is left
-        return text
+        return None if before is None and _is_blank(text, shape) else text
 
-    def is_blank(self, text: str, shape: Entries) -> bool:
-        """Whether there is nothing in a text that somebody else may want to keep."""
-        value = jsonc.value_of(text)
-        if value is not None and value not in ({}, dict(shape.defaults)):
-            return False
-        return not any(jsonc.comments(text, 0, len(text)))
+
+def _is_blank(text: str, shape: Entries) -> bool:
+    """Whether there is nothing in a text that somebody else may want to keep."""
+    nothing = jsonc.value_of(text) in (None, {}, dict(shape.defaults))
+    return nothing and not any(jsonc.comments(text, 0, len(text)))
 
 
 def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
@@ -132,7 +125,7 @@ def _own_handlers(root: Any, event: str) -> Iterator[Path]:
     path: Path = ("hooks", event)
     groups = lookup(root, path) if has(root, path) else None
     for number, group in enumerate(groups if isinstance(groups, list) else ()):
-        for index, each in enumerate(_handlers(group)):
+        for index, each in enumerate(entries.handlers(group)):
             if entries.own_handler(each):
                 yield (*path, number) if each is group else (*path, number, "hooks", index)
 
@@ -143,9 +136,4 @@ def _own_in(root: Any, event: str) -> Iterator[Path]:
     for number in dict.fromkeys(path[2] for path in own):
         group: Path = ("hooks", event, number)
         inside = [path for path in own if path[:3] == group]
-        yield from [group] if len(inside) == len(_handlers(lookup(root, group))) else inside
-
-
-def _handlers(group: Any) -> list[Any]:
-    inner = group.get("hooks") if isinstance(group, dict) else None
-    return inner if isinstance(inner, list) else [group]
+        yield from [group] if len(inside) == len(entries.handlers(lookup(root, group))) else inside

@@ -195,7 +195,6 @@ def _refused(constant: str) -> Any:
 
 
 def _skip(text: str, at: int) -> int:
-    """The place after the trivia."""
     found = _TRIVIA.match(text, at)
     assert found is not None, "BUG: it matches nothing, too"
     return found.end()
@@ -222,18 +221,15 @@ def put(text: str, path: Path, value: Any) -> str:
         assert inside is not None, "BUG: a path has keys"
         lead = _indent_at(text, inside.start) or ""
         unit = None if _on_one_line(text, root) else _unit(text, root)
+        lookup(expected, path[:-1])[path[-1]] = value
         fresh = _rendered(value, text, unit, lead)
-        changed = text[: node.start] + fresh + text[node.end :]
-    else:
-        if not node.is_object:
-            raise CannotSplice(f"{_name(path[:done])} is not an object")
-        key = f"{json.dumps(path[done], ensure_ascii=False)}: "
-        changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
-    inner = expected
-    for each in path[:-1]:
-        inner = inner.setdefault(each, {}) if isinstance(inner, dict) else inner[each]
-    inner[path[-1]] = value
-    return _checked(changed, expected)
+        return _checked(text[: node.start] + fresh + text[node.end :], expected)
+    if not node.is_object:
+        raise CannotSplice(f"{_name(path[:done])} is not an object")
+    value = _nested(path[done + 1 :], value)
+    lookup(expected, path[:done])[path[done]] = value
+    key = f"{json.dumps(path[done], ensure_ascii=False)}: "
+    return _checked(_inserted(text, root, node, key, value), expected)
 
 
 def altered(text: str, path: Path, value: Any) -> str:

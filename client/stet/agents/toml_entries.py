@@ -61,22 +61,14 @@ class Toml:
         """The entry that is in a text."""
         return Entries(shape.servers, shape.own_server(value_of(text)))
 
-    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
-        """What the entry in a text starts."""
-        server = entries.own_server(self.found(text, shape).server)
-        return [server] if server else []
-
-    def removed(self, text: str, shape: Entries, before: str | None) -> str:
+    def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entry, and without the table of servers if that is not in
-        ``before`` and empty now.
+        ``before`` and empty now. None: nobody would miss what is left.
         """
         assert shape.servers is not None, "BUG: something was found"
         keep = before is not None and shape.servers in value_of(before)
-        return removed(text, shape.servers, keep=keep)
-
-    def is_blank(self, text: str, _shape: Entries) -> bool:
-        """Whether nobody would miss a file with this text."""
-        return not text.removeprefix("\ufeff").strip()
+        left = removed(text, shape.servers, keep=keep)
+        return left if before is not None or left.removeprefix("\ufeff").strip() else None
 
 
 def put(text: str, servers: str, value: Mapping[str, Any]) -> str:

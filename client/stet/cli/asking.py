@@ -29,8 +29,6 @@ _STEPS = re.compile(r"(?P<base>[^~^]+)(?P<steps>(?:~\d*|\^)+)")
 _STEP = re.compile(r"~(\d*)|\^")
 #: Seconds of silence after which the person is told of it.
 _SILENT_S = 5.0
-#: Steps back that are taken one by one, for what is no name of a commit's.
-_MOST_STEPS = 1000
 
 
 def agent(arguments: Arguments) -> stet.Session:
@@ -107,7 +105,9 @@ def can_ask() -> bool:
 
 
 def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
-    """Whether the person at the terminal says yes."""
+    """Whether the person at the terminal says yes. Raises UsageError if there is none."""
+    if not can_ask():
+        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
     print(f"{question} [y/N] ", end="", flush=True)
     yes = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not yes and otherwise:
@@ -116,29 +116,17 @@ def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
 
 
 def commit_named(session: stet.Session, word: str) -> str:
-    """A commit as people write it (``@``, ``HEAD^``, ``4f3c~2``), as the daemon takes it.
+    """A commit as people write it (``@``, ``HEAD^``, ``4f3c^~2``), as the daemon takes it.
 
-    Raises StetError where there is none so far back, UsageError for a path of the history.
+    Raises StetError for a name that is no pin, UsageError for a path of the history.
     """
     found = _STEPS.fullmatch(word)
-    base = found["base"] if found else word
+    base, steps = found.groups() if found else (word, "")
     base = "HEAD" if base == "@" else base
     if not re.fullmatch("HEAD|[0-9a-f]{4,40}", base):
         _check_pin(session, base)
-    if found is None:
-        return base
-    steps = sum(
-        1 if each[1] is None else int(each[1] or 1) for each in _STEP.finditer(found["steps"])
-    )
-    if not re.fullmatch("[0-9a-f]{4,40}", base) or steps > _MOST_STEPS:
-        return f"{base}~{steps}" if steps else base  # the daemon counts from HEAD and pins
-    commit: str | None = session.show(base).commit
-    for _ in range(steps):
-        parent = session.show(commit).parent if commit is not None else None
-        if parent is None:
-            raise stet.UnknownCommit(f"{word}: the history does not go back so far")
-        commit = parent
-    return commit or base
+    count = sum(1 if each[1] is None else int(each[1] or 1) for each in _STEP.finditer(steps))
+    return f"{base}~{count}" if count else base
 
 
 def _check_pin(session: stet.Session, name: str) -> None:

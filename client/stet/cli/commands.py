@@ -21,12 +21,10 @@ TABLE = """\
 log (history.log): print what was done, newest first
 e.g. log --since 2h --graph / log src/a.py --agent codex
   [PATH]
-  --session S  of this session only
-  --agent A  of this agent only
+  *whose
   --method M  by this method only, such as patch
   --kind K  of this kind only, such as edit or outside
-  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
-  --until TIME  likewise
+  *when
   --text TEXT  only what added or removed this, or says it in its message
   -n, --limit N  so many commits at most
   --cursor CURSOR  go on where a page ended
@@ -51,18 +49,15 @@ e.g. blame src/a.py / blame src/a.py --at 4f3c2a1b
   --at COMMIT  as it was right after this commit
 watch (watch.watch): follow edits as they happen, until Ctrl-C
 e.g. watch / watch --agent codex --lines 0
-  --session S  of this session only
-  --agent A  of this agent only
+  *whose
   --lines N =12  of each diff (default 12, 0: none)
 ui (watch.ui): look at the history, search it, take edits back
 e.g. ui / ui -C ~/project
 report (exporting.report): write a page with the edits, to look at or hand on
 e.g. report -o edits.html / report --session conv-1 --since 1d
   [paths:PATH..]  of these files only
-  --session S  of this session only
-  --agent A  of this agent only
-  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
-  --until TIME  likewise
+  *whose
+  *when
   -o, --output FILE =stet-report.html
 read (editing.read): print a file
 e.g. read src/a.py / read src/a.py --at 4f3c2a1b --start 10 --end 20
@@ -86,7 +81,8 @@ e.g. undo 4f3c2a1b / undo --last 3 --agent codex --preview
   --last N  the N newest not undone (default 1)
   --request ID  the call with this request id
   -y, --yes  do not ask
-  *filters
+  *whose
+  --path P  only edits that touched this file or directory (repeatable)
   *writing
 redo (taking_back.redo): take undos back: the newest, or these
 e.g. redo / redo 9c2d11e0
@@ -95,7 +91,8 @@ e.g. redo / redo 9c2d11e0
 rollback (taking_back.rollback): take back all that agents did after a commit
 e.g. rollback 4f3c2a1b --preview / rollback 4f3c2a1b --session conv-1
   to:COMMIT  the last one that stays
-  *filters
+  *whose
+  --path P  only edits that touched this file or directory (repeatable)
   --include-outside  edits made outside stet as well
   *writing
 restore (taking_back.restore): make a file what it was right after a commit
@@ -171,11 +168,9 @@ e.g. export --session conv-1 -o edits.mbox / export --format diff 4f3c..HEAD
 usage: stet export [options] [A..B] [PATH..]
   [what:A..B | PATH..]  commits after A up to B
   --format {mbox,diff,jsonl} =mbox
-  --session S  of this session only
-  --agent A  of this agent only
+  *whose
   --method M  by this method only, such as patch
-  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
-  --until TIME  likewise
+  *when
   --no-outside  what others did in between becomes part of the commits after it
   -o, --output FILE  write to a file
 pin (administration.pin): name a commit, or list the names
@@ -285,10 +280,12 @@ SHARED = {
     "identity": """\
   --session S  default $STET_SESSION, else "cli"
   --agent A  default $STET_AGENT, else "cli\"""",
-    "filters": """\
+    "whose": """\
   --session S  of this session only
-  --agent A  of this agent only
-  --path P  only edits that touched this file or directory (repeatable)""",
+  --agent A  of this agent only""",
+    "when": """\
+  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
+  --until TIME  likewise""",
     "deciding": """\
   REQUEST  its id, or a unique beginning
   --note TEXT  a message to the agent""",

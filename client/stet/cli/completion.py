@@ -93,8 +93,6 @@ def _add_completers(parser: argparse.ArgumentParser) -> None:
 def _asks(
     what: Callable[[stet.Session, str], Mapping[str | None, str]],
 ) -> Callable[..., Found]:
-    """A completer that asks the daemon."""
-
     def completer(*, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Found:
         front = os.path.expanduser(getattr(parsed_args, "front", None) or ".")
         directory = os.path.expanduser(getattr(parsed_args, "directory", None) or ".")

@@ -35,10 +35,7 @@ _STETD = (sys.executable, "-P", "-m", "stetd.cli")
 def path(_arguments: Arguments, output: Output) -> None:
     """Print where the configuration file is looked for."""
     found = os.path.abspath(config_path())
-    if output.as_json:
-        output.value({"path": found, "exists": os.path.exists(found)})
-    else:
-        output.lines([(Span(visible(found)),)])
+    output.tell({"path": found, "exists": os.path.exists(found)}, [(Span(visible(found)),)])
 
 
 def show(_arguments: Arguments, output: Output) -> int:
@@ -59,10 +56,7 @@ def reload(arguments: Arguments, output: Output) -> int:
     """Let the daemon that runs read its configuration again."""
     with asking.person(arguments, workspace=False, start=False) as session:
         result = session.perform(calls.reload())
-    if output.as_json:
-        output.value(result)
-    elif result.error is None:
-        output.lines(_reloaded(result))
+    output.tell(result, _reloaded(result) if result.error is None else ())
     if result.error is not None:
         print(f"stet: nothing was taken over:\n{visible_lines(result.error)}", file=sys.stderr)
     return 0 if result.error is None else 1
@@ -89,10 +83,7 @@ def _tell(
 ) -> int:
     """Print what stetd said, or what is wrong with the configuration; the exit status."""
     faults = said.get("faults", [])
-    if output.as_json:
-        output.value(said)
-    elif not faults:
-        output.lines(lines(said))
+    output.tell(said, () if faults else lines(said))
     for fault in faults:
         print(f"stet: {visible_lines(fault['message'])}", file=sys.stderr)
     return 1 if faults else 0

@@ -31,9 +31,6 @@ def connect(arguments: Arguments, output: Output) -> None:
         return
     changes = carrying_out.connect(request)
     hints = list(_hints(request))
-    if output.as_json:
-        output.value({"client": request.client.name, "files": changes, "hints": hints})
-        return
     lines: list[Line] = []
     for change in changes:
         verb = {"created": "made", "changed": "wrote"}.get(change.action)
@@ -42,7 +39,8 @@ def connect(arguments: Arguments, output: Output) -> None:
         if change.backup is not None:
             lines.append((Span(f"  before: {visible(change.backup)}", "dim"),))
     undo = f"To undo this: {visible(command_line('disconnect', request))}"
-    output.lines([*lines, *((Span(hint, "dim"),) for hint in [*hints, undo])])
+    lines += [(Span(hint, "dim"),) for hint in [*hints, undo]]
+    output.tell({"client": request.client.name, "files": changes, "hints": hints}, lines)
 
 
 def disconnect(arguments: Arguments, output: Output) -> None:
@@ -51,9 +49,6 @@ def disconnect(arguments: Arguments, output: Output) -> None:
 
     request = _request(arguments)
     changes = carrying_out.disconnect(request)
-    if output.as_json:
-        output.value({"client": request.client.name, "files": changes})
-        return
     became = {
         "restored": "is again as it was before stet was connected",
         "removed": "is gone; it was made for stet",
@@ -64,7 +59,8 @@ def disconnect(arguments: Arguments, output: Output) -> None:
     if all(change.action == "unread" for change in changes):
         places = ", ".join(target.path for target in carrying_out.targets(request))
         lines.append(f"stet was not connected: nothing of it in {visible(places)}")
-    output.lines([(Span(line),) for line in lines])
+    told = {"client": request.client.name, "files": changes}
+    output.tell(told, [(Span(line),) for line in lines])
 
 
 def _request(arguments: Arguments) -> Request:
@@ -103,25 +99,19 @@ def _dialects(names: str) -> tuple[str, ...]:
 def _print(request: Request, output: Output) -> None:
     from stet.agents import carrying_out
 
-    wanted = [target for target in carrying_out.targets(request) if target.wanted]
-    texts = [target.kind.written("", target.wanted) for target in wanted]
-    if output.as_json:
-        files = [
-            {"path": target.path, "format": target.kind.name, "text": text}
-            for target, text in zip(wanted, texts, strict=True)
-        ]
-        hints = list(_hints(request))
-        output.value({"client": request.client.name, "files": files, "hints": hints})
-        return
+    files: list[dict[str, str]] = []
     lines: list[Line] = []
-    for target, text in zip(wanted, texts, strict=True):
+    for target in [each for each in carrying_out.targets(request) if each.wanted]:
+        text = target.kind.written("", target.wanted)
+        files.append({"path": target.path, "format": target.kind.name, "text": text})
         lines.append((Span(f"{visible(target.path)}:", "bold"),))
         lines += [(Span(visible(line)),) for line in text.splitlines()]
         lines.append(())
-    lines += [(Span(hint, "dim"),) for hint in _hints(request)]
+    hints = list(_hints(request))
+    lines += [(Span(hint, "dim"),) for hint in hints]
     again = visible(command_line("connect", request))
     lines.append((Span("To write it there: ", "dim"), Span(again, "bold")))
-    output.lines(lines)
+    output.tell({"client": request.client.name, "files": files, "hints": hints}, lines)
 
 
 def _hints(request: Request) -> Iterator[str]:

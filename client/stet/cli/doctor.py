@@ -35,15 +35,12 @@ _ANSWER_S = 20.0
 def doctor(arguments: Arguments, output: Output) -> int:
     """Look at everything that edits depend on."""
     findings = list(_findings(arguments.directory))
-    ok = all(finding.ok for finding in findings)
-    if output.as_json:
-        output.value({"ok": ok, "findings": findings})
-    else:
-        output.lines(line for finding in findings for line in _lines(finding))
-        wrong = sum(not finding.ok for finding in findings)
-        said = "All is well." if ok else f"{plural(wrong, 'thing')} to mend, in this order."
-        output.lines([(Span(said, "bold green" if ok else "bold red"),)])
-    return 0 if ok else 1
+    wrong = sum(not finding.ok for finding in findings)
+    said = f"{plural(wrong, 'thing')} to mend, in this order." if wrong else "All is well."
+    lines = [line for finding in findings for line in _lines(finding)]
+    lines.append((Span(said, "bold red" if wrong else "bold green"),))
+    output.tell({"ok": not wrong, "findings": findings}, lines)
+    return 1 if wrong else 0
 
 
 def _lines(finding: Finding) -> Iterator[Line]:
@@ -148,7 +145,6 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
 
 
 def _service(endpoint: Endpoint) -> Iterator[Finding]:
-    """What there is to say about the service."""
     directory = unit_files.units_directory()
     units = {name: service.installed_unit(directory, name) for name in NAMES}
     # A link: the socket is enabled although its unit is gone.

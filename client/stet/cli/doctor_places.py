@@ -50,7 +50,6 @@ def _as_root(command: str) -> str:
 
 
 def _own_again(directory: str) -> str:
-    """The command that gives a directory back to the user."""
     return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {_quoted(directory)}")
 
 

@@ -44,15 +44,13 @@ def _send_json(
             f"To send the list alone, name the file: stet {method.replace('_', '-')} "
             "--path src/a.py"
         )
-    _edit(arguments, output, method, params, render.edited)
+    _edit(arguments, output, Call(method, params, EditResult), render.edited)
 
 
 def patch_block(arguments: Arguments, output: Output) -> None:
     """Send a text with FIND/REPLACE blocks."""
-    params = {"text": _text(arguments)}
-    if arguments.path is not None:
-        params["filepath"] = arguments.path
-    _edit(arguments, output, "patch_block", params, render.edited)
+    call = calls.patch_block(_text(arguments), arguments.path)
+    _edit(arguments, output, call, render.edited)
 
 
 def apply_patch(arguments: Arguments, output: Output) -> None:
@@ -62,12 +60,8 @@ def apply_patch(arguments: Arguments, output: Output) -> None:
     """
     given: str = arguments.file
     patch = given if is_patch(given) else _text(arguments)
-    params: dict[str, Any] = {"input": patch}
-    if arguments.overwrite:
-        params["overwrite"] = True
-    if arguments.ambiguous is not None:
-        params["ambiguous"] = arguments.ambiguous
-    result = _edit(arguments, output, "apply_patch", params, render.answered)
+    call = calls.apply_patch(patch, overwrite=arguments.overwrite, ambiguous=arguments.ambiguous)
+    result = _edit(arguments, output, call, render.answered)
     if result is not None:
         for warning in result.warnings:
             print(f"warning: {visible(warning)}", file=sys.stderr)
@@ -82,18 +76,18 @@ def is_patch(argument: str) -> bool:
 def _edit(
     arguments: Arguments,
     output: Output,
-    method: str,
-    params: dict[str, Any],
+    call: Call[EditResult],
     lines: Callable[..., Iterator[Line]],
 ) -> EditResult | None:
     """Carry out an edit and print what it did; its result, unless that is printed as JSON."""
+    params = call.params
     if arguments.message is not None:
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
     params.setdefault("request_id", uuid.uuid4().hex)
     with asking.agent(arguments) as session:
-        result = asking.ask(session, Call(method, params, EditResult), output)
+        result = asking.ask(session, call, output)
     if result is not None:
         # By the params: the JSON that was given may ask for one, too.
         preview = True in (params.get("preview"), params.get("dry_run"))

@@ -11,12 +11,11 @@ from typing import Any, TextIO
 
 import msgspec
 
-import stet
-from stet import calls
 from stet.cli import asking
 from stet.cli.history import moment, say_why_none
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.report.gathering import export_pages, gather
 from stet.terminal.spans import plural
 from stet.wire.results import ExportResult
 
@@ -34,7 +33,7 @@ def export(arguments: Arguments, output: Output) -> None:
     }
     with asking.person(arguments, timeout=None) as session:
         ends = [each and asking.commit_named(session, each) for each in (first, last)]
-        pages = _pages(session, wanted | dict(zip(("from_", "to"), ends, strict=True)))
+        pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
         if output.as_json:
             output.value(_joined(list(pages)))
         elif arguments.output is not None:
@@ -44,24 +43,27 @@ def export(arguments: Arguments, output: Output) -> None:
                 for page in pages:
                     file.write(page.content)
                     counts.append(msgspec.structs.replace(page, content=""))
-            _summarize(_joined(counts), arguments.output)
+            made = _joined(counts)
+            more = f", {made.context} of them made by others in between" if made.context else ""
+            said = f"{arguments.output}: {plural(made.commits, 'commit')}{more}"
+            print(said, file=sys.stderr)
         else:
-            made = 0
+            count = 0
             for page in pages:
                 output.content(page.content)
-                made += page.commits
-            if not made:
+                count += page.commits
+            if not count:
                 say_why_none(arguments, paths)
 
 
 def report(arguments: Arguments, output: Output) -> None:
     """Write a page with edits for a pull request or an auditor."""
-    from stet.report import gathering, page
+    from stet.report import page
 
     if output.as_json:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
-        made = gathering.gather(session, _filters(arguments, arguments.paths))
+        made = gather(session, _filters(arguments, arguments.paths))
     path = os.path.join(arguments.directory, arguments.output)
     with _whole_file(path) as file:
         file.writelines(page.html(made))
@@ -90,16 +92,6 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
     return found[1] or None, found[2] or None, words[1:]
 
 
-def _pages(session: stet.Session, wanted: dict[str, Any]) -> Iterator[ExportResult]:
-    cursor: str | None = None
-    while True:
-        page = session.perform(calls.export(**wanted, cursor=cursor))
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
 def _joined(pages: list[ExportResult]) -> ExportResult:
     return msgspec.structs.replace(
         pages[0],
@@ -124,8 +116,3 @@ def _whole_file(path: str) -> Iterator[TextIO]:
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
-
-
-def _summarize(result: ExportResult, path: str) -> None:
-    more = f", {result.context} of them made by others in between" if result.context else ""
-    print(f"{path}: {plural(result.commits, 'commit')}{more}", file=sys.stderr)

@@ -136,8 +136,7 @@ def diff(arguments: Arguments, output: Output) -> None:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
     with asking.person(arguments) as session:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
-        first, second = [*commits, None, None][:2]
-        call = calls.diff(first, second, paths=arguments.paths or None)
+        call = calls.diff(*commits, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:
         output.lines(output.diff(result.diff, words=arguments.word), long=True)

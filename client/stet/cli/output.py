@@ -98,6 +98,13 @@ class Output:
         sys.stdout.flush()
         sys.stdout.buffer.write(encoded + b"\n")
 
+    def tell(self, value: Any, lines: Iterable[Line], *, long: bool = False) -> None:
+        """Print a value with --json, else lines that say the same to a person."""
+        if self.as_json:
+            self.value(value)
+        else:
+            self.lines(lines, long=long)
+
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""
         if not (self.terminal or self._colours.on):

@@ -31,7 +31,6 @@ from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.session.connection import Connection
-from stet.session.conversation import outcome
 from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
 
@@ -71,15 +70,6 @@ def install(arguments: Arguments, output: Output) -> None:
     _check_loaded(directory)
     version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
-    if output.as_json:
-        output.value({
-            "units": [os.path.join(directory, name) for name in units],
-            "changed": sorted(differing),
-            "hardened": hardened,
-            "version": version,
-            "pid": pid,
-        })  # fmt: skip
-        return
     said = [
         f"{'wrote' if differing[name] else 'removed'} {os.path.join(directory, name)}"
         for name in sorted(differing)
@@ -92,7 +82,14 @@ def install(arguments: Arguments, output: Output) -> None:
             f"not taken over: {', '.join(sorted(own))}. A service does not see the variables of "
             f"this shell; write them into {config_path()}"
         )
-    output.lines([(Span(visible(line)),) for line in said])
+    done = {
+        "units": [os.path.join(directory, name) for name in units],
+        "changed": sorted(differing),
+        "hardened": hardened,
+        "version": version,
+        "pid": pid,
+    }
+    output.tell(done, [(Span(visible(line)),) for line in said])
 
 
 def is_hardened(directory: str) -> bool:
@@ -115,12 +112,8 @@ def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
 
 def this_installation(endpoint: Endpoint) -> Installed:
     """The program of this very installation, and the directories of this environment."""
-    return Installed(this_program(), endpoint.runtime, endpoint.state, config_path())
-
-
-def this_program(python: str = sys.executable) -> tuple[str, ...]:
-    """The ``stetd`` beside an interpreter, else the interpreter with the module."""
-    return program_beside(python, "stetd", "stetd.cli")
+    program = program_beside(sys.executable, "stetd", "stetd.cli")
+    return Installed(program, endpoint.runtime, endpoint.state, config_path())
 
 
 def _need_manager() -> None:
@@ -258,13 +251,7 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
             f"nobody listens at {endpoint.path}. See: stet service status, stet service logs"
         )
     with contextlib.closing(Connection(connected, Encoding.JSON)) as connection:
-        status = calls.status()
-        for _, answer in connection.exchange([("status", {})], time.monotonic() + seconds):
-            result = outcome(status, answer, connection.encoding)
-            if isinstance(result, StetError):
-                raise result
-            return result.version
-    raise AssertionError("BUG: an exchange without an answer")
+        return connection.ask(calls.status(), time.monotonic() + seconds).version
 
 
 # -- uninstall -------------------------------------------------------------------------------
@@ -282,17 +269,18 @@ def uninstall(arguments: Arguments, output: Output) -> None:
         _check_same_state(directory, endpoint)
         managed = systemd.why_not() is None
         _check_unused(endpoint, main_process() if managed else None)
-        purge = arguments.yes or _agreed_to_purge(endpoint.state)
+        known = (
+            f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
+        )
+        purge = arguments.yes or asking.agreed(f"{known}\nRemove it?", "")
     removed = _remove(directory, own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
     purged = _purge(endpoint.state) if purge else []
     said += [f"removed {path}" for path in purged]
     if not purged and os.path.isdir(endpoint.state):
         said.append(f"history stays in {endpoint.state}, configuration in {config_path()}")
-    if output.as_json:
-        output.value({"removed": removed, "purged": purged})
-        return
-    output.lines([(Span(visible(line)),) for line in said])
+    lines = [(Span(visible(line)),) for line in said]
+    output.tell({"removed": removed, "purged": purged}, lines)
 
 
 def _check_same_state(directory: str, endpoint: Endpoint) -> None:
@@ -342,13 +330,6 @@ _OWN = (
     *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
     *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
 )
-
-
-def _agreed_to_purge(state: str) -> bool:
-    if not asking.can_ask():
-        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
-    print(f"All that agents ever did is recorded in {state}. It can't be brought back.")
-    return asking.agreed("Remove it?", "")
 
 
 def _check_unused(endpoint: Endpoint, service: int | None) -> None:
@@ -424,10 +405,7 @@ def status(_: Arguments, output: Output) -> int:
         "version": _version_if_running(endpoint, running),
         "installed_version": stet.__version__,
     }
-    if output.as_json:
-        output.value(facts)
-    else:
-        output.lines(_status_lines(facts))
+    output.tell(facts, _status_lines(facts))
     return 0 if socket["ActiveState"] == "active" else 1
 
 

@@ -15,6 +15,7 @@ import datetime
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -93,17 +94,15 @@ def rollback(arguments: Arguments, output: Output) -> None:
 
 def restore(arguments: Arguments, output: Output) -> None:
     """Make a file what it was right after a commit."""
-    with asking.person(arguments) as session:
-        call = calls.restore(
-            arguments.path,
-            asking.commit_named(session, arguments.at),
-            message=arguments.message,
-            preview=arguments.preview,
-        )
-        result = asking.ask(session, call, output)
-    if result is not None:
-        lines = render.edited(result, preview=arguments.preview, show_diff=output.diff)
-        output.lines(lines, long=True)
+    session = asking.person(arguments)
+    call = calls.restore(
+        arguments.path,
+        asking.commit_named(session, arguments.at),
+        message=arguments.message,
+        preview=arguments.preview,
+    )
+    lines = partial(render.edited, preview=arguments.preview, show_diff=output.diff)
+    asking.show(session, call, output, lines, long=True)
 
 
 def _take_back(
@@ -134,7 +133,6 @@ def _taken_back(session: stet.Session, result: EditResult) -> list[CommitInfo]:
 
 
 def _summary(edits: Sequence[CommitInfo]) -> str:
-    """How many edits, by whom, in how many files."""
     names = sorted({who(edit) for edit in edits})
     by = " and ".join(names) if len(names) <= 2 else plural(len(names), "session")
     files = {path for edit in edits for path in _paths_of(edit)}
@@ -185,14 +183,8 @@ def oops(arguments: Arguments, output: Output) -> None:
             if arguments.preview:
                 output.lines(_changed(preview, output, preview=True))
                 return
-            if not arguments.yes:
-                if not asking.can_ask():
-                    raise UsageError(
-                        "nothing was undone: there is no terminal to ask on. Without asking: "
-                        "stet oops --yes"
-                    )
-                if not asking.agreed(f"Undo {_summary(edits)}?"):
-                    return
+            if not (arguments.yes or asking.agreed(f"Undo {_summary(edits)}?")):
+                return
         call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
         result = asking.ask(session, call, output, also_changed=also)
     if result is not None:
@@ -280,26 +272,21 @@ def overview(arguments: Arguments, output: Output) -> None:
             asked = session.upgrade_list(workspace=session.workspace, status="pending").requests
     except stet.WorkspaceNotAllowed:
         directory = os.path.abspath(arguments.directory)
-        if output.as_json:
-            output.value({"workspace": None, "directory": directory})
-        else:
-            said = f"Agents may not edit in {visible(directory)}."
-            output.lines(
-                [(Span(said),), (Span("To let them: stet init.  All commands: stet help"),)]
-            )
+        said = f"Agents may not edit in {visible(directory)}."
+        next_ = "To let them: stet init.  All commands: stet help"
+        told = {"workspace": None, "directory": directory}
+        output.tell(told, [(Span(said),), (Span(next_),)])
         return
     newest = next(last_burst(commits), None)
     own = [each for each in commits if newest is not None and each.session == newest.session]
     burst = list(last_burst(own))
-    if output.as_json:
-        output.value({
-            "workspace": session.workspace,
-            "mode": mode,
-            "burst": [each.commit for each in burst],
-            "requests": [each.request for each in asked],
-        })  # fmt: skip
-    else:
-        output.lines(_overview(session.workspace or "", mode, burst, len(asked)))
+    told = {
+        "workspace": session.workspace,
+        "mode": mode,
+        "burst": [each.commit for each in burst],
+        "requests": [each.request for each in asked],
+    }
+    output.tell(told, _overview(session.workspace or "", mode, burst, len(asked)))
 
 
 def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:
@@ -308,9 +295,7 @@ def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> It
     yield (Span("mode       ", "dim"), Span(mode, style))
     said = "no edit of an agent to take back"
     if burst:
-        files = {change.path for each in burst for change in each.files}
-        said = f"{plural(len(burst), 'edit')} by {who(burst[0])} in {plural(len(files), 'file')}"
-        said += f", {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
+        said = f"{_summary(burst)}, {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
     yield (Span("last burst ", "dim"), Span(said))
     waiting = f"{plural(pending, 'request')} for write access: stet requests" if pending else "none"
     yield (Span("requests   ", "dim"), Span(waiting, "yellow" if pending else ""))

@@ -58,8 +58,6 @@ def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
-    if not (arguments.yes or arguments.preview or asking.can_ask()):
-        raise UsageError("nobody is there to be asked: add --yes, or --preview to see what it is")
 
     def call(*, preview: bool) -> calls.Call[ForgetResult]:
         return calls.forget(
@@ -167,10 +165,7 @@ def verify(arguments: Arguments, output: Output) -> int:
         with asking.person(arguments, workspace=False, timeout=None) as session:
             call = calls.verify(expect=arguments.expect, workspace=deferred.root)
             result, shadow = session.perform(call), deferred.shadow
-    if output.as_json:
-        output.value(result)
-    else:
-        output.lines(_verified(result, shadow), long=True)
+    output.tell(result, _verified(result, shadow), long=True)
     return 0 if result.ok else 1
 
 

@@ -28,8 +28,7 @@ from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.session.event_stream import EventStream
 from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, is_first_seen, subject_line
-from stet.terminal.spans import Line, Span, name_style, named, short, visible, who
-from stet.terminal.spans import clock as until
+from stet.terminal.spans import Line, Span, name_style, named, short, until, visible, who
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 
@@ -151,8 +150,8 @@ def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
-        end = (Span(f" until {until(event.until, output.now)}"),) if event.until else ()
-        yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), *end)
+        end = Span(until(event.until, output.now))
+        yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), end)
     elif isinstance(event, UpgradeRequestEvent):
         yield from _requested(event, clock)
     else:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stet.errors import Conflict, DaemonUnreachable, StetError, TransportError, WorkspaceNotAllowed
-from stet.terminal import log_lines, render
+from stet.terminal import diff_lines, log_lines, render
 from stet.terminal.spans import Line
 from stet.wire import results
 
@@ -107,7 +107,7 @@ def _text(result: msgspec.Struct, session: str) -> str:
     if isinstance(result, results.DiffResult):
         return result.diff or "No difference."
     if isinstance(result, results.ShowResult):
-        return _plain(render.show(result, None))
+        return _plain(render.show(result, None, diff_lines.diff))
     if isinstance(result, results.LogResult):
         return _logged(result, session)
     if isinstance(result, results.UpgradeResult):

@@ -1,21 +1,9 @@
 """A tool call of MCP as a call of stet, and whose call it is.
 
-What a client may say beside the arguments, in ``_meta``:
-
-    stet/request_id   the call's own id: the same one twice, in one session, is carried out once.
-                      Without it each call gets one of its own
-    stet/session      the conversation that the call belongs to
-    sessionId         the same, by Codex
-    x-codex-turn-metadata
-                      Codex: with ``sandbox_mode``. Where it is "read-only", Codex does not let
-                      the model write, and the model shall not write by way of stet either
-
-The session is the conversation, so that what the agent does through stet and what its client's
-hooks record of its other tools is one session. The first of these that names it counts:
-stet/session; ``--session`` or $STET_SESSION of the server; sessionId; what a hook of the same
-client process has reported (:mod:`stet.agents.joining`, read at each call, since /clear begins
-another one); $CLAUDE_CODE_SESSION_ID, which Claude Code gives the server at its start. Else it is
-the process's own. With a ``secret``, which hooks do not know, only the first two count.
+docs/mcp.md has what a client may say in ``_meta``, and which name of a conversation counts. The
+session is the conversation, so that what the agent does through stet and what its client's hooks
+record of its other tools is one session. What a hook of the same client process has reported
+(:mod:`stet.agents.joining`) is read at each call, since /clear begins another one.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 import stet
-from stet import calls
-from stet.wire.results import BlameResult, ShowResult
+from stet.wire.results import BlameResult, ExportResult, ShowResult
 
 #: Files for which it is said who wrote each line: those changed most often.
 MOST_BLAMED = 30
@@ -28,17 +29,22 @@ class Report(msgspec.Struct, frozen=True):
     blames: list[BlameResult]
 
 
-def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
-    """Ask for all commits that pass the filters of ``export``. Raises StetError."""
-    commits: list[ShowResult] = []
+def export_pages(session: stet.Session, wanted: dict[str, Any]) -> Iterator[ExportResult]:
+    """All pages of an export; ``wanted`` are the parameters of ``export``. Raises StetError."""
     cursor: str | None = None
     while True:
-        call = calls.export("jsonl", **filters, cursor=cursor)
-        page = session.perform(call)
-        commits += msgspec.json.Decoder(ShowResult).decode_lines(page.content)
+        page = session.export(**wanted, cursor=cursor)
+        yield page
         cursor = page.cursor
         if cursor is None:
-            break
+            return
+
+
+def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
+    """Ask for all commits that pass the filters of ``export``. Raises StetError."""
+    decode_lines = msgspec.json.Decoder(ShowResult).decode_lines
+    exported = export_pages(session, {"format": "jsonl", **filters})
+    commits = [commit for page in exported for commit in decode_lines(page.content)]
     said = [f"{name} {_said(value)}" for name, value in filters.items() if value is not None]
     now = datetime.datetime.now(datetime.UTC)
     return Report(session.workspace or "", now, said, commits, _blames(session, commits))
@@ -56,10 +62,7 @@ def _said(value: object) -> str:
 
 
 def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResult]:
-    counts: dict[str, int] = {}
-    for commit in commits:
-        for change in commit.files:
-            counts[change.path] = counts.get(change.path, 0) + 1
+    counts = Counter(change.path for commit in commits for change in commit.files)
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
         try:

@@ -72,7 +72,6 @@ def _head(report: Report, name: str) -> Iterator[str]:
     commits = report.commits
     edits = sum(commit.session is not None for commit in commits)
     undone = sum(commit.reverted_by is not None for commit in commits)
-    added, removed = _lines(commits)
     files = {change.path for commit in commits for change in commit.files}
     asked = f" ({_text(', '.join(report.filters))})" if report.filters else ""
     yield f"<h1>Edits of {name}</h1>\n"
@@ -80,16 +79,16 @@ def _head(report: Report, name: str) -> Iterator[str]:
     yield f'<p class="dim">{_text(report.workspace)}{asked}, {made}</p>\n'
     yield (
         f"<p>{plural(edits, 'edit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
-        f"+{added:,} -{removed:,}.</p>\n"
+        f"{_lines(commits)}.</p>\n"
     )
     yield '<p><a href="#sessions">Sessions</a> · <a href="#files">Files</a>'
     yield ' · <a href="#lines">Lines</a></p>\n' if report.blames else "</p>\n"
 
 
-def _lines(commits: Sequence[ShowResult]) -> tuple[int, int]:
-    """Lines added and removed in all of them."""
-    changes = [change for commit in commits for change in commit.files]
-    return sum(each.added for each in changes), sum(each.removed for each in changes)
+def _lines(commits: Sequence[ShowResult], path: str | None = None) -> str:
+    """Lines added and removed in all of them, or in one file."""
+    changes = [c for commit in commits for c in commit.files if path in (None, c.path)]
+    return f"+{sum(c.added for c in changes):,} -{sum(c.removed for c in changes):,}"
 
 
 def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
@@ -126,11 +125,10 @@ def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], l
 def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Iterator[str]:
     yield "<table><tr><th>who</th><th>commits</th><th>undone</th><th>lines</th><th>when</th></tr>\n"
     for number, commits in enumerate(sessions.values()):
-        added, removed = _lines(commits)
         undone = sum(commit.reverted_by is not None for commit in commits)
         yield (
             f'<tr><td><a href="#s{number}">{_who(commits[0])}</a></td><td>{len(commits):,}</td>'
-            f"<td>{undone:,}</td><td>+{added:,} -{removed:,}</td><td>{_span(commits)}</td></tr>\n"
+            f"<td>{undone:,}</td><td>{_lines(commits)}</td><td>{_span(commits)}</td></tr>\n"
         )
     yield "</table>\n"
 
@@ -174,11 +172,9 @@ def _files(commits: Sequence[ShowResult]) -> Iterator[str]:
         for change in commit.files:
             by_path.setdefault(change.path, []).append(commit)
     for path, touching in sorted(by_path.items()):
-        changes = [c for commit in touching for c in commit.files if c.path == path]
-        added, removed = sum(c.added for c in changes), sum(c.removed for c in changes)
+        changed = f"{plural(len(touching), 'commit')} {_lines(touching, path)}"
         yield f"<details><summary><code>{_text(path)}</code> "
-        yield f'<span class="dim">{plural(len(touching), "commit")} +{added:,} -{removed:,}</span>'
-        yield "</summary>\n<pre>"
+        yield f'<span class="dim">{changed}</span></summary>\n<pre>'
         for commit in touching:
             subject, _ = subject_and_why(commit.message)
             link = f'<a href="#{_id(commit)}">{_id(commit)}</a>'

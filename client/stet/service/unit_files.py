@@ -69,7 +69,10 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
         "STET_CONFIG": _usable(installed.config, "path of the configuration"),
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
-    program.append(f"ExecStart={command_line(installed.program)}")
+    path, *arguments = installed.program
+    # The colon keeps "$" from being replaced, in the path too.
+    words = [":" + _usable(path, "path of stetd"), *arguments]
+    program.append(f"ExecStart={' '.join(map(quoted, words))}")
     start = re.compile("^ExecStart=.*$", re.MULTILINE)
     units = {
         SOCKET: template(SOCKET).replace("%t/stet/", socket + "/"),
@@ -78,12 +81,6 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     if hardened:
         units[HARDENED] = template(os.path.basename(HARDENED))
     return {name: f"{MARKER}\n{text}" for name, text in units.items()}
-
-
-def command_line(program: tuple[str, ...]) -> str:
-    """A command for ExecStart=. The colon keeps ``$`` from being replaced, in the path too."""
-    path, *arguments = program
-    return " ".join([quoted(":" + _usable(path, "path of stetd")), *map(quoted, arguments)])
 
 
 def quoted(word: str) -> str:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import msgspec
 
-from stet.calls import Call
+from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet
 from stet.session.conversation import outcome
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
+from stet.session.methods import TIMEOUT, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo

@@ -7,9 +7,10 @@ of methods serves both, and type checkers see the right one.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -58,20 +59,6 @@ class Opening(msgspec.Struct, frozen=True):
         return Call("hello", {"protocol": 1, "client": client, **named}, HelloResult)
 
 
-class LogFilters(TypedDict, total=False):
-    """What ``history()`` takes beside a path: the filters of ``log()``."""
-
-    session: str | None
-    agent: str | None
-    method: str | None
-    kind: str | None
-    since: str | float | None
-    until: str | float | None
-    text: str | None
-    limit: int | None
-    cursor: str | None
-
-
 class Request(Generic[P, T_co]):
     """How type checkers see a method of SessionMethods; at run time it is a plain function."""
 
@@ -98,16 +85,32 @@ def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
     method.__doc__ = build.__doc__
     # No signature for help() in programs of ours: inspect takes long to load.
     if "stet.quick_start" not in sys.modules:
-        import inspect
-
-        own = inspect.signature(build)
-        this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        # Annotations are text here: "Call[EditResult]" gives EditResult.
-        result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
-        method.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[this, *own.parameters.values()], return_annotation=result
-        )
+        _sign(method, build)
     return cast("Request[P, T_co]", method)
+
+
+def _sign(method: Any, build: Any) -> None:
+    """Give both their signature, with each parameter that a TypedDict stands for."""
+    import inspect
+
+    own = inspect.signature(build)
+    parameters = list(own.parameters.values())
+    if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        kind = parameters.pop().annotation.removeprefix("Unpack[").removesuffix("]")
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if each.__forward_arg__ == "bool" else None,
+                annotation=each.__forward_arg__,
+            )
+            for name, each in getattr(calls, kind).__annotations__.items()
+        ]
+    build.__signature__ = own.replace(parameters=parameters)
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    # Annotations are text here: "Call[results.ReadResult]" gives ReadResult.
+    result = re.sub(r"Call\[(?:results\.)?(\w+)\]", r"\1", str(own.return_annotation))
+    method.__signature__ = own.replace(parameters=[this, *parameters], return_annotation=result)
 
 
 class SessionMethods:

@@ -11,6 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
+__all__ = [
+    "Change", "Patch", "Reindent", "append_eof", "change", "overwrite", "prepend_bof", "replace",
+]  # fmt: skip
+
 
 class Reindent(TypedDict, total=False):
     """From each non-empty inserted line take ``strip``, then put ``add`` before it."""

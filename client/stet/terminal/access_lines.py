@@ -20,12 +20,12 @@ from stet.terminal.spans import (
     Line,
     Span,
     aligned,
-    clock,
     columns,
     name_style,
     named,
     plural,
     shortened,
+    until,
     visible,
     when,
 )
@@ -82,17 +82,17 @@ def reason_lines(reason: str, width: int | None) -> list[str]:
 
 def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
     time = f" {when(request.decided, now)}" if request.decided else ""
-    until = f", until {clock(request.until, now)}" if request.until else ""
+    end = f",{until(request.until, now)}" if request.until else ""
     note = f": {visible(request.note)}" if request.note else ""
     style = _STYLES.get(request.status, "")
-    return (Span(visible(request.status), style), Span(f"{time}{until}{note}"))
+    return (Span(visible(request.status), style), Span(f"{time}{end}{note}"))
 
 
 def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Line]:
     """What was decided about one request, right after it."""
     said = "stays restricted"
     if request.status == "approved":
-        said = "may write" + (f" until {clock(request.until, now)}" if request.until else "")
+        said = f"may write{until(request.until, now)}"
     yield (
         Span(named(request.agent, request.session), "bold"),
         Span(f" {said}  ("),
@@ -128,8 +128,7 @@ def _rows(
         for session in found
     ]
     for session, row in zip(found, aligned(rows), strict=True):
-        until = f" until {clock(session.until, now)}" if session.until else ""
-        yield (*row, Span(until, "dim"))
+        yield (*row, Span(until(session.until, now), "dim"))
 
 
 def ended(result: EndedSession) -> Iterator[Line]:

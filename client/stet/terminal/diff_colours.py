@@ -237,18 +237,17 @@ def _compared(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
         return [], []
-    parts: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        for side, words, begin, end in (
-            (0, before, old_from, old_to),
-            (1, after, new_from, new_to),
-        ):
-            start = len("".join(words[:begin]))
-            if begin < end:
-                parts[side].append((start, start + len("".join(words[begin:end]))))
-    return parts
+    changed = [each for each in matcher.get_opcodes() if each[0] != "equal"]
+    return (
+        [_place(before, begin, end) for _, begin, end, _, _ in changed if begin < end],
+        [_place(after, begin, end) for _, _, _, begin, end in changed if begin < end],
+    )
+
+
+def _place(words: Sequence[str], begin: int, end: int) -> tuple[int, int]:
+    """Where these words are in their line."""
+    start = len("".join(words[:begin]))
+    return start, start + len("".join(words[begin:end]))
 
 
 # -- tokens

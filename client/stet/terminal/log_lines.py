@@ -371,7 +371,6 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
 
 
 def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
-    """The columns before each commit."""
     below = {commit.commit: number for number, commit in enumerate(commits)}
     open_: list[str | None] = []  # by column: the commit at which its line ends
     for number, commit in enumerate(commits):

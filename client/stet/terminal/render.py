@@ -18,11 +18,11 @@ from stet.terminal.spans import (
     Span,
     ago,
     aligned,
-    clock,
     name_style,
     plural,
     short,
     size,
+    until,
     visible,
     who,
 )
@@ -35,21 +35,11 @@ from stet.wire.results import (
     WorkspaceInfo,
 )
 
-
-def plain_diff(text: str) -> Iterator[Line]:
-    """A unified diff, line for line."""
-    from stet.terminal.diff_lines import diff  # few commands show one
-
-    return diff(text)
-
-
 #: How a diff is shown; :meth:`stet.cli.output.Output.diff` knows what the terminal can.
 ShowDiff = Callable[[str], Iterable[Line]]
 
 
-def show(
-    commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff = plain_diff
-) -> Iterator[Line]:
+def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff) -> Iterator[Line]:
     """One commit: who, when and why, its files, and the diff."""
     subject, why = subject_and_why(commit.message)
     yield (Span(f"commit {commit.commit}", "yellow"),)
@@ -83,9 +73,7 @@ def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[
         yield "Undone by", short(commit.reverted_by), "magenta"
 
 
-def edited(
-    result: EditResult, *, preview: bool, show_diff: ShowDiff = plain_diff
-) -> Iterator[Line]:
+def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """What a call did: the message for the model, the commit and its files, warnings."""
     yield from _message(result)
     for change in result.files:
@@ -136,18 +124,13 @@ def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
 
 def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:
     """The mode that counts, and the two that it is the stricter of; when a grant ends."""
-    until = _until(result.until, now)
-    yield (Span(result.mode, _mode_style(result.mode)), *([Span(until)] if until else []))
-    if result.session_mode:
-        until = _until(result.session_until, now)
-        yield (Span(f"  session:   {result.session_mode}{until}", "dim"),)
-    if result.workspace_mode:
-        until = _until(result.workspace_until, now)
-        yield (Span(f"  workspace: {result.workspace_mode}{until}", "dim"),)
-
-
-def _until(time: str | None, now: datetime.datetime | None) -> str:
-    return f" until {clock(time, now)}" if time else ""
+    yield (Span(result.mode, _mode_style(result.mode)), Span(until(result.until, now)))
+    for whose, its, end in (
+        ("session:  ", result.session_mode, result.session_until),
+        ("workspace:", result.workspace_mode, result.workspace_until),
+    ):
+        if its:
+            yield (Span(f"  {whose} {its}{until(end, now)}", "dim"),)
 
 
 def _mode_style(name: str) -> str:

@@ -189,6 +189,11 @@ def clock(time: str, now: datetime.datetime | None) -> str:
     return f"{shown} (in {_length(left)})"
 
 
+def until(time: str | None, now: datetime.datetime | None) -> str:
+    """When something will end, to be put behind it; nothing if it does not."""
+    return f" until {clock(time, now)}" if time else ""
+
+
 def _length(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:

@@ -18,11 +18,10 @@ from textual.widgets import Footer, Input, Static
 import stet
 from stet import aio, calls
 from stet.aio import AsyncEventStream
-from stet.calls import Call
+from stet.calls import Call, LogFilters
 from stet.cli.history import moment
 from stet.cli.usage import UsageError
 from stet.service.spawn import Endpoint
-from stet.session.methods import LogFilters
 from stet.terminal.log_lines import first_changed
 from stet.terminal.refusals import as_typed
 from stet.terminal.spans import Line, Span, columns, named, plural, short, visible, visible_lines

@@ -100,11 +100,6 @@ class Timeline(ScrollView, can_focus=True):
         row = self.rows[self.cursor] if self.cursor < len(self.rows) else None
         return row if isinstance(row, CommitInfo) else None
 
-    @property
-    def commits(self) -> list[CommitInfo]:
-        """All that are loaded and shown."""
-        return [row for row in self.rows if isinstance(row, CommitInfo)]
-
     def show(self, commits: Iterable[CommitInfo]) -> None:
         """Show these, newest first; the cursor stays on its commit if it can."""
         before = self.selected

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.first_use import known
-from stet.wire.results import CommitInfo
+from stet.wire.results import CommitInfo, UpgradeInfo
 
 #: What can be subscribed to.
 EVENTS = ("commit", "mode", "upgrade_request")
@@ -44,20 +44,9 @@ class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit
 
 
 class UpgradeRequestEvent(
-    msgspec.Struct, frozen=True, tag_field="event", tag="upgrade_request", omit_defaults=True
+    UpgradeInfo, frozen=True, tag_field="event", tag="upgrade_request", omit_defaults=True
 ):
-    """A session asks for write access, or its request was decided: ``status`` is ``pending``,
-    ``approved`` or ``denied``, ``note`` the person's.
-    """
-
-    workspace: str
-    request: str
-    session: str
-    agent: str | None
-    reason: str
-    time: str
-    status: str
-    note: str = ""
+    """A session asks for write access, or its request was decided."""
 
 
 class LostEvent(msgspec.Struct, frozen=True, tag_field="event", tag="lost"):

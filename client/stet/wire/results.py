@@ -274,8 +274,9 @@ class UpgradeResult(msgspec.Struct, frozen=True):
 
 
 class UpgradeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for write access, by a session of the workspace with this root. ``time`` is when it
-    was made, ``decided`` when the person decided, ``until`` when what was approved ends.
+    """A request for write access, by a session of the workspace with this root. ``status`` is
+    ``pending``, ``approved`` or ``denied``, ``note`` the person's. ``time`` is when it was made,
+    ``decided`` when the person decided, ``until`` when what was approved ends.
     """
 
     request: str

@@ -187,7 +187,7 @@ def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeLi
         only = caller.named_workspace(wanted.workspace).name
     return UpgradeList(
         [
-            _info(caller, request)
+            caller.shared.writer.modes.info(request)
             for request in caller.state.upgrades.values()
             if only in (None, request.workspace) and wanted.status in (None, request.status)
         ]
@@ -211,7 +211,7 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
         decided = modes.approve(request, note=note, seconds=deciding.for_)
     else:
         decided = modes.deny(request, note=note)
-    return _info(caller, decided)
+    return modes.info(decided)
 
 
 def _meant(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:
@@ -230,21 +230,6 @@ def _meant(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeReque
         Kind.UNKNOWN_REQUEST,
         f"upgrade_decide: {what}. Send an id, or a unique beginning of at least "
         f"{SHORTEST_PREFIX} digits; upgrade_list lists them.",
-    )
-
-
-def _info(caller: Caller, request: UpgradeRequest) -> UpgradeInfo:
-    return UpgradeInfo(
-        request=request.id,
-        workspace=caller.state.known[request.workspace].root,
-        session=request.session,
-        agent=request.agent,
-        reason=request.reason,
-        time=rfc3339(request.time),
-        status=request.status,
-        note=request.note,
-        decided=_time(request.decided),
-        until=_time(request.until),
     )
 
 

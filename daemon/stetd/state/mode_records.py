@@ -17,6 +17,7 @@ import msgspec
 
 from stet.wire.events import ModeEvent, UpgradeRequestEvent
 from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import UpgradeInfo
 from stetd.history.commits import rfc3339
 from stetd.session.modes import (
     RESTRICTED,
@@ -240,14 +241,20 @@ class Modes:
         )
 
     def _tell_request(self, request: UpgradeRequest) -> None:
-        event = UpgradeRequestEvent(
-            workspace=self._state.known[request.workspace].root,
+        event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
+        self._events.publish(UpgradeRequested(request.workspace, event))
+
+    def info(self, request: UpgradeRequest) -> UpgradeInfo:
+        """A request as callers see it."""
+        return UpgradeInfo(
             request=request.id,
+            workspace=self._state.known[request.workspace].root,
             session=request.session,
             agent=request.agent,
             reason=request.reason,
             time=rfc3339(request.time),
             status=request.status,
             note=request.note,
+            decided=None if request.decided is None else rfc3339(request.decided),
+            until=None if request.until is None else rfc3339(int(request.until)),
         )
-        self._events.publish(UpgradeRequested(request.workspace, event))

@@ -126,9 +126,23 @@ class CommitLookup:
     # -- finding commits
 
     def resolve(self, name: str) -> str:
-        """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-        if not _PREFIX.fullmatch(name):
-            return self._resolve_steps(name)
+        """The full id of a commit parameter: HEAD, an id, its beginning or a pin; with ``~n`` after
+        it, the n-th before that one. Raises Refused (unknown_commit).
+        """
+        base, tilde, count = name.partition("~")
+        if base == "HEAD":
+            oid = self.head
+        else:
+            oid = self._begun(base) if _PREFIX.fullmatch(base) else self.repository.pinned(base)
+        found = None
+        if oid is not None and _STEPS.fullmatch(count):
+            found = self.ancestor(int(count or 1) if tilde else 0, oid)
+        if found is None:
+            raise unknown_commit(name)
+        return found
+
+    def _begun(self, name: str) -> str | None:
+        """The commit whose id begins so. Raises Refused if there are several."""
         # What was called so may have another id since a path was forgotten.
         named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
         if len(named) > 1:
@@ -137,20 +151,7 @@ class CommitLookup:
                 Kind.UNKNOWN_COMMIT,
                 f"{name}: {len(named)} commits begin so ({shown}); send more digits",
             )
-        if not named:
-            raise unknown_commit(name)
-        return named[0]
-
-    def _resolve_steps(self, name: str) -> str:
-        """HEAD or the commit that a pin names; with ``~n`` after it, the n-th before that one."""
-        base, tilde, count = name.partition("~")
-        oid = None if base == "HEAD" else self.repository.pinned(base)
-        found = None
-        if (oid is not None or base == "HEAD") and _STEPS.fullmatch(count):
-            found = self.ancestor(int(count or 1) if tilde else 0, oid)
-        if found is None:
-            raise unknown_commit(name)
-        return found
+        return named[0] if named else None
 
     def number(self, oid: str) -> int | None:
         """A commit's number, by its full id; None if it is not part of the history."""
@@ -174,9 +175,9 @@ class CommitLookup:
         """The n-th commit."""
         return self.repository.commit(self.oid(n))
 
-    def ancestor(self, steps: int, oid: str | None) -> str | None:
-        """The commit that many steps before this one (None: the newest), if there is one."""
-        number = self.count if oid is None else self.number(oid)
+    def ancestor(self, steps: int, oid: str) -> str | None:
+        """The commit that many steps before this one, if there is one."""
+        number = self.number(oid)
         if number is None:  # pinned with plain git
             walk = islice(self.repository.walk(oid), steps, None)
             return next((commit.oid for commit in walk), None)
