@@ -10,18 +10,51 @@ from typing import Any
 
 import msgspec
 
-#: Every error kind that a reply can carry in ``data.kind``; its value is its name in small letters.
-Kind = StrEnum(
-    "Kind",
-    "PARSE_ERROR INVALID_PARAMS UNKNOWN_METHOD HELLO_REQUIRED UNSUPPORTED_PROTOCOL "
-    "OLD_TEXT_NOT_FOUND OLD_TEXT_NOT_UNIQUE MISSING_OLD_TEXT MISSING_CLIPBOARD "
-    "CLIPBOARD_REQUIRES_REPLACE STRIP_PRECONDITION_FAILED OVERLAPPING_EDITS NO_CHANGE "
-    "CONTEXT_NOT_FOUND OCCURRENCE_OUT_OF_RANGE FILE_NOT_FOUND ALREADY_EXISTS NOT_A_FILE "
-    "NOT_TEXT INPUT_TOO_LARGE FILE_TOO_LARGE PATH_OUTSIDE_WORKSPACE PATH_PROTECTED "
-    "WORKSPACE_NOT_ALLOWED TOOL_DISABLED NOT_PERMITTED STALE CONFLICT UNKNOWN_COMMIT "
-    "NOTHING_TO_UNDO UNKNOWN_REQUEST FRAME_TOO_LARGE CONTENDED STORAGE_FULL IO_ERROR "
-    "READ_ONLY OUTCOME_UNKNOWN OVERLOADED SHUTTING_DOWN INTERNAL",
-)
+
+class Kind(StrEnum):
+    """Every error kind that a reply can carry in ``data.kind``."""
+
+    PARSE_ERROR = "parse_error"
+    INVALID_PARAMS = "invalid_params"
+    UNKNOWN_METHOD = "unknown_method"
+    HELLO_REQUIRED = "hello_required"
+    UNSUPPORTED_PROTOCOL = "unsupported_protocol"
+    OLD_TEXT_NOT_FOUND = "old_text_not_found"
+    OLD_TEXT_NOT_UNIQUE = "old_text_not_unique"
+    MISSING_OLD_TEXT = "missing_old_text"
+    MISSING_CLIPBOARD = "missing_clipboard"
+    CLIPBOARD_REQUIRES_REPLACE = "clipboard_requires_replace"
+    STRIP_PRECONDITION_FAILED = "strip_precondition_failed"
+    OVERLAPPING_EDITS = "overlapping_edits"
+    NO_CHANGE = "no_change"
+    CONTEXT_NOT_FOUND = "context_not_found"
+    OCCURRENCE_OUT_OF_RANGE = "occurrence_out_of_range"
+    FILE_NOT_FOUND = "file_not_found"
+    ALREADY_EXISTS = "already_exists"
+    NOT_A_FILE = "not_a_file"
+    NOT_TEXT = "not_text"
+    INPUT_TOO_LARGE = "input_too_large"
+    FILE_TOO_LARGE = "file_too_large"
+    PATH_OUTSIDE_WORKSPACE = "path_outside_workspace"
+    PATH_PROTECTED = "path_protected"
+    WORKSPACE_NOT_ALLOWED = "workspace_not_allowed"
+    TOOL_DISABLED = "tool_disabled"
+    NOT_PERMITTED = "not_permitted"
+    STALE = "stale"
+    CONFLICT = "conflict"
+    UNKNOWN_COMMIT = "unknown_commit"
+    NOTHING_TO_UNDO = "nothing_to_undo"
+    UNKNOWN_REQUEST = "unknown_request"
+    FRAME_TOO_LARGE = "frame_too_large"
+    CONTENDED = "contended"
+    STORAGE_FULL = "storage_full"
+    IO_ERROR = "io_error"
+    READ_ONLY = "read_only"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    OVERLOADED = "overloaded"
+    SHUTTING_DOWN = "shutting_down"
+    INTERNAL = "internal"
+
 
 #: JSON-RPC 2.0 error codes; every kind of our own shares one.
 _CODES = {Kind.PARSE_ERROR: -32700, Kind.UNKNOWN_METHOD: -32601, Kind.INVALID_PARAMS: -32602,
