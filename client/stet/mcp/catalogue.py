@@ -27,6 +27,9 @@ keeps what others changed since. Paths are relative to the workspace or absolute
 #: which hides MCP's tools behind a search, offers these at once.
 ALWAYS_OFFERED = ("read", "undo")
 _ALWAYS_KEY = "anthropic/alwaysLoad"
+#: Without it Claude Code puts a result of more than 50,000 characters into a file, as JSON. What
+#: is too long for a model is cut in :mod:`stet.mcp.answers`; this is that, counted in UTF-16.
+_LONGEST = {"anthropic/maxResultSizeChars": 250_000}
 
 #: How long a client may keep the list of tools: with another version or other options the process
 #: is another one.
@@ -45,7 +48,7 @@ def definitions(
     return [
         {
             **{key: each for key, each in tool.items() if structured or key != "outputSchema"},
-            **({"_meta": {_ALWAYS_KEY: True}} if tool["name"] in at_once else {}),
+            "_meta": _LONGEST | ({_ALWAYS_KEY: True} if tool["name"] in at_once else {}),
         }
         for tool in tools
         if tool["name"] not in DIALECTS or tool["name"] in dialects
