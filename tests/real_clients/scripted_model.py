@@ -18,6 +18,7 @@ its model, and what the model is shown of each result.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -382,6 +383,10 @@ def _read_chat(path: str, body: dict[str, Any]) -> Request:
         for tool in body.get("tools") or []
         if "function" in tool
     ]
+    for result in results:  # what Qwen Code's search for tools has found
+        for text in re.findall(r"^<function>(.*)</function>$", result, re.MULTILINE):
+            tool = json.loads(text)
+            tools.append(Offered(tool["name"], tool["description"], tool))
     return Request(path, body, tools, results, _first(messages))
 
 
