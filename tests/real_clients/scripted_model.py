@@ -225,7 +225,7 @@ class _Api:
 
 
 def _call_id(request: Request, place: int) -> str:
-    """Another one for each call, also of subagents, whose conversations begin with a prompt each."""
+    """Another one for each call, also in subagents, which begin with other prompts."""
     return f"toolu_{zlib.crc32(request.prompt.encode()):08x}{len(request.results) + place + 1:04d}"
 
 
