@@ -40,6 +40,13 @@ def test_the_first_editing_tool_and_two_others_are_offered_at_once() -> None:
     assert ["apply_patch", "read", "undo"] == at_once("apply_patch")
 
 
+def test_a_path_is_relative_to_a_directory_that_is_named() -> None:
+    # An agent that works in a Git worktree has another directory than its client's servers.
+    [patch] = catalogue.definitions(("patch",), directory='/home/me/"p"')[:1]
+    described = patch["inputSchema"]["properties"]["path"]["description"]
+    assert described == 'File to edit, relative to /home/me/"p"'
+
+
 def test_schemas_of_results_are_only_there_where_results_are_structured() -> None:
     assert not any("outputSchema" in tool for tool in catalogue.definitions())
     assert all("outputSchema" in tool for tool in catalogue.definitions(structured=True))
