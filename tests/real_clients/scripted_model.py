@@ -183,8 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             if path.endswith(end):
                 request = api.read(path, body)
                 self.scripted.requests.append(request)
-                answer = api.answer(request, self.scripted.next_calls(request))
-                self._stream(answer, typed=api.typed)
+                events = api.answer(request, self.scripted.next_calls(request))
+                self._stream(events, typed=api.typed)
                 return
         for end, answer in _FIXED.items():
             if path.endswith(end):
