@@ -54,6 +54,8 @@ EXIT_UNREADABLE_STATE = 6
 _OTHER_DESCRIPTORS = 1024
 #: Seconds that the service manager may take to hear that the daemon is ready.
 _READY_PATIENCE_S = 10.0
+#: Seconds after which it is asked again whether clients can come.
+_LOOK_S = 5.0
 #: From malloc.h.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
@@ -240,6 +242,7 @@ async def _serve(
         interval = systemd.heartbeat_interval()
         if interval is not None:
             spawn(systemd.beat(interval))
+    spawn(_until_unreachable([each.path for each in listeners if each.path], stop))
     await stop.wait()
     log.info("stopping")
     daemon.handlers.waits.end_all()
@@ -249,6 +252,14 @@ async def _serve(
     systemd.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
     daemon.begin_to_stop()
     await server.stop()
+
+
+async def _until_unreachable(sockets: list[str], stop: asyncio.Event) -> None:
+    """Stop where a socket was removed, as at a logout: the next client starts another daemon."""
+    while all(map(os.path.exists, sockets)):
+        await asyncio.sleep(_LOOK_S)
+    log.warning("a socket is gone from %s", os.path.dirname(sockets[0]))
+    stop.set()
 
 
 def _go_by(daemon: Daemon, server: Server, settings: Settings) -> None:

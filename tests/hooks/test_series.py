@@ -9,6 +9,7 @@ here and in the ``other`` workspace (``$ROOT-other``). Afterwards every edit is 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from e2e.running_daemon import DaemonProcess, Site, files_below
 from hooks.hooking import in_place, run_hook
+from stet.agents.clients import CLIENTS
 
 SERIES = sorted((Path(__file__).parent / "series").glob("*.json"))
 #: Longer than it takes on a busy machine; the bounds have tests of their own.
@@ -84,3 +86,13 @@ def test_every_edit_of_a_series_is_in_the_log_attributed_and_undone(
         site.person.call("undo", last=1)
         assert contents(site) == before
     assert site.person.call("verify")["problems"] == []
+
+
+@pytest.mark.parametrize("path", SERIES, ids=lambda path: path.stem)
+def test_the_client_is_told_to_report_the_tools_of_a_series(path: Path) -> None:
+    series = json.loads(path.read_text())
+    hooks = CLIENTS[series["client"]].hooks
+    recorded = [step for step in series["steps"] if step["log"]]
+    for payload in [step[when] or {} for step in recorded for when in ("before", "after")]:
+        if hooks and hooks.matcher and payload.get("hook_event_name") in hooks.events:
+            assert re.fullmatch(hooks.matcher, payload["tool_name"])

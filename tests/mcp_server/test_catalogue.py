@@ -33,10 +33,18 @@ def test_edit_tools_can_be_chosen_and_the_others_are_always_there() -> None:
 
 def test_the_first_editing_tool_and_two_others_are_offered_at_once() -> None:
     def at_once(*dialects: str) -> list[str]:
-        return [tool["name"] for tool in catalogue.definitions(dialects) if "_meta" in tool]
+        offered = catalogue.definitions(dialects)
+        return [tool["name"] for tool in offered if "anthropic/alwaysLoad" in tool["_meta"]]
 
     assert ["patch", "read", "undo"] == at_once(*catalogue.DIALECTS)
     assert ["apply_patch", "read", "undo"] == at_once("apply_patch")
+
+
+def test_a_path_is_relative_to_a_directory_that_is_named() -> None:
+    # An agent that works in a Git worktree has another directory than its client's servers.
+    [patch] = catalogue.definitions(("patch",), directory='/home/me/"p"')[:1]
+    described = patch["inputSchema"]["properties"]["path"]["description"]
+    assert described == 'File to edit, relative to /home/me/"p"'
 
 
 def test_schemas_of_results_are_only_there_where_results_are_structured() -> None:

@@ -70,7 +70,9 @@ def test_every_tool_lists_does_refuses_and_is_undone(era: Era, version: str, sit
     async def use(client: Client) -> None:
         assert version == client.protocol_version
         assert client.instructions == catalogue.INSTRUCTIONS
-        assert NAMES == [tool.name for tool in (await client.list_tools()).tools]
+        tools = (await client.list_tools()).tools
+        assert NAMES == [tool.name for tool in tools]
+        assert str(site.root) in tools[0].input_schema["properties"]["path"]["description"]
         for tool, call in EDITS.items():
             await edited_and_undone(site, client, tool, call)
         await of_the_history(client)

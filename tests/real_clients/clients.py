@@ -188,10 +188,10 @@ def _write_claude(path: Path, text: str) -> Use:
 CLAUDE_CODE = RealClient(
     "claude-code",
     "@anthropic-ai/claude-code",
-    "2.1.330",
+    "2.1.331",
     "@anthropic-ai/claude-code-*/claude",
     (
-        *("-p", "--model", "claude-sonnet-4-5"),
+        *("-p", "--model", "claude-sonnet-5"),
         *("--allowedTools", "Write,Edit,Bash,Agent,ToolSearch", "--"),
     ),
     "mcp__stet__{}",
@@ -287,6 +287,8 @@ OPENCODE = RealClient(
     lambda path, text: Use("write", {"filePath": str(path), "content": text}),
     lambda command: Use("bash", {"command": command, "description": "run it"}),
     configure=_configure_opencode,
+    # It wants a package of its own before it begins, and here nobody has it.
+    environment=lambda _model: {"npm_config_fetch_retries": "0"},
     connect=("--hooks",),
 )
 
@@ -305,7 +307,7 @@ def _configure_qwen(home: Path, _model: ScriptedModel) -> None:
 QWEN_CODE = RealClient(
     "qwen-code",
     "@qwen-code/qwen-code",
-    "0.15.10",
+    "0.24.4",
     "@qwen-code/qwen-code/cli.js",
     ("--approval-mode=yolo", "-p"),
     "mcp__stet__{}",

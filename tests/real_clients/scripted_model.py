@@ -1,9 +1,10 @@
 """A language model that says what a script tells it: the APIs of four vendors on 127.0.0.1.
 
-A script is a list of steps; a step is a tool call (:class:`Use`) or the closing text. Which step
-is next follows from the conversation that the client sends: as many tool results as it holds have
-been played. So the server keeps no state of a conversation, a repeated request gets the same
-answer, and side requests (titles, summaries), which offer no tools, get a fixed text.
+A script is a list of steps; a step is a tool call (:class:`Use`), several at once (a tuple), or
+the closing text. Which step is next follows from the conversation that the client sends: as many
+tool results as it holds have been played. So the server keeps no state of a conversation, a
+repeated request gets the same answer, and side requests (titles, summaries), which offer no tools,
+get a fixed text.
 
 Every request is kept (:attr:`ScriptedModel.requests`): they show which tools the client offers
 its model, and what the model is shown of each result.
@@ -17,7 +18,9 @@ its model, and what the model is shown of each result.
 from __future__ import annotations
 
 import json
+import re
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +37,10 @@ class Use:
 
     tool: str
     given: dict[str, Any] | str
+
+
+#: What a script plays before it wants to see results.
+Step = Use | tuple[Use, ...]
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,8 @@ class ScriptedModel:
     ``tasks``: the steps of conversations whose first message has this text, a subagent's.
     """
 
-    steps: Sequence[Use] = ()
-    tasks: dict[str, Sequence[Use]] = field(default_factory=dict)
+    steps: Sequence[Step] = ()
+    tasks: dict[str, Sequence[Step]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     #: Called before a step is played, with its number.
     before_step: Callable[[int], None] | None = None
@@ -115,19 +122,25 @@ class ScriptedModel:
                     return tool
         return None
 
-    def next_use(self, request: Request) -> tuple[Use, Offered | None] | None:
-        """The step to be played; None: the closing text."""
+    def next_calls(self, request: Request) -> list[Call]:
+        """The calls of the step to be played; none: the closing text."""
         number = len(request.results)
         task = next((steps for text, steps in self.tasks.items() if text in request.prompt), None)
-        steps = self.steps if task is None else task
-        if not request.tools or number >= len(steps):
-            return None
-        if self.before_step is not None:
-            self.before_step(number)
-        step = steps[number]
-        found = [t for t in request.tools if _full(t).endswith(step.tool)]
-        exact = [t for t in found if t.name == step.tool]
-        return step, next(iter([*exact, *found]), None)
+        played = 0
+        for step in (self.steps if task is None else task) if request.tools else ():
+            uses = (step,) if isinstance(step, Use) else step
+            if played == number:
+                if self.before_step is not None:
+                    self.before_step(number)
+                return [(use, _offered(use, request)) for use in uses]
+            played += len(uses)
+        return []
+
+
+def _offered(use: Use, request: Request) -> Offered | None:
+    found = [tool for tool in request.tools if _full(tool).endswith(use.tool)]
+    exact = [tool for tool in found if tool.name == use.tool]
+    return next(iter([*exact, *found]), None)
 
 
 def _full(tool: Offered) -> str:
@@ -170,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             if path.endswith(end):
                 request = api.read(path, body)
                 self.scripted.requests.append(request)
-                self._stream(api.answer(request, self.scripted.next_use(request)), typed=api.typed)
+                events = api.answer(request, self.scripted.next_calls(request))
+                self._stream(events, typed=api.typed)
                 return
         for end, answer in _FIXED.items():
             if path.endswith(end):
@@ -199,19 +213,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(data, kind="text/event-stream")
 
 
-Step = tuple[Use, Offered | None] | None
+Call = tuple[Use, Offered | None]
 Event = dict[str, Any] | str
 
 
 @dataclass(frozen=True)
 class _Api:
     read: Callable[[str, dict[str, Any]], Request]
-    answer: Callable[[Request, Step], Iterator[Event]]
+    answer: Callable[[Request, list[Call]], Iterator[Event]]
     typed: bool = False
 
 
-def _call_id(request: Request) -> str:
-    return f"toolu_{len(request.results) + 1:08d}"
+def _call_id(request: Request, place: int) -> str:
+    """Another one for each call, also in subagents, which begin with other prompts."""
+    return f"toolu_{zlib.crc32(request.prompt.encode()):08x}{len(request.results) + place + 1:04d}"
 
 
 def _name(use: Use, tool: Offered | None) -> str:
@@ -255,7 +270,7 @@ def _first(messages: Any) -> str:
     return _text_of(of_user[0].get("content")) if of_user else ""
 
 
-def _answer_messages(request: Request, step: Step) -> Iterator[Event]:
+def _answer_messages(request: Request, calls: list[Call]) -> Iterator[Event]:
     usage = {"input_tokens": 10, "output_tokens": 10}
     message = {
         "id": "msg_1",
@@ -268,16 +283,17 @@ def _answer_messages(request: Request, step: Step) -> Iterator[Event]:
         "usage": usage,
     }
     yield {"type": "message_start", "message": message}
-    if step is None:
-        yield _block_start({"type": "text", "text": ""})
-        yield _block_delta({"type": "text_delta", "text": END})
-    else:
-        use, tool = step
-        block = {"type": "tool_use", "id": _call_id(request), "name": _name(use, tool), "input": {}}
-        yield _block_start(block)
-        yield _block_delta({"type": "input_json_delta", "partial_json": json.dumps(use.given)})
-    yield {"type": "content_block_stop", "index": 0}
-    reason = "end_turn" if step is None else "tool_use"
+    if not calls:
+        yield _block_start(0, {"type": "text", "text": ""})
+        yield _block_delta(0, {"type": "text_delta", "text": END})
+        yield {"type": "content_block_stop", "index": 0}
+    for place, (use, tool) in enumerate(calls):
+        named = {"id": _call_id(request, place), "name": _name(use, tool), "input": {}}
+        yield _block_start(place, {"type": "tool_use", **named})
+        given = json.dumps(use.given)
+        yield _block_delta(place, {"type": "input_json_delta", "partial_json": given})
+        yield {"type": "content_block_stop", "index": place}
+    reason = "tool_use" if calls else "end_turn"
     yield {
         "type": "message_delta",
         "delta": {"stop_reason": reason, "stop_sequence": None},
@@ -286,12 +302,12 @@ def _answer_messages(request: Request, step: Step) -> Iterator[Event]:
     yield {"type": "message_stop"}
 
 
-def _block_start(block: dict[str, Any]) -> Event:
-    return {"type": "content_block_start", "index": 0, "content_block": block}
+def _block_start(index: int, block: dict[str, Any]) -> Event:
+    return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def _block_delta(delta: dict[str, Any]) -> Event:
-    return {"type": "content_block_delta", "index": 0, "delta": delta}
+def _block_delta(index: int, delta: dict[str, Any]) -> Event:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
 # -- OpenAI, responses
@@ -327,32 +343,25 @@ def _read_responses(path: str, body: dict[str, Any]) -> Request:
     return Request(path, body, tools, results)
 
 
-def _answer_responses(request: Request, step: Step) -> Iterator[Event]:
+def _answer_responses(request: Request, calls: list[Call]) -> Iterator[Event]:
     yield {"type": "response.created", "response": {"id": "resp_1"}}
-    if step is None:
-        item: dict[str, Any] = {
-            "type": "message",
-            "role": "assistant",
-            "id": "msg_1",
-            "content": [{"type": "output_text", "text": END}],
-        }
-    else:
-        use, tool = step
-        item = {"call_id": _call_id(request), "name": _name(use, tool)}
+    if not calls:
+        said = [{"type": "output_text", "text": END}]
+        message = {"type": "message", "role": "assistant", "id": "msg_1", "content": said}
+        yield {"type": "response.output_item.done", "item": message}
+    for place, (use, tool) in enumerate(calls):
+        item: dict[str, Any] = {"call_id": _call_id(request, place), "name": _name(use, tool)}
         if use.tool == "tool_search":
-            item = {
-                "type": "tool_search_call",
-                "call_id": _call_id(request),
-                "execution": "client",
-                "arguments": use.given,
-            }
+            item["type"] = "tool_search_call"
+            item |= {"execution": "client", "arguments": use.given}
+            del item["name"]
         elif tool is not None and tool.takes_text:
             item |= {"type": "custom_tool_call", "input": use.given}
         else:
             item |= {"type": "function_call", "arguments": json.dumps(use.given)}
         if tool is not None and tool.namespace:
             item["namespace"] = tool.namespace
-    yield {"type": "response.output_item.done", "item": item}
+        yield {"type": "response.output_item.done", "item": item}
     usage = {
         "input_tokens": 10,
         "input_tokens_details": None,
@@ -374,10 +383,14 @@ def _read_chat(path: str, body: dict[str, Any]) -> Request:
         for tool in body.get("tools") or []
         if "function" in tool
     ]
+    for result in results:  # what Qwen Code's search for tools has found
+        for text in re.findall(r"^<function>(.*)</function>$", result, re.MULTILINE):
+            tool = json.loads(text)
+            tools.append(Offered(tool["name"], tool["description"], tool))
     return Request(path, body, tools, results, _first(messages))
 
 
-def _answer_chat(request: Request, step: Step) -> Iterator[Event]:
+def _answer_chat(request: Request, calls: list[Call]) -> Iterator[Event]:
     head = {
         "id": "chat_1",
         "object": "chat.completion.chunk",
@@ -385,16 +398,20 @@ def _answer_chat(request: Request, step: Step) -> Iterator[Event]:
         "model": request.body.get("model", "m"),
     }
     delta: dict[str, Any] = {"role": "assistant"}
-    if step is None:
+    if not calls:
         delta["content"] = END
     else:
-        use, tool = step
-        called = {"name": _name(use, tool), "arguments": json.dumps(use.given)}
         delta["tool_calls"] = [
-            {"index": 0, "id": _call_id(request), "type": "function", "function": called}
+            {
+                "index": place,
+                "id": _call_id(request, place),
+                "type": "function",
+                "function": {"name": _name(use, tool), "arguments": json.dumps(use.given)},
+            }
+            for place, (use, tool) in enumerate(calls)
         ]
     yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    reason = "stop" if step is None else "tool_calls"
+    reason = "tool_calls" if calls else "stop"
     usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
     end = {"index": 0, "delta": {}, "finish_reason": reason}
     yield {**head, "choices": [end], "usage": usage}
@@ -436,12 +453,12 @@ def _google_parts(parts: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _answer_google(request: Request, step: Step) -> Iterator[Event]:
-    if step is None:
+def _answer_google(request: Request, calls: list[Call]) -> Iterator[Event]:
+    if not calls:
         yield _google_text(END)
         return
-    use, tool = step
-    yield _google_parts([{"functionCall": {"name": _name(use, tool), "args": use.given}}])
+    named = [{"name": _name(use, tool), "args": use.given} for use, tool in calls]
+    yield _google_parts([{"functionCall": each} for each in named])
 
 
 APIS = {

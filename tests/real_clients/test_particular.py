@@ -47,6 +47,13 @@ class TestClaudeCode:
             assert "plan mode" in said.shown[0], said
             assert TEXT == world.read("a.txt")
 
+    def test_a_long_text_is_shown_and_says_how_to_read_on(self) -> None:
+        with connected(CLAUDE_CODE) as world:
+            (world.workspace / "long.txt").write_text("".join(f"{n:09}\n" for n in range(12_000)))
+            [shown] = world.converse(CLAUDE_CODE.use("read", path="long.txt")).shown
+            assert "000009000\n" in shown, shown[:2000]
+            assert "call read with start=" in shown
+
     def test_a_command_that_goes_to_another_workspace(self) -> None:
         with connected(CLAUDE_CODE) as world:
             other = world.daemon.base / "other"

@@ -13,7 +13,7 @@ from typing import Any
 
 from e2e.running_daemon import DaemonProcess
 from real_clients.clients import Home, RealClient, Said, run
-from real_clients.scripted_model import ScriptedModel, Use
+from real_clients.scripted_model import ScriptedModel, Step, Use
 
 TEXT = "one\ntwo\nthree\n"
 
@@ -49,7 +49,7 @@ class World:
         self.stet("init")
         self.stet("connect", self.client.name, "--write", *self.client.connect, *more)
 
-    def converse(self, *steps: Use, more: Sequence[str] = ()) -> Said:
+    def converse(self, *steps: Step, more: Sequence[str] = ()) -> Said:
         """One conversation, in which the model makes these calls. ``shown``: what it sees."""
         search = [self.client.search] if self.client.search else []
         self.model.steps = [*search, *steps]
@@ -58,7 +58,8 @@ class World:
             self.client, self.home, self.workspace, self.model, *self.client.trusting_hooks, *more
         )
         said.shown = said.shown[len(search) :]
-        assert len(said.shown) == len(steps), said
+        uses = sum(1 if isinstance(step, Use) else len(step) for step in steps)
+        assert len(said.shown) == uses, said
         assert self.model.strangers == [], "requests that the scripted model does not know"
         return said
 

@@ -21,7 +21,7 @@ By each client's own documentation, read in November 2026:
                   comments; no hooks.
     opencode      seen with 1.18.33: the command of a server is one list; what other clients call
                   hooks is a JavaScript module below plugin/.
-    Qwen Code     seen with 0.15.10: files as Gemini CLI's, hooks and permissions as Claude Code's;
+    Qwen Code     seen with 0.24.4: files as Gemini CLI's, hooks and permissions as Claude Code's;
                   times of hooks in milliseconds. Without a terminal there is no SessionStart.
 
 Claude Code, Codex, Gemini CLI and opencode were also run for real (tests/real_clients).
@@ -385,7 +385,7 @@ QWEN_CODE = Client(
     hooks=Hooks(
         _QWEN_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
-        "edit|write_file|run_shell_command",
+        "edit|write_file|notebook_edit|run_shell_command",
         # With a prompt on the command line it sends no SessionStart.
         ("SessionStart", "UserPromptSubmit", "Stop"),
         per_second=1000,
@@ -395,7 +395,8 @@ QWEN_CODE = Client(
     f"in plan mode either. Its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
     hints=(
-        'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file"]}',
+        'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file", '
+        '"notebook_edit"]}',
         "Start Qwen Code again; /mcp there shows the server.",
     ),
 )

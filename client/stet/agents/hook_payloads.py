@@ -50,8 +50,8 @@ _EDITS = frozenset(
     # Claude Code, Cursor
     {"edit", "write", "multiedit", "notebookedit", "strreplace", "search_replace", "delete"}
     | {"editnotebook", "tabwrite", "edit_file", "delete_file"}
-    # Gemini CLI
-    | {"write_file", "replace"}
+    # Gemini CLI, Qwen Code
+    | {"write_file", "replace", "notebook_edit"}
     # VS Code
     | {"editfiles", "createfile", "create_file", "replace_string_in_file", "applypatch"}
     | {"multi_replace_string_in_file", "insert_edit_into_file", "edit_notebook_file"}

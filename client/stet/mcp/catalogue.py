@@ -27,6 +27,12 @@ keeps what others changed since. Paths are relative to the workspace or absolute
 #: which hides MCP's tools behind a search, offers these at once.
 ALWAYS_OFFERED = ("read", "undo")
 _ALWAYS_KEY = "anthropic/alwaysLoad"
+#: Without it Claude Code puts a result of more than 50,000 characters into a file, as JSON. What
+#: is too long for a model is cut in :mod:`stet.mcp.answers`; this is that, counted in UTF-16.
+_LONGEST = {"anthropic/maxResultSizeChars": 250_000}
+
+#: In the descriptions of paths.
+_HERE = "the working directory"
 
 #: How long a client may keep the list of tools: with another version or other options the process
 #: is another one.
@@ -35,17 +41,23 @@ CACHE_SCOPE: Literal["private"] = "private"
 
 
 def definitions(
-    dialects: Sequence[str] = DIALECTS, *, structured: bool = False
+    dialects: Sequence[str] = DIALECTS, *, structured: bool = False, directory: str = _HERE
 ) -> list[dict[str, Any]]:
-    """The tools as MCP has them, with these edit tools; ``structured``: and schemas of results."""
+    """The tools as MCP has them, with these edit tools; ``structured``: and schemas of results.
+
+    ``directory``: from which relative paths are. A model may work in another one than its
+    client's servers, a subagent in a Git worktree.
+    """
+    named = msgspec.json.encode(os.fsencode(directory).decode(errors="replace"))[1:-1]
     at_once = (*ALWAYS_OFFERED, dialects[0])
     # Not by importlib.resources, which takes as long to load as the rest of this.
     with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
-        tools = msgspec.json.decode(file.read(), type=list[dict[str, Any]])
+        text = file.read().replace(_HERE.encode(), named)
+    tools = msgspec.json.decode(text, type=list[dict[str, Any]])
     return [
         {
             **{key: each for key, each in tool.items() if structured or key != "outputSchema"},
-            **({"_meta": {_ALWAYS_KEY: True}} if tool["name"] in at_once else {}),
+            "_meta": _LONGEST | ({_ALWAYS_KEY: True} if tool["name"] in at_once else {}),
         }
         for tool in tools
         if tool["name"] not in DIALECTS or tool["name"] in dialects

@@ -78,7 +78,9 @@ class _Server:
         self._writing = asyncio.Lock()
         self._options = options
         self._sessions = Sessions(options.workspace, options.secret)
-        tools = catalogue.definitions(options.dialects, structured=options.structured)
+        tools = catalogue.definitions(
+            options.dialects, structured=options.structured, directory=options.workspace
+        )
         self._names = [each["name"] for each in tools]
         self._protocol = Protocol(tools)
         self._under_way: dict[asyncio.Task[None], Id] = {}

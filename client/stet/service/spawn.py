@@ -153,23 +153,22 @@ def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     while True:
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
+        # A daemon that is just stopping keeps its directories until it has; the one started
+        # beside it ends at once, and is started again when that one is gone.
+        if connected is None and not is_running(pid):
+            other = holder(endpoint)
+            if other is None or time.monotonic() > deadline:
+                said = _last_words(endpoint.log, log_start)
+                raise DaemonUnreachable(f"the daemon was started and ended at once. {said}")
+            pid = other
+            connected = _wait_for(endpoint, pid, deadline)
         if connected is not None:
             return connected
         if is_running(pid):
             raise DaemonUnreachable(
-                f"the daemon (process {pid}) was started, but its socket {endpoint.path} did not "
-                f"answer within {START_SECONDS:.0f} s. Its log is {endpoint.log}"
+                f"the daemon (process {pid}) runs, but its socket {endpoint.path} did not answer "
+                f"within {START_SECONDS:.0f} s. Its log is {endpoint.log}"
             )
-        # A daemon that is just stopping keeps its directories until it has; the one started
-        # beside it ends at once, and is started again when that one is gone.
-        other = holder(endpoint)
-        if other is None or time.monotonic() > deadline:
-            raise DaemonUnreachable(
-                f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
-            )
-        connected = _wait_for(endpoint, other, deadline)
-        if connected is not None:
-            return connected
 
 
 def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | None:
