@@ -349,7 +349,7 @@ def test_missing_directories_are_made_like_the_one_above(
     worktree.make_directories(target, made)
     assert made == ["x", "x/y"]
     assert len(target.missing) == 0
-    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) & 0o777 for d in made] == [0o750, 0o750]
+    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) for d in made] == [0o2750, 0o2750]
     target.close()
 
 

@@ -268,12 +268,13 @@ class Worktree:
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
-        """Create the target's missing directories, with the permission bits of the directory above.
+        """Create the target's missing directories, with the permission bits of the directory above,
+        and its group if that is handed down.
 
         Those that were made are added to ``made``. Raises NotADirectoryError if something else has
         such a name meanwhile.
         """
-        mode = self.directory_mode(target) & 0o777 | 0o700
+        mode = self.directory_mode(target) & (0o777 | stat.S_ISGID) | 0o700
         while target.missing:
             part = target.missing[0]
             new = True
