@@ -134,10 +134,14 @@ def install(work: FileWork, worktree: Worktree) -> None:
     """Stage a file, put it in place, and compare what came out.
 
     Raises Displaced if that is not what was read, or if the file's directory was moved away;
-    OSError if the disk refuses.
+    OSError, with the file's path, if the disk refuses.
     """
     _check_in_place(work, worktree)
-    _put_in_place(work, worktree)
+    try:
+        _put_in_place(work, worktree)
+    except OSError as error:
+        error.filename = work.target.path
+        raise
     _check_in_place(work, worktree)
 
 
