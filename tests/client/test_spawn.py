@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stet.errors import DaemonUnreachable
 from stet.service import spawn
 from stet.service.spawn import Endpoint, holder, is_running
 
@@ -78,3 +79,18 @@ def test_process_of_the_kernel_is_no_daemon(
         )
         assert holder(_held_by(other.pid, tmp_path)) is None
         other.kill()
+
+
+def test_directories_that_a_start_makes_are_closed_to_others_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # what would be started
+    endpoint = Endpoint(str(tmp_path), str(tmp_path / "local" / "state" / "stet"), control=True)
+    before = os.umask(0)
+    try:
+        with pytest.raises(DaemonUnreachable):
+            spawn._start(endpoint)
+    finally:
+        os.umask(before)
+    below = (tmp_path / "local", tmp_path / "local" / "state", Path(endpoint.state))
+    assert [each.stat().st_mode & 0o777 for each in below] == [0o755, 0o755, 0o700]

@@ -22,6 +22,7 @@ from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
     check_private,
+    make_above,
     make_private,
     runtime_directory,
     socket_path,
@@ -239,7 +240,9 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]
     try:
-        os.makedirs(endpoint.state, mode=0o700, exist_ok=True)
+        make_above(endpoint.state)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(endpoint.state, 0o700)
         with contextlib.suppress(FileNotFoundError):
             if os.stat(endpoint.log).st_size > LOG_BYTES:
                 os.replace(endpoint.log, endpoint.log + ".1")
