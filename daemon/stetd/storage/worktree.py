@@ -145,6 +145,9 @@ class Worktree:
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
         #: How files are replaced: "exchange", or "rename" where the file system lacks it.
         self.replacement = "exchange"
+        #: Where a file system keeps no permission bits (FAT, NTFS, some network shares): the mode
+        #: that all files have, by device.
+        self._only_modes: dict[int, int] = {}
         #: What could not be removed yet, as a checkpoint's WorkspaceState has it.
         self.leftovers: set[str] = set()
 
@@ -265,6 +268,12 @@ class Worktree:
         """Permission bits of the deepest directory of the target that exists."""
         return stat.S_IMODE(os.fstat(target.dir_fd).st_mode)
 
+    def kept_mode(self, target: Target, mode: int) -> int:
+        """The mode that a file at the target has once it was given one, as far as is known."""
+        if not self._only_modes or not stat.S_ISREG(mode):
+            return mode
+        return self._only_modes.get(os.fstat(target.dir_fd).st_dev, mode)
+
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
@@ -321,6 +330,8 @@ class Worktree:
             except BaseException:
                 _close(handle)
                 raise
+            if like is None and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
+                self._only_modes[got.st_dev] = got.st_mode
         finally:
             os.close(fd)
         return handle

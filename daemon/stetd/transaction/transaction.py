@@ -108,7 +108,10 @@ class Prepared:
         nothing is raised any more: the call has happened.
         """
         for work in self.files:
+            sealed = work.after
             install(work, worktree)
+            if work.after is not sealed:  # planned again, it says the mode that the file gets
+                raise Displaced(work.target.path, None)
         failpoint("publish.before_discard")
         for work in self.files:
             if work.before is not None:
@@ -161,6 +164,9 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             )
         except FileNotFoundError as error:  # the directory was removed
             raise Displaced(work.target.path, None) from error
+        mode = worktree.kept_mode(work.target, work.after.mode)
+        if mode != work.after.mode:
+            work.after = Image(work.after.oid, mode)
         failpoint("publish.staged")
     if work.before is None:
         try:
