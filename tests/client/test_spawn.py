@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from client.live import installation
 from stet.errors import DaemonUnreachable
 from stet.service import spawn
 from stet.service.spawn import Endpoint, holder, is_running
@@ -21,6 +24,8 @@ import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(600,)).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
+#: No process has this number.
+_NOBODY = 1 << 22
 
 
 @pytest.fixture
@@ -94,3 +99,37 @@ def test_directories_that_a_start_makes_are_closed_to_others_whatever_the_umask(
         os.umask(before)
     below = (tmp_path / "local", tmp_path / "local" / "state", Path(endpoint.state))
     assert [each.stat().st_mode & 0o777 for each in below] == [0o755, 0o755, 0o700]
+
+
+@pytest.mark.parametrize("removed", ["run", "run/agent.sock"])
+def test_a_daemon_whose_sockets_were_removed_makes_room(removed: str) -> None:
+    """A logout removes $XDG_RUNTIME_DIR, and what cleans /tmp old sockets; the daemon runs on."""
+    with installation() as made:
+        made.json("init")
+        made.write("a.txt", "one\n")
+        made.patch("a.txt", "one", "two")
+        first, path = made.pid(), Path(made.base, removed)
+        path.unlink() if path.is_socket() else shutil.rmtree(path)
+        began = time.monotonic()
+        made.patch("a.txt", "two", "three")
+        assert time.monotonic() - began < 20
+        assert made.text("a.txt") == "three\n"
+        assert made.pid() not in (first, None)
+
+
+def test_a_daemon_that_ends_just_after_another_one_gave_way_to_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    started: list[int] = []
+
+    def start(_: Endpoint) -> tuple[int, int]:
+        started.append(_NOBODY)
+        return _NOBODY, 0
+
+    monkeypatch.setattr(spawn, "_start", start)
+    monkeypatch.setattr(spawn, "holder", lambda _: None if started else _NOBODY)
+    monkeypatch.setattr(spawn, "connect", lambda _: ours if len(started) == 2 else None)
+    with ours, theirs:
+        endpoint = Endpoint(str(tmp_path), str(tmp_path), control=True)
+        assert spawn._start_and_connect(endpoint) is ours

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import sys
 import time
@@ -152,6 +153,7 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
     while True:
+        before = holder(endpoint)
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
         if connected is not None:
@@ -163,11 +165,17 @@ def _start_and_connect(endpoint: Endpoint) -> socket.socket:
             )
         # A daemon that is just stopping keeps its directories until it has; the one started
         # beside it ends at once, and is started again when that one is gone.
-        other = holder(endpoint)
+        other = holder(endpoint) or before
         if other is None or time.monotonic() > deadline:
             raise DaemonUnreachable(
                 f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
             )
+        # One whose socket was removed (at a logout, by a cleaner of /tmp) is reached by nobody.
+        if not os.path.lexists(endpoint.path) and _listens_in(other) == os.path.realpath(
+            endpoint.runtime
+        ):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(other, signal.SIGTERM)
         connected = _wait_for(endpoint, other, deadline)
         if connected is not None:
             return connected
