@@ -143,7 +143,7 @@ class Worktree:
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
-        #: How files are replaced: "exchange", or "rename" where the file system lacks it.
+        #: How files are replaced: "exchange", or "rename" if a file system in it lacks that.
         self.replacement = "exchange"
         #: Where a file system keeps no permission bits (FAT, NTFS, some network shares): the mode
         #: that all files have, by device.
@@ -367,16 +367,13 @@ class Worktree:
 
     def swap(self, target: Target, temporary: str) -> None:
         """Exchange the staged file with the one in place; then ``temporary`` holds that one."""
-        if self.replacement == "exchange":
-            try:
-                self._disk.exchange(temporary, target.name, target.dir_fd)
-            except OSError as error:
-                if error.errno not in UNSUPPORTED_RENAME:
-                    raise
-                self.replacement = "rename"
-            else:
-                return
-        self._swap_by_renaming(target, temporary)
+        try:
+            self._disk.exchange(temporary, target.name, target.dir_fd)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED_RENAME:
+                raise
+            self.replacement = "rename"
+            self._swap_by_renaming(target, temporary)
 
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
         """Where names can't be exchanged: keep the old file by a second name, rename over it.
