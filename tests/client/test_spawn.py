@@ -133,3 +133,14 @@ def test_a_daemon_that_ends_just_after_another_one_gave_way_to_it_is_replaced(
     with ours, theirs:
         endpoint = Endpoint(str(tmp_path), str(tmp_path), control=True)
         assert spawn._start_and_connect(endpoint) is ours
+
+
+@pytest.mark.parametrize("which", ["run", "state"])
+def test_a_directory_that_can_not_be_made_is_told_with_the_variable_for_another(
+    tmp_path: Path, which: str
+) -> None:
+    made = {"run": str(tmp_path / "run"), "state": str(tmp_path / "state")}
+    made[which] = "/proc/none/stet"  # nothing can be made there
+    variable = {"run": "STET_RUNTIME_DIR", "state": "STET_STATE_DIR"}[which]
+    with pytest.raises(DaemonUnreachable, match=f"Set {variable} to a directory of your own"):
+        spawn.reach(Endpoint(made["run"], made["state"], control=True), start=True)
