@@ -7,7 +7,6 @@ import json
 import os
 import select
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -341,14 +340,6 @@ def test_a_daemon_that_listens_elsewhere_is_named_at_once(ws: Installation) -> N
     assert done.returncode == 3
     assert f"STET_RUNTIME_DIR={ws.base}/run stet stop" in done.stderr
     assert time.monotonic() - began < 20  # it took thirty
-
-
-def test_a_daemon_whose_sockets_were_removed_makes_room_for_another() -> None:
-    with installation() as own:
-        own.stet("init")
-        shutil.rmtree(own.base + "/run")  # as at a logout
-        done = own.stet("log")
-        assert done.returncode == 0, done.stderr
 
 
 def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installation) -> None:

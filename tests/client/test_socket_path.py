@@ -32,6 +32,7 @@ def test_runtime_directory(expected: str, environ: dict[str, str]) -> None:
         ("/s", {"STET_STATE_DIR": "/s", "XDG_STATE_HOME": "/x", "HOME": "/h"}),
         ("/x/stet", {"XDG_STATE_HOME": "/x", "HOME": "/h"}),
         ("/h/.local/state/stet", {"HOME": "/h"}),
+        ("/h/.local/state/stet", {"HOME": "h"}),
     ],
 )
 def test_state_directory(expected: str, environ: dict[str, str]) -> None:

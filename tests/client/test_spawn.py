@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from client.live import installation
+from stet.errors import DaemonUnreachable
 from stet.service import spawn
 from stet.service.spawn import Endpoint, holder, is_running
 
@@ -20,6 +24,8 @@ import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(600,)).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
+#: No process has this number.
+_NOBODY = 1 << 22
 
 
 @pytest.fixture
@@ -78,3 +84,63 @@ def test_process_of_the_kernel_is_no_daemon(
         )
         assert holder(_held_by(other.pid, tmp_path)) is None
         other.kill()
+
+
+def test_directories_that_a_start_makes_are_closed_to_others_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # what would be started
+    endpoint = Endpoint(str(tmp_path), str(tmp_path / "local" / "state" / "stet"), control=True)
+    before = os.umask(0)
+    try:
+        with pytest.raises(DaemonUnreachable):
+            spawn._start(endpoint)
+    finally:
+        os.umask(before)
+    below = (tmp_path / "local", tmp_path / "local" / "state", Path(endpoint.state))
+    assert [each.stat().st_mode & 0o777 for each in below] == [0o755, 0o755, 0o700]
+
+
+@pytest.mark.parametrize("removed", ["run", "run/agent.sock"])
+def test_a_daemon_whose_sockets_were_removed_makes_room(removed: str) -> None:
+    """A logout removes $XDG_RUNTIME_DIR, and what cleans /tmp old sockets; the daemon runs on."""
+    with installation() as made:
+        made.json("init")
+        made.write("a.txt", "one\n")
+        made.patch("a.txt", "one", "two")
+        first, path = made.pid(), Path(made.base, removed)
+        path.unlink() if path.is_socket() else shutil.rmtree(path)
+        began = time.monotonic()
+        made.patch("a.txt", "two", "three")
+        assert time.monotonic() - began < 20
+        assert made.text("a.txt") == "three\n"
+        assert made.pid() not in (first, None)
+
+
+def test_a_daemon_that_ends_just_after_another_one_gave_way_to_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    started: list[int] = []
+
+    def start(_: Endpoint) -> tuple[int, int]:
+        started.append(_NOBODY)
+        return _NOBODY, 0
+
+    monkeypatch.setattr(spawn, "_start", start)
+    monkeypatch.setattr(spawn, "holder", lambda _: None if started else _NOBODY)
+    monkeypatch.setattr(spawn, "connect", lambda _: ours if len(started) == 2 else None)
+    with ours, theirs:
+        endpoint = Endpoint(str(tmp_path), str(tmp_path), control=True)
+        assert spawn._start_and_connect(endpoint) is ours
+
+
+@pytest.mark.parametrize("which", ["run", "state"])
+def test_a_directory_that_can_not_be_made_is_told_with_the_variable_for_another(
+    tmp_path: Path, which: str
+) -> None:
+    made = {"run": str(tmp_path / "run"), "state": str(tmp_path / "state")}
+    made[which] = "/proc/none/stet"  # nothing can be made there
+    variable = {"run": "STET_RUNTIME_DIR", "state": "STET_STATE_DIR"}[which]
+    with pytest.raises(DaemonUnreachable, match=f"Set {variable} to a directory of your own"):
+        spawn.reach(Endpoint(made["run"], made["state"], control=True), start=True)

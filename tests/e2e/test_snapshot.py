@@ -15,9 +15,10 @@ import pytest
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
 from in_process import InProcess
 from own_peer import own_peer
-from stet.wire.failures import Kind
+from stet.wire.failures import Kind, refuse
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
+from stetd.historian.maintenance import snapshots
 from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
 from stetd.upkeep.snapshot import Asked, snapshot
@@ -350,6 +351,32 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
         assert not meanwhile
         assert (root / "a.txt").read_text() == "zero\n"
         assert taken.commit is None, "nothing differs from what the history says"
+    finally:
+        daemon.close()
+
+
+def test_a_file_that_can_not_be_read_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+
+    def refused(*_: object) -> None:
+        raise refuse(Kind.IO_ERROR, "a.txt: Permission denied")
+
+    monkeypatch.setattr(snapshots, "present", refused)
+    try:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        [workspace] = daemon.writer.state.open.values()
+        limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
+        work = snapshot(daemon.writer, workspace, Asked(None, None, None), limits, Progress())
+        taken = daemon.wait_for(work)
+        assert [each.path for each in taken.skipped] == ["a.txt"]
+        assert taken.skipped_count == 1
     finally:
         daemon.close()
 

@@ -337,6 +337,31 @@ def test_hard_link_is_broken_and_the_other_name_keeps_its_bytes(
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new", "store": b"old"}
 
 
+def test_a_directory_on_a_lesser_file_system_is_no_reason_to_exchange_nowhere(
+    tmp_path: Path,
+) -> None:
+    class Mixed(Disk):
+        def exchange(self, first: str, second: str, dir_fd: int) -> None:
+            if second == "lesser":
+                raise OSError(errno.EINVAL, "Invalid argument")
+            super().exchange(first, second, dir_fd)
+
+        def rename(self, src: str, dst: str, dir_fd: int) -> None:
+            renamed.append(dst)
+            super().rename(src, dst, dir_fd)
+
+    renamed: list[str] = []
+    worktree = Worktree(str(tmp_path), Mixed())
+    for name, by_renaming in (("lesser", True), ("other", False)):
+        (tmp_path / name).write_bytes(b"old")
+        target, temporary = staged(worktree, name, b"new")
+        worktree.swap(target, temporary)
+        assert (name in renamed) == by_renaming
+        target.close()
+    assert worktree.replacement == "rename"
+    worktree.close()
+
+
 # -- directories
 
 
@@ -349,7 +374,7 @@ def test_missing_directories_are_made_like_the_one_above(
     worktree.make_directories(target, made)
     assert made == ["x", "x/y"]
     assert len(target.missing) == 0
-    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) & 0o777 for d in made] == [0o750, 0o750]
+    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) for d in made] == [0o2750, 0o2750]
     target.close()
 
 

@@ -70,10 +70,10 @@ def config_home(environ: Mapping[str, str]) -> str:
 
 
 def xdg_directory(environ: Mapping[str, str], variable: str, default: str) -> str:
-    """The directory that a variable names, else the one of the XDG specification."""
+    """The directory that a variable names, else the one of the XDG specification; absolute."""
     base = environ.get(variable, "")
     home = environ.get("HOME") or os.path.expanduser("~")
-    return base if os.path.isabs(base) else os.path.join(home, default)
+    return base if os.path.isabs(base) else os.path.join("/", home, default)
 
 
 def socket_path(directory: str, *, control: bool) -> str:

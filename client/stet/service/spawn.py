@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -22,6 +22,7 @@ from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
     check_private,
+    make_above,
     make_private,
     runtime_directory,
     socket_path,
@@ -135,11 +136,11 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
     """Hold ``spawn.lock``: meanwhile no other client starts a daemon; those that would, wait.
     Raises DaemonUnreachable when the lock can't be had.
     """
+    _make(make_private, endpoint.runtime, "STET_RUNTIME_DIR")
     try:
-        make_private(endpoint.runtime)
         path = os.path.join(endpoint.runtime, "spawn.lock")
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except (UnsafeDirectory, OSError) as error:
+    except OSError as error:
         raise DaemonUnreachable(f"no daemon runs and none can be started: {error}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -148,15 +149,31 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
         os.close(lock)
 
 
+def _make(make: Callable[[str], None], directory: str, variable: str) -> None:
+    """Create a directory. Raises DaemonUnreachable, with what says that it be another one."""
+    try:
+        make(directory)
+    except (UnsafeDirectory, OSError) as error:
+        mend = f". Set {variable} to a directory of your own." if isinstance(error, OSError) else ""
+        raise DaemonUnreachable(f"no daemon runs and none can be started: {error}{mend}") from error
+
+
+def _make_state(directory: str) -> None:
+    make_above(directory)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+
+
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
     while True:
+        before = holder(endpoint)
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
         # A daemon that is just stopping keeps its directories until it has; the one started
         # beside it ends at once, and is started again when that one is gone.
         if connected is None and not is_running(pid):
-            other = holder(endpoint)
+            other = holder(endpoint) or before
             if other is None or time.monotonic() > deadline:
                 said = _last_words(endpoint.log, log_start)
                 raise DaemonUnreachable(f"the daemon was started and ended at once. {said}")
@@ -237,8 +254,8 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]
+    _make(_make_state, endpoint.state, "STET_STATE_DIR")
     try:
-        os.makedirs(endpoint.state, mode=0o700, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             if os.stat(endpoint.log).st_size > LOG_BYTES:
                 os.replace(endpoint.log, endpoint.log + ".1")

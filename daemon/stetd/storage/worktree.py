@@ -143,8 +143,11 @@ class Worktree:
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
-        #: How files are replaced: "exchange", or "rename" where the file system lacks it.
+        #: How files are replaced: "exchange", or "rename" if a file system in it lacks that.
         self.replacement = "exchange"
+        #: Where a file system keeps no permission bits (FAT, NTFS, some network shares): the mode
+        #: that all files have, by device.
+        self._only_modes: dict[int, int] = {}
         #: What could not be removed yet, as a checkpoint's WorkspaceState has it.
         self.leftovers: set[str] = set()
 
@@ -265,15 +268,22 @@ class Worktree:
         """Permission bits of the deepest directory of the target that exists."""
         return stat.S_IMODE(os.fstat(target.dir_fd).st_mode)
 
+    def kept_mode(self, target: Target, mode: int) -> int:
+        """The mode that a file at the target has once it was given one, as far as is known."""
+        if not self._only_modes or not stat.S_ISREG(mode):
+            return mode
+        return self._only_modes.get(os.fstat(target.dir_fd).st_dev, mode)
+
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
-        """Create the target's missing directories, with the permission bits of the directory above.
+        """Create the target's missing directories, with the permission bits of the directory above,
+        and its group if that is handed down.
 
         Those that were made are added to ``made``. Raises NotADirectoryError if something else has
         such a name meanwhile.
         """
-        mode = self.directory_mode(target) & 0o777 | 0o700
+        mode = self.directory_mode(target) & (0o777 | stat.S_ISGID) | 0o700
         while target.missing:
             part = target.missing[0]
             new = True
@@ -320,6 +330,8 @@ class Worktree:
             except BaseException:
                 _close(handle)
                 raise
+            if like is None and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
+                self._only_modes[got.st_dev] = got.st_mode
         finally:
             os.close(fd)
         return handle
@@ -355,16 +367,13 @@ class Worktree:
 
     def swap(self, target: Target, temporary: str) -> None:
         """Exchange the staged file with the one in place; then ``temporary`` holds that one."""
-        if self.replacement == "exchange":
-            try:
-                self._disk.exchange(temporary, target.name, target.dir_fd)
-            except OSError as error:
-                if error.errno not in UNSUPPORTED_RENAME:
-                    raise
-                self.replacement = "rename"
-            else:
-                return
-        self._swap_by_renaming(target, temporary)
+        try:
+            self._disk.exchange(temporary, target.name, target.dir_fd)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED_RENAME:
+                raise
+            self.replacement = "rename"
+            self._swap_by_renaming(target, temporary)
 
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
         """Where names can't be exchanged: keep the old file by a second name, rename over it.

@@ -134,10 +134,14 @@ def install(work: FileWork, worktree: Worktree) -> None:
     """Stage a file, put it in place, and compare what came out.
 
     Raises Displaced if that is not what was read, or if the file's directory was moved away;
-    OSError if the disk refuses.
+    OSError, with the file's path, if the disk refuses.
     """
     _check_in_place(work, worktree)
-    _put_in_place(work, worktree)
+    try:
+        _put_in_place(work, worktree)
+    except OSError as error:
+        error.filename = work.target.path
+        raise
     _check_in_place(work, worktree)
 
 
@@ -158,6 +162,9 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
         except FileNotFoundError as error:  # the directory was removed
             raise Displaced(work.target.path, None) from error
         failpoint("publish.staged")
+        if worktree.kept_mode(work.target, work.after.mode) != work.after.mode:
+            # Files have another mode here (FAT, NTFS): planned again, the call says so.
+            raise Displaced(work.target.path, work.before)
     if work.before is None:
         try:
             worktree.put_in(work.target, work.temporary)

@@ -161,12 +161,13 @@ class _Snapshot:
         """Read a file as it is now, and put its content into a pack if the history lacks it."""
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
+        folder.stamps.pop(name, None)
         before = self._stamp(folder, name)
+        if before is not None:  # what can't be read is tried again only if it changes
+            folder.stamps[name] = before
         found = self._look(scan, folder, name)
         if found is None or found.data is None or before is None:
-            folder.stamps.pop(name, None)
             return
-        folder.stamps[name] = before
         image = Image(found.oid, found.mode)
         folder.entries[name] = Entry(image.git_mode, found.oid)
         settled = found.read_at_ns - max(before.mtime, before.ctime) > RACY_NS
