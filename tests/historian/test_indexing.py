@@ -13,7 +13,7 @@ import pytest
 
 from stetd.historian.index import keeping as indexing
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
-from stetd.historian.index.keeping import Indexer, catch_up
+from stetd.historian.index.keeping import Indexer, catch_up, opened
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import head_at
@@ -149,3 +149,11 @@ def test_a_repository_without_commits_makes_no_file(indexer: Indexer, histories:
     indexer.follow(histories.path + "-that-is-not-there")
     assert indexer.wait(_PATIENCE_S)
     assert not os.path.exists(HistoryIndex.path_for(histories.path))
+
+
+def test_a_question_is_answered_from_the_index_that_is_kept(histories: Histories) -> None:
+    for number in range(2):
+        head = histories.commit({"a": f"{number}\n"})
+        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S, lambda: None)
+        assert index.path == HistoryIndex.path_for(histories.path)
+        index.close()

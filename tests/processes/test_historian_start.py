@@ -1,4 +1,4 @@
-"""What a historian is told first, whatever happens meanwhile."""
+"""What a historian is told first, whatever happens meanwhile; when it is taken to hang."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ class Peer:
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = socket.socket(fileno=socket.dup(connected.fileno()))
+        self.killed = False
 
     def kill(self) -> None:
+        self.killed = True
         self.socket.close()
 
     def wait(self) -> int:
@@ -79,5 +81,36 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
         assert historian.trouble is not None
         assert os.strerror(errno.EAGAIN) in historian.trouble
         await historian.close()
+
+    asyncio.run(story())
+
+
+def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any() -> None:
+    peers: list[Peer] = []
+
+    def run(connected: socket.socket) -> Peer:
+        peers.append(Peer(connected))
+        return peers[-1]
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        (peer,) = peers
+        peer.socket.settimeout(20)
+        historian._heard -= 31
+        historian._watch()
+        assert not peer.killed  # nothing is wanted of it
+        asked = loop.create_task(historian.ask("log", {}, str))
+        await asyncio.sleep(0)
+        historian._watch()
+        while not isinstance(messages.receive(peer.socket), messages.Ping):
+            pass
+        assert not peer.killed
+        historian._heard -= 31
+        historian._watch()
+        assert peer.killed
+        historian._closing = True
+        asked.cancel()
 
     asyncio.run(story())
