@@ -1,4 +1,4 @@
-"""What a historian is told first, whatever happens meanwhile; when it is taken to hang."""
+"""What a historian is told first, whatever happens meanwhile; when it is taken to hang; its end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import errno
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +32,17 @@ class Peer:
         return 0
 
 
+class Peers:
+    """All that were started, one after the other."""
+
+    def __init__(self) -> None:
+        self.all: list[Peer] = []
+
+    def run(self, connected: socket.socket) -> Peer:
+        self.all.append(Peer(connected))
+        return self.all[-1]
+
+
 def options() -> messages.Options:
     return messages.Options(
         exclude=[], max_file_bytes=1, request_record_calls=1, request_record_s=1.0
@@ -38,16 +51,12 @@ def options() -> messages.Options:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
-    peers: list[Peer] = []
-
-    def run(connected: socket.socket) -> Peer:
-        peers.append(Peer(connected))
-        return peers[-1]
+    peers = Peers()
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
         journal = Position(1, 8)
-        historian = Historian(loop, "/state", options(), run, Base(), lambda: journal)
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: journal)
         starting = loop.create_task(historian.start())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -56,11 +65,11 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
         asked = loop.create_task(historian.ask("log", {}, str))
         await starting
         await asyncio.sleep(0.05)
-        first = messages.receive(peers[0].socket)
+        first = messages.receive(peers.all[0].socket)
         assert isinstance(first, messages.Begin)
         asked.cancel()
         historian._closing = True
-        peers[0].kill()
+        peers.all[0].kill()
 
     asyncio.run(story())
 
@@ -86,17 +95,13 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
 
 
 def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any() -> None:
-    peers: list[Peer] = []
-
-    def run(connected: socket.socket) -> Peer:
-        peers.append(Peer(connected))
-        return peers[-1]
+    peers = Peers()
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), run, Base(), lambda: Position(1, 8))
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
         await historian.start()
-        (peer,) = peers
+        (peer,) = peers.all
         peer.socket.settimeout(20)
         historian._heard -= 31
         historian._watch()
@@ -114,3 +119,62 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
         asked.cancel()
 
     asyncio.run(story())
+
+
+def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        peers.all[0].kill()
+        async with asyncio.timeout(20):
+            while historian.trouble is None:
+                await asyncio.sleep(0.01)
+            while historian.trouble is not None:
+                await asyncio.sleep(0.01)
+        assert len(peers.all) == 2
+        historian._closing = True
+        peers.all[1].kill()
+
+    asyncio.run(story())
+
+
+def test_a_stop_waits_until_it_has_ended() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        closing = loop.create_task(historian.close())
+        await asyncio.sleep(0)
+        peers.all[0].socket.settimeout(20)
+        while not isinstance(messages.receive(peers.all[0].socket), messages.End):
+            pass
+        assert not closing.done()
+        peers.all[0].socket.close()
+        await asyncio.wait_for(closing, 20)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("fails", "status"), [("", 0), ("raise OSError", 1)])
+def test_a_historian_that_ends_waits_for_no_thread(fails: str, status: int) -> None:
+    program = f"""
+import sys, time
+from stetd.historian import process
+
+def serve(historian):
+    historian._workers.submit(time.sleep, 60)
+    {fails}
+
+process.Historian.serve = serve
+process.main([sys.argv[1], "CRITICAL"])
+"""
+    near, far = socket.socketpair()
+    with near, far:
+        command = [sys.executable, "-c", program, str(far.fileno())]
+        ended = subprocess.run(command, pass_fds=[far.fileno()], timeout=30, check=False)
+    assert ended.returncode == status
