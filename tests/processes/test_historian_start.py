@@ -12,8 +12,10 @@ import sys
 import pytest
 
 from stet.wire.failures import Kind, Refused
+from stetd import __version__
+from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Base, Historian
+from stetd.processes.historian_client import Base, Historian, start_process
 from stetd.storage.journal import Position
 
 
@@ -156,6 +158,25 @@ def test_a_stop_waits_until_it_has_ended() -> None:
         assert not closing.done()
         peers.all[0].socket.close()
         await asyncio.wait_for(closing, 20)
+
+    asyncio.run(story())
+
+
+def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(historian_client, "__version__", "0.0")
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(
+            loop, "/state", options(), start_process, Base(), lambda: Position(1, 8)
+        )
+        await historian.start()
+        async with asyncio.timeout(20):
+            while f"stetd was upgraded to {__version__} meanwhile: restart it" not in caplog.text:
+                await asyncio.sleep(0.01)
+        await historian.close()
 
     asyncio.run(story())
 
