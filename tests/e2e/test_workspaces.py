@@ -221,6 +221,14 @@ def test_in_a_workspace_that_was_forgotten_every_call_says_who_can_allow_it_agai
         assert "The person can allow it again: stet init" in refusal.message, method
 
 
+def test_a_workspace_that_was_forgotten_stays_so_after_a_crash(own_site: Site) -> None:
+    daemon = own_site.daemon
+    daemon.control().call("workspace_forget", root=str(own_site.root))
+    daemon.kill()
+    daemon.start()
+    assert daemon.control().call("workspace_list") == {"workspaces": []}
+
+
 def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
     daemon: DaemonProcess,
 ) -> None:

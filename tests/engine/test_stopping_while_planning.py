@@ -89,6 +89,19 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
     assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()
 
 
+def test_a_stop_waits_for_a_call_that_is_being_planned(base: Path, daemon: InProcess) -> None:
+    async def begin() -> None:
+        agent = await entered(daemon, base)
+        call = asyncio.ensure_future(agent.call("patch", edit("line 1 of", "line one of")))
+        while not daemon.on_loop(daemon.writer._queue.held):
+            await asyncio.sleep(0.01)
+        assert not call.done()
+
+    asyncio.run(begin())
+    daemon.close()
+    assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()
+
+
 def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon: InProcess) -> None:
     async def refused_thrice() -> list[int]:
         agent = await entered(daemon, base)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stetd.historian.index import keeping as indexing
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
-from stetd.historian.index.keeping import Indexer, catch_up
+from stetd.historian.index.keeping import Indexer, catch_up, opened
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import head_at
@@ -43,6 +45,11 @@ def indexer(tmp_path: Path) -> Iterator[Indexer]:
 def indexed(indexer: Indexer, histories: Histories) -> list[str]:
     """The ids in the index, oldest first, once the thread has nothing to do."""
     assert indexer.wait(_PATIENCE_S)
+    return kept(histories)
+
+
+def kept(histories: Histories) -> list[str]:
+    """The ids in the index that is there, oldest first."""
     index = HistoryIndex.for_reading(HistoryIndex.path_for(histories.path))
     assert index is not None
     last = index.last()
@@ -149,3 +156,32 @@ def test_a_repository_without_commits_makes_no_file(indexer: Indexer, histories:
     indexer.follow(histories.path + "-that-is-not-there")
     assert indexer.wait(_PATIENCE_S)
     assert not os.path.exists(HistoryIndex.path_for(histories.path))
+
+
+def test_a_question_is_answered_from_the_index_that_is_kept(histories: Histories) -> None:
+    for number in range(2):
+        head = histories.commit({"a": f"{number}\n"})
+        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S, lambda: None)
+        assert index.path == HistoryIndex.path_for(histories.path)
+        index.close()
+
+
+def test_an_index_that_can_not_be_added_to_is_kept_for_later(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(index: GrowingIndex, *rest: Any) -> None:
+        if index.path:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        add_all(index, *rest)
+
+    add_all = indexing._add_all
+    for there in (True, False):
+        head = histories.commit({"a": f"{there}\n"})
+        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S, lambda: None)
+        assert index.position(head) == len(histories.oids)
+        assert bool(index.path) == there
+        index.close()
+        monkeypatch.setattr(indexing, "_add_all", full)
+    assert kept(histories) == histories.oids[:1]

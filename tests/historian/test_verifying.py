@@ -14,6 +14,7 @@ import pytest
 from e2e.running_daemon import git
 from stet.wire.results import VerifyResult
 from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.queries import verify as verifying
 from stetd.historian.queries.verify import read_history_reference, verified
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
@@ -71,6 +72,14 @@ def test_a_whole_history_is_counted(made: Histories, worktree: Worktree) -> None
     assert (result.commits, result.objects, result.head) == (12, 48, made.oids[-1])
     assert result.changed_outside == 3
     assert result.warnings == []
+
+
+def test_a_history_of_many_trees_is_verified_with_few_of_them_in_memory(
+    made: Histories, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "_TREES", 2)
+    result = verify(made, worktree)
+    assert (told(result), result.objects) == ([], 48)
 
 
 def test_an_empty_history_is_whole(tmp_path: Path, worktree: Worktree) -> None:

@@ -80,6 +80,13 @@ def cramped() -> Iterator[Planner]:
     planner.close()
 
 
+def ended(planner: Planner) -> bool:
+    """Whether its process comes to an end."""
+    process = planner._process
+    assert process is not None
+    return process.wait(30) == 0
+
+
 def test_without_memory_for_a_file_nothing_in_it_is_taken_for_a_message(
     cramped: Planner, tmp_path: Path
 ) -> None:
@@ -90,7 +97,6 @@ def test_without_memory_for_a_file_nothing_in_it_is_taken_for_a_message(
     )
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
-    assert cramped.spoilt
     with pytest.raises(PlannerLost):
         asyncio.run(cramped.plan("patch", EDIT, WORLD, time.monotonic() + 60))
     assert [] == list(tmp_path.iterdir())
@@ -101,14 +107,7 @@ def test_without_memory_for_a_call_it_is_refused_and_the_process_ends(cramped: P
     recorded = asyncio.run(cramped.plan("patch", params, WORLD, time.monotonic() + 60))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
-    assert cramped.spoilt
-
-
-def ended(planner: Planner) -> bool:
-    """Whether its process comes to an end."""
-    process = planner._process
-    assert process is not None
-    return process.wait(30) == 0
+    assert ended(cramped)
 
 
 def test_without_memory_to_plan_a_call_it_is_refused_and_the_process_ends(
@@ -118,7 +117,6 @@ def test_without_memory_to_plan_a_call_it_is_refused_and_the_process_ends(
     recorded = asyncio.run(cramped.plan("patch", EDIT, world, time.monotonic() + 60))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
-    assert cramped.spoilt
     assert ended(cramped)
 
 
@@ -196,7 +194,8 @@ def test_a_process_that_falls_silent_anywhere_is_too_late_and_of_no_more_use(
     recorded = asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call took too long")
-    assert planner.spoilt
+    with pytest.raises(PlannerLost):
+        asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
 
 
 def test_a_process_that_does_not_listen_is_too_late(
@@ -205,7 +204,6 @@ def test_a_process_that_does_not_listen_is_too_late(
     planner = Planner(DaemonChannel(ends[0]), -1)
     recorded = asyncio.run(planner.plan("patch", {"path": "x" * (8 << 20)}, WORLD, soon()))
     assert isinstance(recorded.outcome, Refused)
-    assert planner.spoilt
     with pytest.raises(PlannerLost):
         asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
 
@@ -252,7 +250,6 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
     ending.join()
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
-    assert planner.spoilt
 
 
 def test_what_can_not_be_encoded_is_not_begun(

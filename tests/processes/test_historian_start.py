@@ -1,4 +1,4 @@
-"""What a historian is told first, whatever happens meanwhile."""
+"""What a historian is told first, whatever happens meanwhile; when it is taken to hang; its end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 import errno
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
 from stet.wire.failures import Kind, Refused
+from stetd import __version__
+from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Base, Historian
+from stetd.processes.historian_client import Base, Historian, start_process
 from stetd.storage.journal import Position
 
 
@@ -20,12 +24,25 @@ class Peer:
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = socket.socket(fileno=socket.dup(connected.fileno()))
+        self.killed = False
 
     def kill(self) -> None:
+        self.killed = True
         self.socket.close()
 
     def wait(self) -> int:
         return 0
+
+
+class Peers:
+    """All that were started, one after the other."""
+
+    def __init__(self) -> None:
+        self.all: list[Peer] = []
+
+    def run(self, connected: socket.socket) -> Peer:
+        self.all.append(Peer(connected))
+        return self.all[-1]
 
 
 def options() -> messages.Options:
@@ -36,16 +53,12 @@ def options() -> messages.Options:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
-    peers: list[Peer] = []
-
-    def run(connected: socket.socket) -> Peer:
-        peers.append(Peer(connected))
-        return peers[-1]
+    peers = Peers()
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
         journal = Position(1, 8)
-        historian = Historian(loop, "/state", options(), run, Base(), lambda: journal)
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: journal)
         starting = loop.create_task(historian.start())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -54,11 +67,11 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
         asked = loop.create_task(historian.ask("log", {}, str))
         await starting
         await asyncio.sleep(0.05)
-        first = messages.receive(peers[0].socket)
+        first = messages.receive(peers.all[0].socket)
         assert isinstance(first, messages.Begin)
         asked.cancel()
         historian._closing = True
-        peers[0].kill()
+        peers.all[0].kill()
 
     asyncio.run(story())
 
@@ -81,3 +94,108 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
         await historian.close()
 
     asyncio.run(story())
+
+
+def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        (peer,) = peers.all
+        peer.socket.settimeout(20)
+        historian._heard -= 31
+        historian._watch()
+        assert not peer.killed  # nothing is wanted of it
+        asked = loop.create_task(historian.ask("log", {}, str))
+        await asyncio.sleep(0)
+        historian._watch()
+        while not isinstance(messages.receive(peer.socket), messages.Ping):
+            pass
+        assert not peer.killed
+        historian._heard -= 31
+        historian._watch()
+        assert peer.killed
+        historian._closing = True
+        asked.cancel()
+
+    asyncio.run(story())
+
+
+def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        peers.all[0].kill()
+        async with asyncio.timeout(20):
+            while historian.trouble is None:
+                await asyncio.sleep(0.01)
+            while historian.trouble is not None:
+                await asyncio.sleep(0.01)
+        assert len(peers.all) == 2
+        historian._closing = True
+        peers.all[1].kill()
+
+    asyncio.run(story())
+
+
+def test_a_stop_waits_until_it_has_ended() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        closing = loop.create_task(historian.close())
+        await asyncio.sleep(0)
+        peers.all[0].socket.settimeout(20)
+        while not isinstance(messages.receive(peers.all[0].socket), messages.End):
+            pass
+        assert not closing.done()
+        peers.all[0].socket.close()
+        await asyncio.wait_for(closing, 20)
+
+    asyncio.run(story())
+
+
+def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(historian_client, "__version__", "0.0")
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(
+            loop, "/state", options(), start_process, Base(), lambda: Position(1, 8)
+        )
+        await historian.start()
+        async with asyncio.timeout(20):
+            while f"stetd was upgraded to {__version__} meanwhile: restart it" not in caplog.text:
+                await asyncio.sleep(0.01)
+        await historian.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("fails", "status"), [("", 0), ("raise OSError", 1)])
+def test_a_historian_that_ends_waits_for_no_thread(fails: str, status: int) -> None:
+    program = f"""
+import sys, time
+from stetd.historian import process
+
+def serve(historian):
+    historian._workers.submit(time.sleep, 60)
+    {fails}
+
+process.Historian.serve = serve
+process.main([sys.argv[1], "CRITICAL"])
+"""
+    near, far = socket.socketpair()
+    with near, far:
+        command = [sys.executable, "-c", program, str(far.fileno())]
+        ended = subprocess.run(command, pass_fds=[far.fileno()], timeout=30, check=False)
+    assert ended.returncode == status

@@ -301,6 +301,21 @@ def test_client_that_reads_nothing_is_not_read_from_and_then_dropped(
     assert "does not read its replies" in caplog.text
 
 
+def test_client_that_asks_no_more_and_does_not_take_its_reply_is_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        with socket.socket(socket.AF_UNIX) as mute:
+            mute.setblocking(False)
+            mute.connect(str(tmp_path / "agent.sock"))
+            mute.send(b'{"id":1,"method":"text","params":{"bytes":700000}}\n')
+            mute.shutdown(socket.SHUT_WR)
+            await eventually(lambda: served.handlers.gone == 1)
+
+    run(tmp_path, story, frame_timeout_s=0.3)
+    assert "does not read its replies" in caplog.text
+
+
 def test_slow_reader_that_does_read_gets_everything(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:

@@ -122,13 +122,10 @@ class Planners:
         except BaseException:
             self._end(planner)
             raise
-        if planner.spoilt:
-            self._end(planner)
-        else:
-            self._idle.append(planner)
-            if self._ending is not None:
-                self._ending.cancel()
-            self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
+        self._idle.append(planner)
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
         return recorded
 
     async def _new(self) -> Planner:

@@ -134,7 +134,6 @@ class Writer:
         self._grace = GraceWatch(limits.grace_s)
         self._last_work = time.monotonic()
         self._ends = math.inf
-        self._drained: list[Future[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
         #: The next turn, if ``_awake``: what waits is then taken.
         self._next: asyncio.Handle | None = None
@@ -215,11 +214,8 @@ class Writer:
         self._wake()
 
     async def drain(self) -> None:
-        """Wait until nothing is asked for a call any more."""
-        drained: Future[None] = self._loop.create_future()
-        self._drained.append(drained)
-        self._wake()
-        await drained
+        """Wait until all that waits by now is done."""
+        await self.submit(lambda: None, after_all=True)
 
     async def stop(self) -> None:
         """Take no more turns. What is queued stays undone: drain before."""
@@ -315,9 +311,9 @@ class Writer:
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
-        held = self._drained or (self._ends < math.inf and self._queue.held())
+        ends = self._ends < math.inf and self._queue.held()
         due = [
-            _LOOK_S if held else None,
+            _LOOK_S if ends else None,
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
@@ -638,10 +634,6 @@ class Writer:
         if held and time.monotonic() > self._ends:
             for lane in held:
                 self._queue.let_go(lane)  # what is drawn from now on is refused
-        elif self._drained and not held and self._queue.empty:
-            for drained in self._drained:
-                drained.set_result(None)
-            self._drained = []
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)
@@ -682,17 +674,15 @@ def _take_batch(items: list[Waiting]) -> list[Waiting]:
     """The calls that can share a batch: one workspace, no reading of history.
 
     The first item is one; others are taken from behind what is in between (a reader, a call
-    in another workspace), but none that would overtake something of its own connection, or
-    what waits for all.
+    in another workspace), but none that would overtake something of its own connection.
     """
     first = items[0].item.call
+    if first.alone:
+        return [items.pop(0)]
     batch, rest = [items[0]], []
     passed: set[int] = set()  # lanes of which something stays behind
-    for number, waiting in enumerate(items[1:], start=1):
+    for waiting in items[1:]:
         job = waiting.item
-        if waiting.after_all or first.alone:
-            rest += items[number:]
-            break
         fits = isinstance(job, EditJob) and job.call.workspace == first.workspace
         if fits and not job.call.alone and id(waiting.lane) not in passed:
             batch.append(waiting)

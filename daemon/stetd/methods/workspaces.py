@@ -104,8 +104,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         state.known[name] = msgspec.structs.replace(known, allowed=True)
         if name in state.given_up:
             state.given_up.remove(name)
-            if not anew:
-                self.writer.historian.restart()  # it could not go on with this history
+            self.writer.historian.restart()  # it could not go on with this history
         self.on_opened(workspace)
         return workspace
 

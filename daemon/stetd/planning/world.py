@@ -136,7 +136,7 @@ class CallWorld:
     def apply(self, plan: Plan) -> None:
         """Let the next call of a transaction see what this one will do."""
         for planned in plan.files:
-            mode = planned.mode if planned.after is not None else None
+            mode = planned.mode
             if mode is None and planned.after is not None and not planned.new:
                 stood = self._source(planned.path)
                 mode = None if stood.is_link else stood.mode

@@ -108,8 +108,6 @@ class Planner:
         self._channel = channel
         self._leash = leash
         self._process = process
-        #: Of no use any more: close it.
-        self.spoilt = False
 
     async def ready(self) -> bool:
         """Whether the process is there."""
@@ -128,15 +126,13 @@ class Planner:
         ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost,
         PlanningFailed, and what the world raises except refusals.
         """
-        if self.spoilt:
-            raise PlannerLost("nobody knows where it is since the call before")
         answers: list[tuple[Question, Answer]] = []
-        self.spoilt = True  # until it has said its last word on this call
         outcome: Plan | Refused
         try:
             async with asyncio.timeout_at(until):
                 outcome = await self._outcome(method, params, world, answers)
         except TimeoutError:
+            self.end()
             outcome = _TOO_LONG
         except ChannelBroken as error:
             raise PlannerLost(str(error)) from error
@@ -167,13 +163,10 @@ class Planner:
                 case Exhausted():
                     return _TOO_MUCH_MEMORY
                 case Declined():
-                    self.spoilt = False
                     return said.refusal
                 case Planned():
-                    self.spoilt = False
                     return said.plan
                 case Failed():
-                    self.spoilt = False
                     raise PlanningFailed(said.reason, said.traceback)
                 case _:
                     raise ChannelBroken(f"{type(said).__name__} is no outcome")

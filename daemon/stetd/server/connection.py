@@ -220,7 +220,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport.close()
         if patience_s is not None:
             self._after("parting", patience_s, self.abort)
-        elif "unread" not in self._timers:
+        else:
             self._watch_progress()
 
     def abort(self) -> None:

@@ -82,7 +82,7 @@ class State:
     boot: str = ""
     #: Requests for write access by their id, oldest first.
     upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
-    #: What has a grant: (workspace, session), or (workspace, None) for the workspace itself.
+    #: What may have a grant: (workspace, session), or (workspace, None) for the workspace itself.
     granted: set[tuple[str, str | None]] = field(default_factory=set)
     #: Why no call may write any more, until the next start.
     read_only: str | None = None
@@ -170,7 +170,6 @@ class State:
                 self.sessions[session.workspace, session.name] = session
             case SessionEnded(name, session_name, request):
                 self.sessions.pop((name, session_name), None)
-                self.granted.discard((name, session_name))
                 if request is not None:
                     self._set_upgrade(request)
             case ModeSet(name, session_name, mode, grant):
@@ -195,8 +194,6 @@ class State:
                 self.open[name].standing = standing
         if standing.grant is not None:
             self.granted.add((name, session))
-        else:
-            self.granted.discard((name, session))
 
     def _set_upgrade(self, request: UpgradeRequest) -> None:
         self.upgrades[request.id] = request

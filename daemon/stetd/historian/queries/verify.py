@@ -386,7 +386,7 @@ class _Verification:
 
     def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
         """Check everything in a commit's tree that its parent's does not have in its place."""
-        waiting = [(new, old, "")] if new != old else []
+        waiting = [(new, old, "")]
         while waiting:
             new, old, prefix = waiting.pop()
             before = (self._tree(old, None, "") if old is not None else None) or {}
@@ -397,7 +397,7 @@ class _Verification:
                     self._is_there(oid.hex(), "blob", commit, path)
                     continue
                 known = before.get(name)
-                beside = known[1].hex() if known is not None and known[0] == mode else None
+                beside = known[1].hex() if known is not None else None
                 waiting.append((oid.hex(), beside, path + "/"))
 
     def _tree(self, oid: str, commit: str | None, path: str) -> RawTree | None:

@@ -131,9 +131,8 @@ def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> Un
 def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
     if commit.meta.kind not in TAKES_BACK:
         return ()
-    if lookup.cut_off:  # what it took back may have been dropped
-        return [oid for oid in commit.meta.reverts if lookup.number(oid) is not None]
-    return commit.meta.reverts
+    # What it took back may have been dropped.
+    return [oid for oid in commit.meta.reverts if lookup.number(oid) is not None]
 
 
 def look(world: CallWorld, path: str) -> Version | None:

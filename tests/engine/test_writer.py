@@ -1,0 +1,90 @@
+"""What the writer does with what waits, on a daemon in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from in_process import InProcess
+from own_peer import own_peer
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.engine.fair_queue import Lane, Waiting
+from stetd.engine.preparing import EditJob
+from stetd.engine.writer import _fail, _take_batch
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[InProcess]:
+    for name in ("state", "run", "w"):
+        tmp_path.joinpath(name).mkdir(0o700)
+    directories = Directories(*(str(tmp_path / name) for name in ("run", "state", "c.toml")))
+    daemon = InProcess(Settings(checkpoint_idle_s=3600), directories)
+    yield daemon
+    daemon.close()
+
+
+@pytest.mark.parametrize("error", [IndexError(), KeyboardInterrupt()])
+def test_what_is_no_refusal_is_handed_on_as_it_is(error: BaseException) -> None:
+    future: asyncio.Future[None] = asyncio.Future(loop=asyncio.new_event_loop())
+    _fail(future, error)
+    assert future.exception() is error
+    future.get_loop().close()
+
+
+def test_drained_is_what_has_done_all_that_waits(daemon: InProcess) -> None:
+    async def drained() -> list[int]:
+        done: list[int] = []
+        for number in range(3):
+            daemon.writer.submit(partial(done.append, number), Lane())
+        await daemon.writer.drain()
+        return sorted(done)
+
+    assert daemon.wait_for(drained()) == [0, 1, 2]
+
+
+def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: Path) -> None:
+    async def observed() -> int:
+        person = daemon.connect(control=True, peer=own_peer("person"))
+        agent = daemon.connect(control=False, peer=own_peer("agent"))
+        await person.call("workspace_allow", {"root": str(tmp_path / "w")})
+        hello = {"protocol": 1, "workspace": str(tmp_path / "w"), "session": "s", "agent": "bot"}
+        await agent.call("hello", hello)
+        before = {"phase": "before", "paths": ["none.txt"], "use": "1"}
+        await agent.call("observe", before)
+        journal = daemon.writer.journal
+        size = journal.bytes
+        await agent.call("observe", {**before, "phase": "after"})
+        return journal.bytes - size
+
+    assert asyncio.run(observed()) == 0
+
+
+def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> Waiting:
+    asked = SimpleNamespace(workspace=workspace, alone=alone)
+    return Waiting(EditJob(cast("Any", asked), cast("Any", None), lane), lane)
+
+
+def test_calls_in_one_workspace_share_a_batch_but_none_passes_what_is_before_it_in_its_lane() -> (
+    None
+):
+    first, second, third = Lane(), Lane(), Lane()
+    one, task, behind = call(first), Waiting("a task", second, after_all=True), call(second)
+    other, after = call(third), call(first)
+    elsewhere, reads = call(Lane(), "another"), call(Lane(), alone=True)
+    items = [one, task, behind, elsewhere, other, reads, after]
+    assert _take_batch(items) == [one, other, after]
+    assert items == [task, behind, elsewhere, reads]
+
+
+def test_what_reads_the_history_or_the_files_has_a_batch_of_its_own() -> None:
+    reads, other = call(Lane(), alone=True), call(Lane())
+    items = [reads, other]
+    assert _take_batch(items) == [reads]
+    assert items == [other]
