@@ -121,7 +121,8 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     if reason is not None:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
     for _ in range(_LOOKS):
-        cut = await caller.on_writer(lambda: caller.place().cut)
+        known = caller.state.known
+        cut = await caller.on_writer(lambda: known[caller.open_workspace().name].cut)
         info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
         if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
             return info
