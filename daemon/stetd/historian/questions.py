@@ -26,7 +26,7 @@ from stetd.historian.maintenance.gc import (
 )
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
-from stetd.historian.queries.commit_changes import changes_of, counted
+from stetd.historian.queries.commit_changes import changes_of, counted, described
 from stetd.historian.queries.export import exported
 from stetd.historian.queries.files import diff, read_file
 from stetd.historian.queries.log import described_pin, log, pinned_commits, show
@@ -53,7 +53,6 @@ from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
-from stetd.state.replies import recorded_diff
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -152,8 +151,11 @@ def _files_of(about: About, oid: str) -> list[FileChange]:
 
 
 def _diff_of(about: About, result: EditResult) -> str:
+    """The diff of a recorded reply, which has everything else."""
     with about.place.handles.opened(about.place.shadow) as repository:
-        return recorded_diff(repository, result)
+        changes = changes_of(repository, repository.commit(result.commit or ""))
+        diffs = {each.path: described(repository.blob, each)[1] for each in changes}
+        return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
 def _differing(about: About, asked: Looking) -> Differing:
