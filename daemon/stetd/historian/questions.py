@@ -37,7 +37,7 @@ from stetd.observing.changed_files import KnownFiles, look_at_workspace
 from stetd.observing.current_content import Differing, Looking
 from stetd.planning.proposals import Proposing
 from stetd.processes import historian_messages as messages
-from stetd.processes.verify_claims import Claimed, Claiming, Verifying
+from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.processes.works import (
     Choice,
     Choosing,
@@ -170,9 +170,10 @@ def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[
     return [found] if found is not None else []
 
 
-def _claimed(library: Library, asked: Claiming, _: Progress) -> Claimed:
-    _require(library, shadow_path(asked.state, asked.name))
-    return claimed(asked)
+def _claimed(library: Library, asked: tuple[str, str, Moment], _: Progress) -> Claim:
+    state, name, moment = asked
+    _require(library, shadow_path(state, name))
+    return claimed(state, name, moment)
 
 
 def _rebuild(library: Library, shadow: str) -> None:
@@ -239,7 +240,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
 }
 #: .. or of the library, these, and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
-    "claim": (Claiming, _claimed),
+    "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
     "answered call": (tuple[str, str, str], _answered),
     "reached": (str, lambda library, shadow, _: _require(library, shadow)),

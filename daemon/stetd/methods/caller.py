@@ -32,7 +32,7 @@ from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
-from stetd.state.decisions import Wait, Waits
+from stetd.state.decisions import Wait, Waits, end
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
@@ -152,7 +152,7 @@ class Caller:
     def wait_with(self, wait: Wait | None) -> None:
         """Note that the client waits; a call that waited before is answered now."""
         if self.wait is not None:
-            self.wait.end()
+            end(self.wait)
         self.wait = wait
 
     def unsubscribe(self) -> None:

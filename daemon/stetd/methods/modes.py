@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 from stet.wire.failures import Kind, refuse
@@ -131,17 +132,17 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     """Ask for write access, and wait for the decision if that is wanted."""
-    wait = Wait() if asking.wait else None
-    if wait is not None:
+    wait: Wait | None = None
+    if asking.wait:
+        wait = asyncio.get_running_loop().create_future()
         caller.wait_with(wait)
     answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
-    assert answer.request is not None, "BUG: a pending request without an id"
     try:
-        decided = await wait.result(asking.wait or 0)
-    finally:
-        caller.shared.waits.discard(answer.request, wait)
+        decided = await asyncio.wait_for(wait, asking.wait)
+    except TimeoutError:
+        return answer
     if decided is None:
         return answer
     await caller.on_writer(lambda: caller.shared.writer.modes.seen(decided))
