@@ -278,14 +278,17 @@ class Writer:
             self._last_work = time.monotonic()
         self._awake = False
         self._go_on_if_due()
-        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
-            self._keep_house_in(_HOUSEKEEPING_S)
+        self._keep_house_soon()
 
     def _go_on_if_due(self) -> None:
         """Have another turn if something can be drawn, after those who wait for replies."""
         if not self._awake and self._queue.due_in() == 0:
             self._awake = True
             self._next = self._loop.call_soon(self._turn)
+
+    def _keep_house_soon(self) -> None:
+        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
+            self._keep_house_in(_HOUSEKEEPING_S)
 
     def _keep_house_in(self, seconds: float) -> None:
         if self._keeping is not None:
@@ -625,7 +628,7 @@ class Writer:
         except OSError as error:
             raise io_failure(error) from error
         self.checkpoints.needed = True
-        self.historian.follow()
+        self._keep_house_soon()
 
     # -- when there is nothing else to do
 
