@@ -10,7 +10,6 @@ import asyncio
 import logging
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stetd import __version__
+from stetd.processes import children
 from stetd.processes import historian_messages as messages
 from stetd.processes.recorded_plans import refused_anew
 from stetd.processes.remembered import Remembered
@@ -67,13 +67,8 @@ def start_process(connected: socket.socket, keep: Sequence[int] = ()) -> subproc
     ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
     the next daemon waits for its end.
     """
-    descriptor = connected.fileno()
     level = logging.getLevelName(logging.getLogger().level)
-    # -P: the directory that the daemon was started in is not searched.
-    command = [sys.executable, "-P", "-m", "stetd.historian.process", str(descriptor), level]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-    )
+    return children.start("stetd.historian.process", connected, level, keep=keep)
 
 
 @dataclass(slots=True)
