@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,13 +23,12 @@ from stetd.config.settings import Settings
 from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
-from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.planning.world import CallLimits
-from stetd.processes.historian_client import Base, Historian, start_process
+from stetd.processes.historian_client import Base, Historian, Running, start_process
 from stetd.processes.historian_messages import Options
 from stetd.recovery.startup import Recovery, contents
 from stetd.recovery.workspaces import Opening
@@ -71,23 +71,24 @@ class Daemon:
         cls,
         settings: Settings,
         directories: Directories,
-        other_disk: Disk | None = None,
+        disk: Disk | None = None,
+        run: Callable[[socket.socket], Running] | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
         keep: Sequence[int] = (),
     ) -> Daemon:
         """Recover the state, start to work. The caller holds the lock.
 
-        ``other_disk``: what writing goes through in tests; the historian is a thread then.
-        ``keep``: descriptors that are open until the last process has ended. ``tell`` is called in
-        words what is being done. ``planners``: where calls are planned that take long, if not on
-        the loop. Raises FormatError, JournalBroken, OSError.
+        ``disk``: what writing goes through; ``run`` begins a historian, if it is not to be a
+        process. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
+        called in words what is being done. ``planners``: where calls are planned that take long, if
+        not on the loop. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="stet-help"))
-        disk = other_disk or Disk()
+        disk = disk or Disk()
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -107,7 +108,7 @@ class Daemon:
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
-        run = partial(InThread, disk) if other_disk else partial(start_process, keep=keep)
+        run = run or partial(start_process, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
         )

@@ -21,7 +21,8 @@ from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
 from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
-from stetd.upkeep.snapshot import Asked, snapshot
+from stetd.transaction.drafts import Who
+from stetd.upkeep.snapshot import snapshot
 
 
 def tree(site: Site, commit: str = "history") -> dict[str, str]:
@@ -334,7 +335,7 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
         asyncio.run(agent.call("patch", {"path": "a.txt", "patches": zero}))
         [workspace] = daemon.writer.state.open.values()
         limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        asked = Asked(None, None, None)
+        asked = Who(None, None, None, "snapshot", None)
         meanwhile = {
             "reading": ("patch", {"path": "a.txt", "patches": moment}),
             "writing directories": ("undo", {}),

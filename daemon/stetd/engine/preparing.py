@@ -40,7 +40,7 @@ from stetd.state.state import State
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.request_record import RequestRecord
-from stetd.transaction.drafts import Draft, Who
+from stetd.transaction.drafts import Draft
 from stetd.transaction.parameters import check_label
 from stetd.transaction.refusals import (
     TOOL_DISABLED,
@@ -86,7 +86,9 @@ class EditJob:
     planned: bool = False
     found: list[RecordedPlan] | Proposal | Exception | None = None
     asking: asyncio.Task[None] | None = None
-    #: What the historian has said of calls that may have been answered long ago.
+    #: A call that may have been answered long ago, about which the historian is to be asked; and
+    #: what it has said of such calls.
+    unknown: Key | None = None
     recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
     #: How often what was planned elsewhere did not hold any more.
     overtaken: int = 0
@@ -172,7 +174,7 @@ class Preparer:
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
-            replayed = self._replay(workspace, job)
+            replayed = self._replay(job)
             if replayed is not None:
                 return Outcome(job, answer=replayed)
             job.session = session = self._admitted(workspace, call, session)
@@ -230,7 +232,7 @@ class Preparer:
             self._check_clipboards(session, draft.clipboards)
             return seal(
                 draft,
-                Who(call.agent, call.session, call.peer, call.method, call.request, call.why),
+                call.who,
                 number=number,
                 time=now,
                 digest=call.digest,
@@ -355,16 +357,16 @@ class Preparer:
             if key not in job.recalled:
                 if isinstance(job.found, Refused):
                     raise job.found  # nobody knows: it must not be done twice
+                job.unknown = key
                 raise TakesLong
             found = job.recalled[key]
         return found
 
-    def _replay(self, workspace: Workspace, job: EditJob) -> EditResult | None:
+    def _replay(self, job: EditJob) -> EditResult | None:
         call = job.call
-        if not call.retryable or call.preview:
+        if not call.once:
             return None
-        key = (workspace.name, call.session or "", call.request)
-        record = self._answered(key, job)
+        record = self._answered(call.key, job)
         if record is None:
             return None
         if record.digest != call.digest:
@@ -372,29 +374,11 @@ class Preparer:
         result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
         return msgspec.structs.replace(result, replayed=True, diff="")
 
-    def unknown(self, job: EditJob) -> list[Key]:
-        """The ids that the historian is to be asked for before a job can be planned."""
-        call, remembered = job.call, self._historian.remembered
-        keys = []
-        if call.retryable and not call.preview:
-            keys.append((call.workspace, call.session or "", call.request))
-        use = call.params.get("use") if call.method == OBSERVE else None
-        if use is not None and call.params["phase"] == "after":
-            keys.append((call.workspace, call.session or "", note_id(use)))
-        return [
-            key
-            for key in keys
-            if key not in job.recalled
-            and key not in self._state.requests
-            and remembered.find(key) is None
-            and remembered.may_be_old(key)
-        ]
-
-    async def recall(self, job: EditJob) -> None:
-        """Ask the historian for calls that may have been answered long ago. Raises Refused."""
-        for key in self.unknown(job):
-            found = await self._historian.ask("answered call", key, list[RequestRecord])
-            job.recalled[key] = found[0] if found else None
+    async def recall(self, job: EditJob, key: Key) -> None:
+        """Ask the historian for a call that may have been answered long ago. Raises Refused."""
+        job.unknown = None
+        found = await self._historian.ask("answered call", key, list[RequestRecord])
+        job.recalled[key] = found[0] if found else None
 
 
 def _changes(prepared: Prepared) -> bool:

@@ -159,16 +159,15 @@ class Writer:
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        if call.retryable and not call.preview:
-            key = (call.workspace, call.session or "", call.request)
-            first = self._in_flight.get(key)
+        if call.once:
+            first = self._in_flight.get(call.key)
             if first is not None:
                 if first.digest != call.digest:
                     future.set_exception(other_call(call.request))
                 else:
                     first.followers.append(future)
                 return future
-            self._in_flight[key] = _InFlight(call.digest, future)
+            self._in_flight[call.key] = _InFlight(call.digest, future)
         self._queue.put(EditJob(call, future, lane), lane)
         self._wake()
         return future
@@ -395,8 +394,8 @@ class Writer:
         call, limits = job.call, self.preparer.limits.call
         try:
             workspace = self.state.open[call.workspace]
-            if self.preparer.unknown(job):
-                await self.preparer.recall(job)
+            if job.unknown is not None:
+                await self.preparer.recall(job, job.unknown)
             elif call.needs_history:
                 asked, place = Proposing(call, limits), self.place(workspace, call.directory)
                 job.found = await self.historian.ask("take back", asked, Proposal, place)
@@ -450,7 +449,7 @@ class Writer:
         """Whether somebody still waits for the answer."""
         if not job.lane.abandoned:
             return True
-        entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
+        entry = self._in_flight.get(job.call.key)
         return entry is not None and bool(entry.followers)
 
     def _make_durable(self, outcomes: Sequence[Outcome]) -> Exception | None:
@@ -589,9 +588,8 @@ class Writer:
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
-        if job.call.retryable and not job.call.preview:
-            key = (job.call.workspace, job.call.session or "", job.call.request)
-            entry = self._in_flight.pop(key, None)
+        if job.call.once:
+            entry = self._in_flight.pop(job.call.key, None)
             followers = entry.followers if entry else []
         failpoint("reply.before")
         job.answered = True

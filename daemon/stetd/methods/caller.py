@@ -36,6 +36,7 @@ from stetd.state.decisions import Wait, Waits, end
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
+from stetd.transaction.drafts import Who
 from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.transaction.refusals import no_longer_allowed
 from stetd.upkeep.schedule import Retain, Upkeep
@@ -128,6 +129,10 @@ class Caller:
     def labels(self) -> dict[str, str | None]:
         """Who is asking, for the log."""
         return {"agent": self.agent, "session": self.session}
+
+    def who(self, method: str, why: str, request: str | None = None) -> Who:
+        """Who is asking, for a commit."""
+        return Who(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
         """The client is gone. What it asked for goes on, but nobody gets the answer any more."""

@@ -23,7 +23,6 @@ import msgspec
 
 from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
-from stetd import __version__
 from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
@@ -270,25 +269,17 @@ class _Sealing:
     def _meta(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
-        call = self.call
         images = [(path, self._stood(path), own[path]) for path in own]
-        return CommitMeta(
-            kind="observed",
-            time=self.history.time,
-            subject=f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
-            why=call.why,
-            method=METHOD,
-            agent=call.agent,
-            session=call.session,
+        return msgspec.structs.replace(self.call.who, method=METHOD).commit(
+            "observed",
+            self.history.time,
+            f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
             subagent=self.asked.subagent,
-            request=call.request,
-            peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
             permissions=permissions_left(images),
             regraded=regraded(images, moves),
             directories=self._made_directories(own),
             moves=tuple(moves),
-            version=__version__,
         )
 
     def _made_directories(self, own: Mapping[str, Image | None]) -> tuple[str, ...]:

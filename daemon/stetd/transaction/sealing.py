@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stet.wire.results import EditResult, FileChange
-from stetd import __version__
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.line_diffs import line_diff
@@ -96,16 +95,10 @@ def seal(
             and found.get(f.old_path)  # not one that this call created
             and not (excludes(f.old_path) or excludes(f.target.path))
         )
-        meta = CommitMeta(
-            kind=draft.kind,
-            time=time,
-            subject=draft.subject,
-            why=who.why,
-            method=who.method,
-            agent=who.agent,
-            session=who.session,
-            request=who.request,
-            peer=who.peer,
+        meta = who.commit(
+            draft.kind,
+            time,
+            draft.subject,
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
             permissions=permissions_left(images),
@@ -113,7 +106,6 @@ def seal(
             directories=_missing_directories(changed),
             moves=moves,
             excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
-            version=__version__,
         )
         commit_id = history.add(meta, touched)
     result = _result(draft, works, commit_id, outside_id, who, excludes, preview=preview)

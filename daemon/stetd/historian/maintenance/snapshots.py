@@ -7,7 +7,7 @@ import shutil
 from contextlib import closing, suppress
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import SkippedPath
+from stet.wire.results import SnapshotResult
 from stetd.failpoints import failpoint
 from stetd.historian.queries.files import present
 from stetd.history.objects import (
@@ -16,9 +16,7 @@ from stetd.history.objects import (
     Entry,
     Image,
     Tree,
-    changed_paths,
     object_id,
-    stored_tree,
 )
 from stetd.processes.works import Taken, Taking
 from stetd.repository.packing import PackStream
@@ -73,17 +71,17 @@ class _Snapshot:
         added, modified, removed = self._count(repository, tree, new)
         cached = ((folder.path, folder.cached) for folder in scan.folders)
         write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
-        return Taken(
-            tree=new,
+        result = SnapshotResult(
+            commit=None,
             files=scan.files,
             bytes=scan.bytes,
             added=added,
             modified=modified,
             removed=removed,
-            permissions=self._permissions,
-            skipped=[SkippedPath(path, why) for path, why in scan.skipped],
+            skipped=scan.skipped,
             skipped_count=scan.skipped_count,
         )
+        return Taken(tree=new, result=result, permissions=self._permissions)
 
     # -- limits
 
@@ -236,8 +234,6 @@ class _Snapshot:
     def _count(self, repository: StoredObjects, old: str | None, new: str) -> tuple[int, int, int]:
         """How many files were added, modified and removed."""
         counts = [0, 0, 0]
-        load = repository.load_tree
-        before = stored_tree(old, load) if old is not None else None
-        for _, was, now in changed_paths(before, stored_tree(new, load), load):
+        for _, was, now in repository.trees.changed(old, new):
             counts[0 if was is None else 2 if now is None else 1] += 1
         return counts[0], counts[1], counts[2]
