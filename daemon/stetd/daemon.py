@@ -128,8 +128,7 @@ class Daemon:
                 report.torn,
             )
 
-        retain = _retain(writer, settings)
-        upkeep = Upkeep(loop, writer, settings.gc_idle_s, retain)
+        upkeep = Upkeep(loop, writer, settings.gc_idle_s, _retain(writer, settings))
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
@@ -137,7 +136,7 @@ class Daemon:
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)
-        handlers = Handlers(writer, workspaces, settings, upkeep, retain)
+        handlers = Handlers(writer, workspaces, settings, upkeep)
         upkeep.start()
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
@@ -150,8 +149,8 @@ class Daemon:
         self.writer.reconfigure(_limits(settings))
         self.writer.state.exclude(Excludes(settings.exclude))
         self.writer.historian.reconfigure(_options(settings))
-        self.handlers.retain = _retain(self.writer, settings)
-        self.handlers.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
+        retain = _retain(self.writer, settings)
+        self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
 
     def begin_to_stop(self) -> None:
         """From now on calls that wait are begun for some seconds only, then refused."""

@@ -22,7 +22,7 @@ from stet.wire.failures import Refused
 from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import Found, seal_found
+from stetd.transaction.heads import Found, History, seal_found
 from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
@@ -146,11 +146,9 @@ def seal_late_write(late: LateWrite, number: int) -> Found | None:
             ("the file as it stands", stands),
         ],
         {image.oid: late.data},
-        head=workspace.head,
+        History(workspace.head, load, int(time.time())),
         number=number,
-        time=int(time.time()),
         workspace=workspace.name,
-        load=load,
     )
 
 

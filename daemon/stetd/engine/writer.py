@@ -652,7 +652,7 @@ class Writer:
             _log.error("a late write to %s could not be recorded: %s", late.path, error)
             return
         self.state.number += 1
-        workspace.head = found.head
+        workspace.head = found.history.head
         self.committed(workspace, self.state.number, found.objects)
 
     def end_grace(self) -> None:

@@ -39,7 +39,7 @@ from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Who
 from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.transaction.refusals import no_longer_allowed
-from stetd.upkeep.schedule import Retain, Upkeep
+from stetd.upkeep.schedule import Upkeep
 
 PROTOCOL = 1
 
@@ -62,8 +62,6 @@ class Shared:
     workspaces: Workspaces
     settings: Settings
     upkeep: Upkeep
-    #: Drops what is too old or too much of a history, if anything is to be dropped.
-    retain: Retain | None
     started: float = field(default_factory=time.monotonic)
     #: The next three are set by cli.py. It ends the daemon when a person asks for that.
     on_shutdown: Callable[[], None] = lambda: None

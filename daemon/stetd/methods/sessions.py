@@ -21,8 +21,8 @@ from stetd.transaction.parameters import (
     ClipboardKey,
     ClipboardSetting,
     NoParams,
+    OneWorkspace,
     SessionEnding,
-    SessionListing,
     check_label,
 )
 
@@ -77,7 +77,7 @@ def _count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-def session_list(caller: Caller, wanted: SessionListing) -> SessionList:
+def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
     """List sessions, but for those of workspaces that are not open now."""
     state, root = caller.state, wanted.workspace
     only = None if root is None else caller.named_workspace(root).name

@@ -29,7 +29,8 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     async def run(progress: Progress) -> GcResult:
         await shared.writer.historian.ask("reached", workspace.shadow, type(None))
         before = await shared.writer.historian.ask("sizes", [workspace.shadow], int)
-        commits = await shared.retain(workspace, progress) if shared.retain is not None else 0
+        retain = shared.upkeep.retain
+        commits = await retain(workspace, progress) if retain is not None else 0
         done = await collect(shared.writer, workspace, progress, drop=True)
         return GcResult(before, done.bytes_after, done.dropped, commits)
 

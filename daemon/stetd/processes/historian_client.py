@@ -152,7 +152,6 @@ class Historian(asyncio.Protocol):
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None
-        self._pinging: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
 
     async def start(self) -> None:
@@ -198,7 +197,8 @@ class Historian(asyncio.Protocol):
         """As :meth:`ask`, for a question that takes long: ``progress`` follows it."""
         number = self._last_id + 1
         self._works[number] = progress
-        self._ping()
+        if self._transport is not None:
+            self._watch()
         try:
             return await self.ask(question, params, result, place)
         finally:
@@ -227,9 +227,8 @@ class Historian(asyncio.Protocol):
     async def close(self) -> None:
         """End the historian, once it has written what is left."""
         self._closing = True
-        for timer in (self._timer, self._pinging):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is None:
             return
         self._say(messages.End())
@@ -387,8 +386,11 @@ class Historian(asyncio.Protocol):
             waiting.future.set_result(result)
 
     def _watch(self) -> None:
-        """End a historian that hangs, so that another one is started."""
-        self._timer = self._loop.call_later(_SILENT_S / 6, self._watch)
+        """Follow long work, and end a historian that hangs, so that another one is started."""
+        if self._timer is not None:
+            self._timer.cancel()
+        pause = _PROGRESS_S if self._works else _SILENT_S / 6
+        self._timer = self._loop.call_later(pause, self._watch)
         if not self._waiting:
             return
         if time.monotonic() - self._heard > _SILENT_S:
@@ -397,17 +399,6 @@ class Historian(asyncio.Protocol):
                 self._running.kill()
         else:
             self._say(messages.Ping())
-
-    def _ping(self) -> None:
-        """Ask again and again for the progress of long work."""
-        if self._works:
-            self._say(messages.Ping())
-            if self._pinging is None:
-                self._pinging = self._loop.call_later(_PROGRESS_S, self._ping_again)
-
-    def _ping_again(self) -> None:
-        self._pinging = None
-        self._ping()
 
 
 _LOST = refuse(

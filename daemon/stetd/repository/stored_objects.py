@@ -65,7 +65,11 @@ class StoredTrees:
     def below(self, tree: str, path: str) -> Iterator[str]:
         """The files in a directory at a path, and in those below it."""
         directory = _tree(self._entry(tree, path))
-        return (name for name, _, _ in self.changed(None, directory, f"{path}/"))
+        return (name for name, _ in self.files(directory, f"{path}/")) if directory else iter(())
+
+    def files(self, tree: str, prefix: str = "") -> Iterator[tuple[str, tuple[int, str]]]:
+        """Every (path, (git mode, id)) below a tree, in name order."""
+        return ((path, file) for path, _, file in self.changed(None, tree, prefix) if file)
 
     def _entry(self, tree: str, path: str) -> Entry | None:
         *parents, name = path.split("/")
@@ -190,7 +194,7 @@ class StoredObjects:
             raise MissingObject(name) from error
 
     def blob(self, oid: str) -> bytes:
-        """A blob's content; MissingObject if it is not there."""
+        """The content of a blob, or of another object; MissingObject if it is not there."""
         return self._stored.read(oid)
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
@@ -200,10 +204,6 @@ class StoredObjects:
             known = entries_of(self._stored.read(oid))
             self._trees.keep(oid, known, len(known) + _TREE)
         return known
-
-    def raw_commit(self, oid: str) -> bytes:
-        """A commit object's content; MissingObject if it is not there."""
-        return self._stored.read(oid)
 
     def raw_parent(self, oid: str) -> str | None:
         """The parent that a commit names, whether or not it is there."""

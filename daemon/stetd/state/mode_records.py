@@ -40,7 +40,7 @@ from stetd.session.upgrades import (
     latest_of,
     pending_in,
 )
-from stetd.state.events import Events, ModeChanged, UpgradeRequested
+from stetd.state.events import Events, Told
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
@@ -227,7 +227,7 @@ class Modes:
         ceiling = mode_at(workspace.standing, now)
         end = until(session.standing if session else workspace.standing, now)
         self._events.publish(
-            ModeChanged(
+            Told(
                 name,
                 ModeEvent(
                     workspace=workspace.root,
@@ -242,7 +242,7 @@ class Modes:
 
     def _tell_request(self, request: UpgradeRequest) -> None:
         event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self._events.publish(UpgradeRequested(request.workspace, event))
+        self._events.publish(Told(request.workspace, event))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""

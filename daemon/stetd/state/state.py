@@ -129,17 +129,13 @@ class State:
         """The present, by the clocks that grants are measured with."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
 
-    def session_mode(self, session: Session) -> str:
-        """A session's own mode at this moment."""
-        return mode_at(session.standing, self.now())
-
     def workspace_mode(self, workspace: Workspace) -> str:
         """A workspace's mode at this moment."""
         return mode_at(workspace.standing, self.now())
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """A session's mode in force: the stricter of its own and the workspace's."""
-        own = self.session_mode(session) if session else None
+        own = mode_at(session.standing, self.now()) if session else None
         return stricter(own, self.workspace_mode(workspace))
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:

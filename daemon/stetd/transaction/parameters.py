@@ -280,12 +280,6 @@ class UpgradeListing(Params, frozen=True):
     status: Literal["pending", "approved", "denied"] | None = None
 
 
-class SessionListing(Params, frozen=True):
-    """``workspace``: the root of the only one whose sessions are wanted."""
-
-    workspace: str | None = None
-
-
 class SessionEnding(Params, frozen=True):
     """``workspace``: the root of its workspace, by default the connection's own."""
 

@@ -286,25 +286,20 @@ def seal_restoring(
     content: bytes | None,
     *,
     meta: CommitMeta | None,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> tuple[Found, FileWork]:
     """Add to a record that a file must be brought to an image (recovery).
 
     ``meta``: also commit that, where the history says otherwise.
     """
-    record = found.record
-    history = History(found.head, load, record.time, excludes)
-    if meta is not None and not excludes(target.path):
+    record, history = found.record, found.history
+    if meta is not None and not history.excludes(target.path):
         history.add(meta, {target.path: after})
     temporary = temporary_name()
     change = PathChange(target.path, before.image if before else None, after, temporary)
     record = msgspec.structs.replace(
         record,
         paths=[*record.paths, change],
-        commits=[*record.commits, *history.commits],
+        commits=history.commits,
         performed=False,
     )
-    objects = found.objects + history.objects
-    work = FileWork(target, before, content, after, temporary)
-    return Found(record, history.head, objects), work
+    return Found(record, history), FileWork(target, before, content, after, temporary)

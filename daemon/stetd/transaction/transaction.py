@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 import msgspec
 
@@ -27,21 +25,12 @@ from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.worktree import OnDisk, Worktree
+from stetd.storage.worktree import COMPARED_MODE, OnDisk, Worktree
 from stetd.transaction.heads import Head, History, outside_changes, parted, seal_found
 
 _log = logging.getLogger(__name__)
-_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 #: A larger file that somebody creates in the way is left for planning to refuse.
 _MAX_RECORDED = 1 << 26
-
-
-class Stage(Enum):
-    """How far a file's replacement has come."""
-
-    UNTOUCHED = auto()
-    STAGED = auto()
-    IN_PLACE = auto()
 
 
 @dataclass(slots=True)
@@ -53,7 +42,8 @@ class FileWork:
     content: bytes | None
     after: Image | None
     temporary: str
-    stage: Stage = Stage.UNTOUCHED
+    #: The names were exchanged: what is at the path is ours.
+    in_place: bool = False
     #: What was displaced for good (a person's file, or after an abort ours).
     displaced: OnDisk | None = None
     #: A handle on what is displaced, from staging on if that is the file that was read: to compare
@@ -154,7 +144,6 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
     if work.content is not None and work.after is not None:
         _make_directories(work, worktree)
         failpoint("publish.before_stage")
-        work.stage = Stage.STAGED
         try:
             work.displaced_fd = worktree.stage(
                 work.target, work.temporary, work.content, work.after.mode, like=work.before
@@ -170,7 +159,7 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             worktree.put_in(work.target, work.temporary)
         except FileExistsError as error:
             raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-        work.stage = Stage.IN_PLACE
+        work.in_place = True
         failpoint("publish.in_place")
         return
     try:
@@ -180,7 +169,7 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             worktree.swap(work.target, work.temporary)
     except FileNotFoundError as error:
         raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-    work.stage = Stage.IN_PLACE
+    work.in_place = True
     failpoint("publish.swapped")
     if not worktree.is_out(work.target, work.temporary, work.before, work.displaced_fd):
         work.close()
@@ -232,7 +221,7 @@ def is_image(found: OnDisk, image: Image | None) -> bool:
     there = found.image
     if there is None or image is None:
         return there is image
-    return there.oid == image.oid and not (there.mode ^ image.mode) & _COMPARED_MODE
+    return there.oid == image.oid and not (there.mode ^ image.mode) & COMPARED_MODE
 
 
 # -- aborting
@@ -366,9 +355,9 @@ class PutBack:
         ``record_displaced``: what came out is not known to the journal yet; record it.
         """
         work.close()  # from now on it is our text that is displaced
-        if record_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
+        if record_displaced and work.before is not None and work.in_place:
             self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
-        if work.stage is Stage.IN_PLACE:
+        if work.in_place:
             if work.before is None:
                 self._take_out_again(work)
             elif work.content is None:
@@ -438,14 +427,11 @@ class PutBack:
         found = seal_found(
             [("changed outside", {work.target.path: out.image if out else None})],
             {out.oid: out.data} if out and out.data is not None else {},
-            head=self.history.head,
+            self.history.continued(),
             number=self.number,
-            time=self.history.time,
             workspace=self.workspace,
-            load=self.history.load,
-            excludes=self.history.excludes,
         )
-        self.history.head = found.head
+        self.history.head = found.history.head
         self.history.objects += found.objects
         # Not done until the caller marks it: it may still have to be put in place.
         self.journal.append(msgspec.structs.replace(found.record, performed=False))

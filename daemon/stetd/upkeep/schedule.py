@@ -71,7 +71,7 @@ class Upkeep:
         self._loop = loop
         self._writer = writer
         self._idle_s = idle_s
-        self._retain = retain
+        self.retain = retain
         self._jobs: deque[tuple[Job[Any], Future[Any]]] = deque()
         self._running: Job[Any] | None = None
         #: When the oldest commit came that was not examined, by shadow repository.
@@ -96,7 +96,7 @@ class Upkeep:
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Change the options."""
-        self._idle_s, self._retain = idle_s, retain
+        self._idle_s, self.retain = idle_s, retain
         self._woken.set()
 
     def follow(self, shadow: str) -> None:
@@ -159,7 +159,7 @@ class Upkeep:
         if self._changed:
             longest = time.monotonic() - min(self._changed.values())
             pauses.append(min(self._idle_s - self._writer.quiet_s(), _SELDOM_S - longest))
-        if self._retain is not None and self._retained:
+        if self.retain is not None and self._retained:
             since = time.monotonic() - min(self._retained.values())
             pauses.append(_RETENTION_EVERY_S - since)
         return min(pauses, default=None)
@@ -172,9 +172,9 @@ class Upkeep:
             try:
                 now = time.monotonic()
                 last = self._retained.get(shadow, -math.inf)
-                if self._retain is not None and now - last > _RETENTION_EVERY_S:
+                if self.retain is not None and now - last > _RETENTION_EVERY_S:
                     self._retained[shadow] = now
-                    self.queue(Job("retention", workspace.root, partial(self._retain, workspace)))
+                    self.queue(Job("retention", workspace.root, partial(self.retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
                     self.queue(Job("gc", workspace.root, tidy))
