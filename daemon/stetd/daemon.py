@@ -20,16 +20,13 @@ import msgspec
 from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
 from stetd.history.excluding import Excludes
-from stetd.history.protecting import Protection
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
-from stetd.planning.world import CallLimits
-from stetd.processes.historian_client import Base, Historian, Running, start_process
-from stetd.processes.historian_messages import Options
+from stetd.processes.historian_client import Historian, Running, start_process
+from stetd.processes.historian_messages import Base, Options
 from stetd.recovery.startup import Recovery, contents
 from stetd.recovery.workspaces import Opening
 from stetd.state.state import State
@@ -115,7 +112,7 @@ class Daemon:
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, _limits(settings), planners)
+        writer = Writer(loop, state, journal, historian, settings, planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -146,7 +143,7 @@ class Daemon:
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
         self.handlers.settings = settings
-        self.writer.reconfigure(_limits(settings))
+        self.writer.reconfigure(settings)
         self.writer.state.exclude(Excludes(settings.exclude))
         self.writer.historian.reconfigure(_options(settings))
         retain = _retain(self.writer, settings)
@@ -207,15 +204,3 @@ def _retain(writer: Writer, settings: Settings) -> Retain | None:
 
 def _options(settings: Settings) -> Options:
     return msgspec.convert(settings, Options, from_attributes=True)
-
-
-def _limits(settings: Settings) -> WriterLimits:
-    return WriterLimits(
-        call=CallLimits(settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes),
-        max_clipboard_bytes=settings.max_clipboard_bytes,
-        checkpoint_bytes=settings.checkpoint_bytes,
-        checkpoint_idle_s=settings.checkpoint_idle_s,
-        grace_s=settings.grace_s,
-        protection=Protection(settings.protected, settings.protected_action),
-        default_mode=settings.default_mode,
-    )

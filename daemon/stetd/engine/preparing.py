@@ -19,16 +19,17 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
+from stetd.config.settings import Settings
 from stetd.editing.patience import TakesLong, limited
-from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.fair_queue import Lane
 from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S
 from stetd.history.commits import rfc3339
+from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
-from stetd.planning.world import OBSERVE, EditCall, NotInPlace
+from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotInPlace
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
 from stetd.processes.remembered import Key
@@ -112,16 +113,24 @@ class Preparer:
         sessions: Sessions,
         journal: Journal,
         historian: Historian,
-        limits: WriterLimits,
+        settings: Settings,
         *,
         elsewhere: bool,
     ) -> None:
-        self.limits = limits
+        self.go_by(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
         self._elsewhere = elsewhere
+
+    def go_by(self, settings: Settings) -> None:
+        """Go by these settings from now on."""
+        self._settings = settings
+        self.limits = CallLimits(
+            settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes
+        )
+        self._protection = Protection(settings.protected, settings.protected_action)
 
     def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
         """Plan jobs one after the other, for some ``turn_s`` seconds at most.
@@ -213,15 +222,15 @@ class Preparer:
         self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
-        call, session, limits = job.call, job.session, self.limits
+        call, session = job.call, job.session
         if call.method == OBSERVE:
             return observe(
                 workspace,
                 base,
                 call,
                 session,
-                limits=limits.call,
-                protection=limits.protection,
+                limits=self.limits,
+                protection=self._protection,
                 note=self._note(workspace, job, now),
                 number=number,
                 now=now,
@@ -283,24 +292,21 @@ class Preparer:
 
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
         """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
-        call, session, limits, found = job.call, job.session, self.limits, job.found
+        call, session, found = job.call, job.session, job.found
+        limits, protection = self.limits, self._protection
 
         def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, plan_dialect
-            )
+            return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
 
         if isinstance(found, Exception):
             raise found
         if call.needs_history:
             if not isinstance(found, Proposal):
-                check_if_match(workspace, base, call, session, limits.call)
+                check_if_match(workspace, base, call, session, limits)
                 raise TakesLong
             paths = [file.path for file in found.files]
             workspace.check_unchanged(found.number, paths, found.reverts)
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, proposal=found
-            )
+            return plan_call(workspace, base, call, session, limits, protection, proposal=found)
         if isinstance(found, list):
             return plan(Replay(found))
         if not self._elsewhere or job.planned:
@@ -335,7 +341,7 @@ class Preparer:
             raise read_only(self._state.read_only)
         trouble = self._historian.trouble
         most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
-        if self._journal.bytes > max(most, self.limits.checkpoint_bytes):
+        if self._journal.bytes > max(most, self._settings.checkpoint_bytes):
             raise history_unwritable(trouble)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
@@ -348,7 +354,7 @@ class Preparer:
             )
         for name in changes:
             check_label("the clipboard name", name)
-        check_clipboards(session, changes, self.limits.max_clipboard_bytes)
+        check_clipboards(session, changes, self._settings.max_clipboard_bytes)
 
     def _answered(self, key: Key, job: EditJob) -> RequestRecord | None:
         """The record of an answered call. Raises TakesLong where the historian is to be asked."""

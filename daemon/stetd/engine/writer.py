@@ -25,7 +25,8 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.engine.checkpointing import Checkpoints, WriterLimits
+from stetd.config.settings import Settings
+from stetd.engine.checkpointing import Checkpoints
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import Planners
@@ -112,7 +113,7 @@ class Writer:
         state: State,
         journal: Journal,
         historian: Historian,
-        limits: WriterLimits,
+        settings: Settings,
         planners: Planners | None = None,
     ) -> None:
         self._loop = loop
@@ -124,14 +125,14 @@ class Writer:
         #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
         #: Who works here.
-        self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
+        self.sessions = Sessions(state, self.modes, self.record, settings.default_mode)
         #: Where calls are planned that take long; None: here.
         self._planners = planners
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
         self._own_lane = Lane(estimate=0.0, new=False)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
-        self._grace = GraceWatch(limits.grace_s)
+        self._grace = GraceWatch(settings.grace_s)
         self._last_work = time.monotonic()
         self._ends = math.inf
         self._asking: set[asyncio.Task[None]] = set()
@@ -147,11 +148,11 @@ class Writer:
             journal,
             historian,
             loop,
-            limits,
+            settings,
             self.become_read_only,
         )
         self.preparer = Preparer(
-            state, self.sessions, journal, historian, limits, elsewhere=planners is not None
+            state, self.sessions, journal, historian, settings, elsewhere=planners is not None
         )
         self.checkpoints.on_begin = self.sessions.let_go
         self.checkpoints.on_end = self._wake
@@ -391,7 +392,7 @@ class Writer:
         job.asking.add_done_callback(self._asking.discard)
 
     async def _asked(self, job: EditJob) -> None:
-        call, limits = job.call, self.preparer.limits.call
+        call, limits = job.call, self.preparer.limits
         try:
             workspace = self.state.open[call.workspace]
             if job.unknown is not None:
@@ -604,12 +605,12 @@ class Writer:
             else:
                 _give(future, answer)
 
-    def reconfigure(self, limits: WriterLimits) -> None:
-        """Go by other limits from now on."""
-        self.preparer.limits = limits
-        self._grace.period = limits.grace_s
-        self.sessions.default_mode = limits.default_mode
-        self.checkpoints.reconfigure(limits)
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by other settings from now on."""
+        self.preparer.go_by(settings)
+        self._grace.period = settings.grace_s
+        self.sessions.default_mode = settings.default_mode
+        self.checkpoints.settings = settings
 
     # -- changes that are not edits
 

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import msgspec
@@ -105,7 +105,7 @@ class Historian:
         self._following = Following(begin, self._background)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
-        for name in begin.starts:
+        for name in begin.base.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
         self._library = Library(
             self._disk, self._background, begin.options, self._indexer.follow,
@@ -205,11 +205,16 @@ class Historian:
                 forget_before=int(time.time() - options.request_record_s),
             )
 
-        def failed(error: SyncFailed) -> None:
-            reason = error.strerror or str(error)
-            self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
+        def tell(done: Future[None]) -> None:
+            try:
+                done.result()
+            except SyncFailed as error:
+                reason = error.strerror or str(error)
+                self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
+            else:
+                self._say(messages.Answer(id=number))
 
-        self._background.checkpoint(store, lambda: self._say(messages.Answer(id=number)), failed)
+        self._background.checkpoint(store).add_done_callback(tell)
 
 
 if __name__ == "__main__":

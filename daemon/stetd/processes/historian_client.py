@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -26,7 +26,6 @@ from stetd.processes.recorded_plans import refused_anew
 from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
-from stetd.storage.journal_format import Checkpoint, Reached
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -80,33 +79,6 @@ class _Waiting:
     asked: int = 0
 
 
-@dataclass(slots=True)
-class Base:
-    """Where a historian begins: the last checkpoint."""
-
-    position: Position = field(default_factory=lambda: Position(0, 0))
-    starts: dict[str, Reached] = field(default_factory=dict)
-    held: list[str] = field(default_factory=list)
-    held_from: tuple[int, int] = (0, 0)
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint | None) -> Base:
-        """What a checkpoint says."""
-        if checkpoint is None:
-            return cls()
-        base = cls(Position(checkpoint.segment, checkpoint.offset))
-        for known_ in checkpoint.workspaces:
-            unsettled = known_.unsettled
-            start = Reached(known_.head, known_.commits)
-            base.starts[known_.name] = start
-            if unsettled is not None:
-                base.starts[known_.name] = unsettled.start or start
-                place = unsettled.segment, unsettled.offset
-                base.held_from = min(base.held_from, place) if base.held else place
-                base.held.append(known_.name)
-        return base
-
-
 class Historian(asyncio.Protocol):
     """The historian, as the engine has it. All on the event loop.
 
@@ -120,7 +92,7 @@ class Historian(asyncio.Protocol):
         state: str,
         options: messages.Options,
         run: Callable[[socket.socket], Running],
-        base: Base,
+        base: messages.Base,
         position: Callable[[], Position],
     ) -> None:
         self._loop = loop
@@ -247,17 +219,9 @@ class Historian(asyncio.Protocol):
         self._transport = transport
         self._received = messages.Received()
         self._full = False
-        base = self.base
         self._say(
             messages.Begin(
-                version=__version__,
-                state=self._state,
-                segment=base.position.segment,
-                offset=base.position.offset,
-                starts=base.starts,
-                options=self._options,
-                held=base.held,
-                held_from=base.held_from,
+                version=__version__, state=self._state, options=self._options, base=self.base
             )
         )
         self.trouble = None

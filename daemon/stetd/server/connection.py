@@ -117,7 +117,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._heard = self._loop.time()
         self._sent = 0
         self._in_work = 0  # bytes
-        self._all_taken: asyncio.Future[None] | None = None
+        self._taken = asyncio.Event()  # the client has taken its replies, or nobody may wait
+        self._taken.set()
         self._lost_events = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -159,6 +160,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """Read no more from a client that does not take its replies."""
         self._replies_waiting = True
+        if not self._draining:
+            self._taken.clear()
         self._watch_progress()
         self._regulate()
 
@@ -166,7 +169,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Go on after the client took its replies."""
         self._replies_waiting = False
         self._cancel("unread")
-        self._say_taken()
+        self._taken.set()
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
             self.notify(LostEvent(lost))
@@ -179,7 +182,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._ended = True
         # Whoever still knows of this connection must not keep what was half received on it.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
-        self._say_taken()
+        self._taken.set()
         self._tell_gone()
         self._server.left(self)
 
@@ -200,10 +203,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     async def taken(self) -> None:
         """Wait until the client has taken its replies, or is gone."""
-        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
-            if self._all_taken is None:
-                self._all_taken = self._loop.create_future()
-            await asyncio.shield(self._all_taken)
+        while not (self._taken.is_set() or self._transport.is_closing()):
+            await self._taken.wait()
 
     def reconfigure(self) -> None:
         """Go by the server's new settings from now on."""
@@ -212,7 +213,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """From now on refuse what comes in; what is in work goes on."""
         self._draining = True
-        self._say_taken()
+        self._taken.set()
         self._advance()
 
     def close(self, patience_s: float | None = None) -> None:
@@ -471,11 +472,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
         self._after("unread", self._server.settings.frame_timeout_s, check)
-
-    def _say_taken(self) -> None:
-        if self._all_taken is not None and not self._all_taken.done():
-            self._all_taken.set_result(None)
-        self._all_taken = None
 
     def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
         self._cancel(name)

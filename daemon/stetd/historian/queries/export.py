@@ -160,10 +160,6 @@ class _Plan:
             if concerns(self._paths, path):
                 yield path, before, after
 
-    def cursor_after(self, oid: str) -> str:
-        """What the next page begins with, if this commit ends one."""
-        return f"{self.to}.{oid}"
-
     def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
         """All commits, oldest first, each with what it does to files of the series."""
         now: dict[str, Known] = {}
@@ -196,7 +192,7 @@ def _mbox(plan: _Plan) -> ExportResult:
         if n <= plan.done or not (steps or n in plan.selected):
             continue
         if last is not None and (size >= _PAGE or len(messages) >= plan.limit):
-            cursor = plan.cursor_after(last)
+            cursor = f"{plan.to}.{last}"
             break
         last = commit.oid
         patch = b"".join(_patches(plan.lookup.repository, steps, commit.meta.moves, utf8=False))
@@ -253,7 +249,7 @@ def _json_lines(plan: _Plan) -> ExportResult:
         lines.append(line)
         size += len(line)
         if (size >= _PAGE or len(lines) >= plan.limit) and n != numbers[-1]:
-            cursor = plan.cursor_after(found.commit.oid)
+            cursor = f"{plan.to}.{found.commit.oid}"
             break
     return ExportResult(format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor)
 
