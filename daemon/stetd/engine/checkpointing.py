@@ -59,18 +59,13 @@ class Checkpoints:
         #: Something has been journalled since the last one was begun.
         self.needed = False
 
-    @property
-    def possible(self) -> bool:
-        """Whether one would be begun now."""
-        return self.needed and not self.running and not self._given_up
-
     def give_up(self) -> None:
         """Take none any more: only the journal is to be trusted."""
         self._given_up = True
 
     def due_in(self, last_work: float) -> float | None:
         """Seconds until one is due if nothing happens any more; None if none is needed."""
-        if not self.possible:
+        if not self.needed or self.running or self._given_up:
             return None
         since = last_work
         if self._journal.private_since is not None:  # calls must not keep it in the journal

@@ -42,7 +42,7 @@ from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.request_record import RequestRecord
 from stetd.transaction.drafts import Draft
-from stetd.transaction.parameters import check_label
+from stetd.transaction.parameters import check_label, invalid
 from stetd.transaction.refusals import (
     TOOL_DISABLED,
     after_dropping,
@@ -348,8 +348,7 @@ class Preparer:
         if not changes:
             return
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
             )
         for name in changes:

@@ -28,7 +28,7 @@ from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, StoodBefore
-from stetd.observing.current_content import Seen, few, look
+from stetd.observing.current_content import Seen, few
 from stetd.planning.world import CallLimits, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
@@ -109,7 +109,8 @@ def observe(
     asked = msgspec.convert(call.params, known(Observation))
     # A scan's paths are from the root, and all that are wanted.
     directory = "" if asked.whole else call.directory
-    seen = look(asked.paths, workspace, directory, limits, through_links=not asked.whole)
+    seen = Seen(workspace, directory, limits)
+    seen.look(asked.paths, through_links=not asked.whole)
     history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
     sealing = _Sealing(workspace, call, asked, seen, history, protection, note or BeforeNote())
     result, paths = sealing.before() if asked.phase == "before" else sealing.after()

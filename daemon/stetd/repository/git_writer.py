@@ -79,10 +79,11 @@ class _Unsynced:
         if not self.files:
             return  # and the repository may be gone by now
         folders = {os.path.dirname(path) for path in self.files}
+        # Gone if somebody has packed the repository with plain git, which syncs its packs.
         for path in sorted(self.files):
-            disk.sync_path(path)
+            with suppress(FileNotFoundError):
+                disk.sync_path(path)
         for folder in folders:
-            # Gone if somebody has packed the repository with plain git, which syncs its packs.
             with suppress(FileNotFoundError):
                 disk.sync_directory(folder)
         # Of packs too: one that a killed daemon wrote may hold what is not written again.

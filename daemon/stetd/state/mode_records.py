@@ -44,6 +44,7 @@ from stetd.state.events import Events, Told
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
+from stetd.transaction.parameters import invalid
 from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
@@ -164,8 +165,7 @@ class Modes:
         session = self._state.sessions.get((request.workspace, request.session))
         if workspace is None or session is None:
             gone = "workspace" if workspace is None else "session"
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
         if mode_at(workspace.standing, now) == RESTRICTED:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
 from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import (
     Entrant,
@@ -32,7 +31,7 @@ from stetd.state.mode_records import Modes
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import SessionEnded, SessionOpened
-from stetd.transaction.parameters import not_permitted
+from stetd.transaction.parameters import invalid, not_permitted
 
 _ENDED = (
     "The person has ended this session: its clipboards and what it was allowed are gone. "
@@ -99,8 +98,7 @@ class Sessions:
         """Forget what a session holds, and deny what it has asked for. Raises Refused."""
         session = self._state.sessions.get((workspace.name, name))
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"session_end: there is no session {name!r} in {workspace.root}. "
                 "`session_list` lists those that are there.",
             )

@@ -35,7 +35,7 @@ from stetd.history.undoing import FOUND
 from stetd.planning.file_reading import meant
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
-from stetd.transaction.parameters import Export
+from stetd.transaction.parameters import Export, invalid
 
 #: A page ends with the commit that makes it so large. Characters.
 _PAGE = 4 << 20
@@ -68,8 +68,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
 
 
 def _bad_cursor(cursor: str) -> Refused:
-    return refuse(
-        Kind.INVALID_PARAMS,
+    return invalid(
         f"cursor {cursor!r} is not from an export of this workspace; start again without a cursor",
     )
 
@@ -106,8 +105,7 @@ class _Plan:
         first = 0 if after is None else lookup.number(after)
         last = lookup.number(to)
         if first is None or last is None or first > last:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"export: {after or to} is not before {to} in the history; from is the older one",
             )
         self.first, self.last = first + 1, last

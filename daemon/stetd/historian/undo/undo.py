@@ -37,6 +37,7 @@ from stetd.state.workspace import Base, Workspace
 from stetd.storage.disk import Disk
 from stetd.transaction.drafts import Draft
 from stetd.transaction.heads import Head
+from stetd.transaction.parameters import invalid
 
 
 def plan_undo(
@@ -223,8 +224,7 @@ def _check_may_redo(call: EditCall, found: Found) -> None:
         advice = f"to take it back, use undo: {commit.oid[:8]}"
         if undone_by is not None and commit.meta.kind not in TAKES_BACK:
             advice = f"it was undone by {undone_by[:8]}, which can be redone"
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
             f"{advice}.",
         )
