@@ -16,8 +16,6 @@ from stetd.session.modes import (
     NothingToEnd,
     Standing,
     granted,
-    mode_at,
-    stricter,
     until,
 )
 from stetd.session.sessions import Session
@@ -117,13 +115,11 @@ def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) ->
 def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
     """The mode that holds, and those it is made of."""
     now = caller.state.now()
-    own = mode_at(session.standing, now) if session else None
-    ceiling = mode_at(workspace.standing, now)
+    mode, own, ceiling = caller.state.modes(session, workspace)
     ends = {
         "session_until": until(session.standing, now) if session else None,
         "workspace_until": until(workspace.standing, now),
     }
-    mode = stricter(own, ceiling)
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
     times = {name: _time(end) for name, end in ends.items() if end is not None}

@@ -146,7 +146,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._open()
         self._framer.feed(_RECEIVED[:nbytes])
         self._crowd.grew(nbytes)
-        self._advance()
+        self.advance()
 
     def eof_received(self) -> bool:
         """Answer what was asked before the client closed its side, then close ours."""
@@ -154,7 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._calls is not None and hung_up(self._transport.get_extra_info("socket")):
             # Not only done with asking, but gone: nobody waits for what calls in work wait for.
             self._tell_gone()
-        self._advance()
+        self.advance()
         return True
 
     def pause_writing(self) -> None:
@@ -173,7 +173,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
             self.notify(LostEvent(lost))
-        self._advance()
+        self.advance()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
         """Forget the client. Calls in work go on; what they change is recorded."""
@@ -206,15 +206,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         while not (self._taken.is_set() or self._transport.is_closing()):
             await self._taken.wait()
 
-    def reconfigure(self) -> None:
-        """Go by the server's new settings from now on."""
-        self._advance()
-
     def drain(self) -> None:
         """From now on refuse what comes in; what is in work goes on."""
         self._draining = True
         self._taken.set()
-        self._advance()
+        self.advance()
 
     def close(self, patience_s: float | None = None) -> None:
         """Close once the client has taken what was sent; ``patience_s``: within so many seconds."""
@@ -263,7 +259,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._turned_away = refuse(Kind.INTERNAL, failed)
         self._after("parting", PARTING_S, self._turn_away, None)
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Start the requests that are there, as many as may be in work.
 
         A few at a time: refusals are answered on the spot, and a flood of them must not keep
@@ -289,7 +285,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _take_another_turn(self) -> None:
         def turn() -> None:
             self._more_frames = False
-            self._advance()
+            self.advance()
 
         if not self._more_frames:
             self._more_frames = True
@@ -305,7 +301,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         size = self._framer.frame_bytes
         if self._in_work and self._in_work + size > self._server.settings.max_frame:
             return False
-        has_turn = self._crowd.has_turn(size, self._advance)
+        has_turn = self._crowd.has_turn(size, self.advance)
         return has_turn and self._crowd.has_room(size, self._take_another_turn)
 
     def _start(self, frame: bytes) -> None:
@@ -367,7 +363,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not task.cancelled() and task.exception() is not None:
             log.error("a reply could not be sent", exc_info=task.exception())
             self.abort()
-        self._advance()
+        self.advance()
 
     # -- replies ---------------------------------------------------------------------------
 

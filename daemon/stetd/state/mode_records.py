@@ -27,7 +27,6 @@ from stetd.session.modes import (
     granted,
     mode_at,
     remaining,
-    stricter,
     until,
 )
 from stetd.session.sessions import Session
@@ -223,8 +222,7 @@ class Modes:
         now = self._state.now()
         if session is None and session_name is not None:
             session = self._state.sessions.get((name, session_name))
-        own = mode_at(session.standing, now) if session else None
-        ceiling = mode_at(workspace.standing, now)
+        mode, own, ceiling = self._state.modes(session, workspace)
         end = until(session.standing if session else workspace.standing, now)
         self._events.publish(
             Told(
@@ -232,7 +230,7 @@ class Modes:
                 ModeEvent(
                     workspace=workspace.root,
                     session=session_name,
-                    mode=stricter(own, ceiling),
+                    mode=mode,
                     session_mode=own,
                     workspace_mode=ceiling,
                     until=rfc3339(int(end)) if end is not None else None,

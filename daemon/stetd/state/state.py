@@ -129,14 +129,16 @@ class State:
         """The present, by the clocks that grants are measured with."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
 
-    def workspace_mode(self, workspace: Workspace) -> str:
-        """A workspace's mode at this moment."""
-        return mode_at(workspace.standing, self.now())
+    def modes(self, session: Session | None, workspace: Workspace) -> tuple[str, str | None, str]:
+        """The mode in force at this moment, and those it is made of: a session's, a workspace's."""
+        now = self.now()
+        own = mode_at(session.standing, now) if session else None
+        ceiling = mode_at(workspace.standing, now)
+        return stricter(own, ceiling), own, ceiling
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """A session's mode in force: the stricter of its own and the workspace's."""
-        own = mode_at(session.standing, self.now()) if session else None
-        return stricter(own, self.workspace_mode(workspace))
+        return self.modes(session, workspace)[0]
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
         """The workspaces inside this one that are restricted now: prefix of their paths, root."""

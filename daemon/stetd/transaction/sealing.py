@@ -78,16 +78,16 @@ def seal(
     """Turn a draft into a prepared transaction. Changes nothing."""
     works = [_work(item, worktree) for item in draft.files]
     history = History(head, load, time, excludes)
-    found = {work.target.path: work.before.image if work.before else None for work in works}
+    found = {work.target.path: work.image for work in works}
     outside, first_seen = outside_changes(head, found, load, excludes)
-    changed = [work for work in works if not _unchanged(work)]
+    changed = [work for work in works if work.changes]
     outside_id = commit_id = None
     if changed or draft.record_always:
         if outside:
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
-        images = [(w.target.path, w.before.image if w.before else None, w.after) for w in changed]
+        images = [(work.target.path, work.image, work.after) for work in changed]
         moves = tuple(
             (f.old_path, f.target.path)
             for f in draft.files
@@ -128,15 +128,7 @@ def seal(
     record = Change(
         number=number,
         workspace=workspace,
-        paths=[
-            PathChange(
-                work.target.path,
-                work.before.image if work.before else None,
-                work.after,
-                work.temporary,
-            )
-            for work in changed
-        ],
+        paths=[PathChange(w.target.path, w.image, w.after, w.temporary) for w in changed],
         commits=history.commits,
         blobs=blobs,
         session=who.session,
@@ -161,11 +153,6 @@ def seal(
     )
 
 
-def _unchanged(work: FileWork) -> bool:
-    before = work.before.image if work.before else None
-    return before == work.after
-
-
 def _result(
     draft: Draft,
     works: list[FileWork],
@@ -182,7 +169,7 @@ def _result(
     before = {work.target.path: work.before for work in works}
     for item, work in zip(draft.files, works, strict=True):
         moved = before.get(item.old_path) if item.old_path else None
-        if _unchanged(work) and moved is None:
+        if not work.changes and moved is None:
             continue
         if work.after is None and work.target.path in moved_from:
             continue
@@ -243,10 +230,7 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
         f"{work.target.path} had {work.before.links} hard links; this name now has a file of "
         "its own, the other names keep the old content."
         for work in works
-        if work.before
-        and work.before.links > 1
-        and work.content is not None
-        and not _unchanged(work)
+        if work.before and work.before.links > 1 and work.content is not None and work.changes
     ]
 
 

@@ -23,7 +23,7 @@ from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import Image, LoadTree, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
+from stetd.storage.journal_format import Abort, Change, Published
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import COMPARED_MODE, OnDisk, Worktree
 from stetd.transaction.heads import Head, History, outside_changes, parted, seal_found
@@ -50,6 +50,16 @@ class FileWork:
     #: it, and for the grace period. -1: none.
     displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
+
+    @property
+    def image(self) -> Image | None:
+        """What was there before."""
+        return self.before.image if self.before is not None else None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it is something else afterwards."""
+        return self.image != self.after
 
     def close(self) -> None:
         """Give the handle on what was displaced back."""
@@ -262,7 +272,8 @@ def abort(
         for commit in prepared.record.commits:
             if commit.meta.kind == "outside":
                 history.add(commit.meta, commit.changes)
-                blobs.update(_carried(prepared, commit))
+                found = {image.oid for image in commit.changes.values() if image}
+                blobs.update({o: data for o, data in prepared.record.blobs.items() if o in found})
     displaced, _ = outside_changes(history.head, stands, load, excludes)
     if displaced:
         history.add_outside(displaced, "changed outside")
@@ -299,19 +310,13 @@ def _what_stands(
     blobs: dict[str, bytes] = {}
     for prepared in voided:
         for work in prepared.files:
-            before = work.before.image if work.before else None
-            stands.setdefault(work.target.path, before)
+            stands.setdefault(work.target.path, work.image)
     if isinstance(cause, Displaced):
         # Every path is named, or recovery would take the voided image for the last one.
         stands[cause.path] = cause.found.image if cause.found else None
         if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
     return stands, blobs
-
-
-def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
-    wanted = {image.oid for image in commit.changes.values() if image}
-    return {oid: data for oid, data in prepared.record.blobs.items() if oid in wanted}
 
 
 def mark_published(journal: Journal, *numbers: int) -> None:

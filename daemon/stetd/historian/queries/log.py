@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
 from stetd.historian.queries.commit_changes import changes_of, described
@@ -41,9 +41,7 @@ def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
     """One commit with its diff."""
     changes = changes_of(lookup.repository, found.commit)
     diff = "".join(described(lookup.repository.blob, change)[1] for change in changes)
-    info = _commit_info(lookup, found)
-    fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
-    return ShowResult(**fields, diff=diff)
+    return ShowResult(**asdict(_commit_info(lookup, found)), diff=diff)
 
 
 def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
