@@ -548,7 +548,7 @@ class Writer:
         # The names were changed and changed back: on disk they may be either.
         self._note_unsynced(workspace, voided[0])
         try:
-            aborted = abort(
+            aborted, number = abort(
                 voided,
                 cause,
                 base=workspace.head,
@@ -566,10 +566,10 @@ class Writer:
             return []
         for work in voided[0].files:
             self._grace.watch(workspace, work)
-        self.state.number = aborted.number
-        if aborted.head.commit != workspace.head.commit:
-            workspace.head = aborted.head
-            self.committed(workspace, aborted.number, aborted.objects)
+        self.state.number = number
+        if aborted.history.head.commit != workspace.head.commit:
+            workspace.head = aborted.history.head
+            self.committed(workspace, number, aborted.objects)
         if isinstance(cause, Displaced):
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,8 +51,13 @@ def shadow_path(state_directory: str, name: str) -> str:
     return os.path.join(state_directory, "workspaces", name)
 
 
-def _holds(root: str, path: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+W = TypeVar("W", Workspace, WorkspaceState)
+
+
+def _innermost(workspaces: Iterable[W], path: str) -> W | None:
+    """Of these, the innermost that holds a directory."""
+    holding = (each for each in workspaces if f"{path}/".startswith(each.root.rstrip("/") + "/"))
+    return max(holding, key=lambda each: len(each.root), default=None)
 
 
 @dataclass(slots=True)
@@ -110,11 +115,8 @@ class State:
 
     def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
         """The innermost open workspace that holds a directory, and the directory's path in it."""
-        holding = [each for each in self.open.values() if _holds(each.root, path)]
-        if not holding:
-            return None
-        found = max(holding, key=lambda each: len(each.root))
-        return found, path[len(found.root.rstrip("/")) + 1 :]
+        found = _innermost(self.open.values(), path)
+        return (found, path[len(found.root.rstrip("/")) + 1 :]) if found is not None else None
 
     def unopened(self) -> list[WorkspaceState]:
         """The allowed workspaces whose directory could not be opened."""
@@ -122,8 +124,7 @@ class State:
 
     def find_unopened(self, path: str) -> WorkspaceState | None:
         """The innermost of them that holds a directory."""
-        holding = [known for known in self.unopened() if _holds(known.root, path)]
-        return max(holding, key=lambda known: len(known.root), default=None)
+        return _innermost(self.unopened(), path)
 
     def now(self) -> Instant:
         """The present, by the clocks that grants are measured with."""

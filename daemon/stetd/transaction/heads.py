@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -24,7 +25,7 @@ from stetd.history.objects import (
     paths_in_the_way,
     stored_tree,
 )
-from stetd.storage.journal_format import Change, CommitRecord, PathChange
+from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange
 
 _PLAIN_PERMISSIONS = (0o644, 0o755)
 
@@ -215,11 +216,14 @@ def parted(
     return public, {oid: data for oid, data in blobs.items() if oid not in kept}
 
 
-@dataclass(slots=True)
-class Found:
-    """Edits made outside, sealed as a record that needs nothing written, and its commits."""
+R = TypeVar("R", Change, Abort)
 
-    record: Change
+
+@dataclass(slots=True)
+class Found(Generic[R]):
+    """Edits made outside, in a record, and their commits."""
+
+    record: R
     history: History
 
     @property
@@ -236,7 +240,7 @@ def seal_found(
     *,
     number: int,
     workspace: str,
-) -> Found:
+) -> Found[Change]:
     """Record what was found: a commit for each (subject, changes), in order, on a new history.
 
     Of an excluded file there is no commit, and its content is the journal's alone.

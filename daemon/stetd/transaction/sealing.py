@@ -263,14 +263,14 @@ def describe_change(
 
 
 def seal_restoring(
-    found: Found,
+    found: Found[Change],
     target: Target,
     before: OnDisk | None,
     after: Image | None,
     content: bytes | None,
     *,
     meta: CommitMeta | None,
-) -> tuple[Found, FileWork]:
+) -> tuple[Found[Change], FileWork]:
     """Add to a record that a file must be brought to an image (recovery).
 
     ``meta``: also commit that, where the history says otherwise.

@@ -26,7 +26,7 @@ from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Abort, Change, Published
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import COMPARED_MODE, OnDisk, Worktree
-from stetd.transaction.heads import Head, History, outside_changes, parted, seal_found
+from stetd.transaction.heads import Found, Head, History, outside_changes, parted, seal_found
 
 _log = logging.getLogger(__name__)
 #: A larger file that somebody creates in the way is left for planning to refuse.
@@ -237,15 +237,6 @@ def is_image(found: OnDisk, image: Image | None) -> bool:
 # -- aborting
 
 
-@dataclass(slots=True)
-class Aborted:
-    """What an abort left behind: the head with everything that was found, and its objects."""
-
-    head: Head
-    objects: list[NewObject]
-    number: int
-
-
 def abort(
     voided: Sequence[Prepared],
     cause: Exception,
@@ -257,8 +248,9 @@ def abort(
     worktree: Worktree,
     load: LoadTree,
     excludes: Excludes = NOTHING_EXCLUDED,
-) -> Aborted:
-    """Void ``voided[0]``, which failed to publish, and the later records of its batch.
+) -> tuple[Found[Abort], int]:
+    """Void ``voided[0]``, which failed to publish, and the later records of its batch; gives what
+    was found meanwhile, and the number of the last record.
 
     One record, synced before anything is put back (PROTOCOL.md 6): it names for every
     path the image that holds afterwards and keeps what was displaced. ``base`` is the
@@ -298,8 +290,7 @@ def abort(
         put_back.restore_all(voided[0].files)
     mark_published(journal, *range(number, put_back.number + 1))
     failpoint("abort.done")
-    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
-    return Aborted(history.head, objects + history.objects, put_back.number)
+    return Found(record, history), put_back.number
 
 
 def _what_stands(
