@@ -107,13 +107,6 @@ async def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
 
     def end() -> EndedSession:
         workspace = caller.named_workspace(wanted.workspace)
-        ended = caller.shared.writer.sessions.end(workspace, wanted.session)
-        return EndedSession(
-            session=wanted.session,
-            workspace=workspace.root,
-            clipboards=len(ended.session.clipboards),
-            request=ended.request.id if ended.request else None,
-            next_mode=caller.state.effective_mode(ended.fresh, workspace),
-        )
+        return caller.shared.writer.sessions.end(workspace, wanted.session)
 
     return await caller.on_writer(end, after_all=True)

@@ -93,7 +93,11 @@ class Opening(msgspec.Struct, frozen=True):
         except OSError as error:
             self.recovery.defer(known.name)
             repository.close()
-            raise self._trouble(known, _away(known, error)) from error
+            why = (
+                f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its "
+                "history is kept; it goes on when the directory is back."
+            )
+            raise self._trouble(known, why) from error
         workspace.head = head
         return workspace, self._settle(known, workspace)
 
@@ -198,13 +202,6 @@ def _damaged(known: WorkspaceState, state: State, what: str) -> str:
         f"A person must act: stet verify names all that is damaged; put the files of {shadow} "
         "back from a copy, and the workspace works again. To begin a new history instead: stet "
         f"workspaces --forget {root}, move {shadow} away, stet init {root}."
-    )
-
-
-def _away(known: WorkspaceState, error: OSError) -> str:
-    return (
-        f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its history "
-        "is kept; it goes on when the directory is back."
     )
 
 
