@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from contextlib import closing, suppress
 
 from stet.wire.failures import Kind, Refused, refuse
@@ -68,16 +69,19 @@ class _Snapshot:
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
-        added, modified, removed = self._count(repository, tree, new)
+        changed = Counter(
+            "A" if was is None else "D" if now is None else "M"
+            for _, was, now in repository.trees.changed(tree, new)
+        )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
         write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
         result = SnapshotResult(
             commit=None,
             files=scan.files,
             bytes=scan.bytes,
-            added=added,
-            modified=modified,
-            removed=removed,
+            added=changed["A"],
+            modified=changed["M"],
+            removed=changed["D"],
             skipped=scan.skipped,
             skipped_count=scan.skipped_count,
         )
@@ -230,10 +234,3 @@ class _Snapshot:
             if not folder.path:
                 return oid
         return EMPTY_TREE
-
-    def _count(self, repository: StoredObjects, old: str | None, new: str) -> tuple[int, int, int]:
-        """How many files were added, modified and removed."""
-        counts = [0, 0, 0]
-        for _, was, now in repository.trees.changed(old, new):
-            counts[0 if was is None else 2 if now is None else 1] += 1
-        return counts[0], counts[1], counts[2]
