@@ -374,7 +374,8 @@ def test_a_file_that_can_not_be_read_is_named_once(
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         [workspace] = daemon.writer.state.open.values()
         limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        work = snapshot(daemon.writer, workspace, Asked(None, None, None), limits, Progress())
+        asked = Who(None, None, None, "snapshot", None)
+        work = snapshot(daemon.writer, workspace, asked, limits, Progress())
         taken = daemon.wait_for(work)
         assert [each.path for each in taken.skipped] == ["a.txt"]
         assert taken.skipped_count == 1

@@ -58,7 +58,9 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         journal = Position(1, 8)
-        historian = Historian(loop, "/state", options(), peers.run, messages.Base(), lambda: journal)
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: journal
+        )
         starting = loop.create_task(historian.start())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -103,7 +105,9 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         (peer,) = peers.all
         peer.socket.settimeout(20)
@@ -130,7 +134,9 @@ def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         peers.all[0].kill()
         async with asyncio.timeout(20):
@@ -150,7 +156,9 @@ def test_a_stop_waits_until_it_has_ended() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         closing = loop.create_task(historian.close())
         await asyncio.sleep(0)

@@ -121,7 +121,7 @@ class Planner:
             async with asyncio.timeout_at(until):
                 outcome = await self._outcome(method, params, world, answers)
         except TimeoutError:
-            self.end()
+            self.close()
             outcome = _TOO_LONG
         except ChannelBroken as error:
             raise PlannerLost(str(error)) from error
