@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
+from historian_thread import InThread
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.daemon import Daemon
@@ -44,7 +46,9 @@ class InProcess:
     ) -> None:
         try:
             # The historian is a thread, and is killed with the rest.
-            self.daemon = Daemon.open(settings, directories, disk or Disk(), planners=planners)
+            disk = disk or Disk()
+            run = partial(InThread, disk)
+            self.daemon = Daemon.open(settings, directories, disk, run, planners=planners)
             self._opened.set()
             self.daemon.loop.run_forever()
             self.daemon.close()

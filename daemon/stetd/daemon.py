@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,17 +20,13 @@ import msgspec
 from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
-from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
-from stetd.history.protecting import Protection
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
-from stetd.planning.world import CallLimits
-from stetd.processes.historian_client import Base, Historian, start_process
-from stetd.processes.historian_messages import Options
+from stetd.processes.historian_client import Historian, Running, start_process
+from stetd.processes.historian_messages import Base, Options
 from stetd.recovery.startup import Recovery, contents
 from stetd.recovery.workspaces import Opening
 from stetd.state.state import State
@@ -71,23 +68,24 @@ class Daemon:
         cls,
         settings: Settings,
         directories: Directories,
-        other_disk: Disk | None = None,
+        disk: Disk | None = None,
+        run: Callable[[socket.socket], Running] | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
         keep: Sequence[int] = (),
     ) -> Daemon:
         """Recover the state, start to work. The caller holds the lock.
 
-        ``other_disk``: what writing goes through in tests; the historian is a thread then.
-        ``keep``: descriptors that are open until the last process has ended. ``tell`` is called in
-        words what is being done. ``planners``: where calls are planned that take long, if not on
-        the loop. Raises FormatError, JournalBroken, OSError.
+        ``disk``: what writing goes through; ``run`` begins a historian, if it is not to be a
+        process. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
+        called in words what is being done. ``planners``: where calls are planned that take long, if
+        not on the loop. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="stet-help"))
-        disk = other_disk or Disk()
+        disk = disk or Disk()
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -107,14 +105,14 @@ class Daemon:
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
-        run = partial(InThread, disk) if other_disk else partial(start_process, keep=keep)
+        run = run or partial(start_process, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
         )
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, _limits(settings), planners)
+        writer = Writer(loop, state, journal, historian, settings, planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -127,8 +125,7 @@ class Daemon:
                 report.torn,
             )
 
-        retain = _retain(writer, settings)
-        upkeep = Upkeep(loop, writer, settings.gc_idle_s, retain)
+        upkeep = Upkeep(loop, writer, settings.gc_idle_s, _retain(writer, settings))
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
@@ -136,7 +133,7 @@ class Daemon:
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)
-        handlers = Handlers(writer, workspaces, settings, upkeep, retain)
+        handlers = Handlers(writer, workspaces, settings, upkeep)
         upkeep.start()
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
@@ -146,11 +143,11 @@ class Daemon:
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
         self.handlers.settings = settings
-        self.writer.reconfigure(_limits(settings))
+        self.writer.reconfigure(settings)
         self.writer.state.exclude(Excludes(settings.exclude))
         self.writer.historian.reconfigure(_options(settings))
-        self.handlers.retain = _retain(self.writer, settings)
-        self.handlers.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
+        retain = _retain(self.writer, settings)
+        self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
 
     def begin_to_stop(self) -> None:
         """From now on calls that wait are begun for some seconds only, then refused."""
@@ -207,15 +204,3 @@ def _retain(writer: Writer, settings: Settings) -> Retain | None:
 
 def _options(settings: Settings) -> Options:
     return msgspec.convert(settings, Options, from_attributes=True)
-
-
-def _limits(settings: Settings) -> WriterLimits:
-    return WriterLimits(
-        call=CallLimits(settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes),
-        max_clipboard_bytes=settings.max_clipboard_bytes,
-        checkpoint_bytes=settings.checkpoint_bytes,
-        checkpoint_idle_s=settings.checkpoint_idle_s,
-        grace_s=settings.grace_s,
-        protection=Protection(settings.protected, settings.protected_action),
-        default_mode=settings.default_mode,
-    )

@@ -60,7 +60,7 @@ TAKES: dict[str, set[str]] = {
     "diff": names_of(params.Diff),
     "blame": names_of(params.Blame),
     "export": names_of(params.Export),
-    "session_list": names_of(params.SessionListing),
+    "session_list": names_of(params.OneWorkspace),
     "session_end": names_of(params.SessionEnding),
     "clipboard_list": set(),
     "clipboard_get": names_of(params.ClipboardKey),

@@ -183,6 +183,14 @@ def test_a_pin_that_is_set_while_it_is_chosen_what_goes_keeps_its_commit(small: 
     assert site.person.call("verify")["problems"] == []
 
 
+def test_what_is_left_of_a_history_can_be_pinned(small: Site) -> None:
+    small.person.call("gc")
+    newest = small.person.call("log", limit=1)["commits"][0]["commit"]
+    began = time.monotonic()
+    assert small.person.call("pin_set", name="newest")["commit"] == newest
+    assert time.monotonic() - began < 5
+
+
 def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
     site = small
     oldest, *_ = oldest_first(site)

@@ -21,7 +21,8 @@ from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
 from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
-from stetd.upkeep.snapshot import Asked, snapshot
+from stetd.transaction.drafts import Who
+from stetd.upkeep.snapshot import snapshot
 
 
 def tree(site: Site, commit: str = "history") -> dict[str, str]:
@@ -334,7 +335,7 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
         asyncio.run(agent.call("patch", {"path": "a.txt", "patches": zero}))
         [workspace] = daemon.writer.state.open.values()
         limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        asked = Asked(None, None, None)
+        asked = Who(None, None, None, "snapshot", None)
         meanwhile = {
             "reading": ("patch", {"path": "a.txt", "patches": moment}),
             "writing directories": ("undo", {}),
@@ -373,7 +374,8 @@ def test_a_file_that_can_not_be_read_is_named_once(
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         [workspace] = daemon.writer.state.open.values()
         limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        work = snapshot(daemon.writer, workspace, Asked(None, None, None), limits, Progress())
+        asked = Who(None, None, None, "snapshot", None)
+        work = snapshot(daemon.writer, workspace, asked, limits, Progress())
         taken = daemon.wait_for(work)
         assert [each.path for each in taken.skipped] == ["a.txt"]
         assert taken.skipped_count == 1

@@ -183,6 +183,17 @@ def test_an_approval_may_have_an_end(ws: Site) -> None:
     assert new["request"] != request
 
 
+def test_the_end_of_a_grant_is_told_also_while_nothing_else_happens(ws: Site) -> None:
+    request = ws.agent.call("request_mode_upgrade")["request"]
+    with closing(Listener(ws)) as listener:
+        listener.hello(ws)
+        listener.subscribe(events=["mode"])
+        time.sleep(4)  # until nothing is to be done any more: a checkpoint was taken
+        decide(ws, request, for_=0.5)
+        assert listener.event()["until"]
+        assert listener.event()["mode"] == "restricted"
+
+
 def test_a_request_is_decided_once(ws: Site) -> None:
     request = ws.agent.call("request_mode_upgrade")["request"]
     decide(ws, request)

@@ -133,9 +133,7 @@ def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go() -> None:
     planner = asyncio.run(begin_planner())
     process = planning()
     os.kill(process, signal.SIGSTOP)
-    planner.end()
+    planner.close()
     until = time.monotonic() + 20
     with pytest.raises(PlannerLost):
         asyncio.run(planner.plan("patch", edit("line 1 of", "x"), MemoryWorld(), until))
-    os.kill(process, signal.SIGCONT)
-    planner.close()

@@ -14,26 +14,27 @@ from hypothesis import strategies as st
 
 from stetd.historian.index import history_index as index_schema
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex, transaction
-from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
+from stetd.history.commit_rows import FileRow, Hunk, Part, Wanted
+from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.objects import EMPTY_TREE
 
 
 def oid(n: int) -> str:
     return f"{n * 0x9E3779B97F4A7C15 % (1 << 64):016x}" + f"{n:024x}"
 
 
-Row = tuple[CommitRow, list[Part]]
+Row = tuple[StoredCommit, list[Part]]
 
 
 def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields: object) -> Row:
     told: dict[str, object] = {
-        "oid": oid(n),
         "time": 1000 + n,
         "kind": "edit",
         "subject": f"subject {n}",
-        "edit": True,
         **fields,
     }
-    return CommitRow(**told), [Part(files, text)]  # type: ignore[arg-type]
+    meta = CommitMeta(**told)  # type: ignore[arg-type]
+    return StoredCommit(oid(n), EMPTY_TREE, None, meta), [Part(files, text)]
 
 
 def add(index: GrowingIndex, rows: list[Row]) -> None:
@@ -258,7 +259,7 @@ def test_what_stands_is_among_the_edits_and_what_is_surely_undone_is_not(
     for n, (kind, back_by) in enumerate(told, 1):
         reverts[n] = {n - back for back in back_by if back < n} if kind == "undo" else set()
         taken = tuple(oid(t) for t in sorted(reverts[n]))
-        rows.append(row(n, kind=kind, edit=kind == "edit", reverts=taken))
+        rows.append(row(n, kind=kind, reverts=taken))
     for at in range(0, len(rows), batch):
         add(index, rows[at : at + batch])
     undone: set[int] = set()
@@ -267,7 +268,7 @@ def test_what_stands_is_among_the_edits_and_what_is_surely_undone_is_not(
             undone |= reverts[n]
     taken_back = set().union(*reverts.values())
     surely = {n for taker in reverts.keys() - taken_back for n in reverts[taker]}
-    edits = [n for n in sorted(reverts, reverse=True) if rows[n - 1][0].edit]
+    edits = [n for n in sorted(reverts, reverse=True) if rows[n - 1][0].meta.kind == "edit"]
     found = list(index.edits(session=None, agent=None, upto=len(rows)))
     assert found == [n for n in edits if n not in surely]
     assert set(found) >= set(edits) - undone

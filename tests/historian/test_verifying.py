@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from e2e.running_daemon import git
 from stet.wire.results import VerifyResult
@@ -44,19 +45,26 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
     opened.close()
 
 
+def claim_of(
+    head: str | None, commits: int, journal: JournalHead | None, trouble: str | None = None
+) -> Claim:
+    return Claim(head, commits, 1, 0, journal=journal, journal_trouble=trouble)
+
+
 def verify(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResult:
     head, count = made.head.commit, made.head.commits
-    claim = Claim(head, count, JournalHead(head, count, head, [], []))
+    claim = claim_of(head, count, JournalHead(head, count, []))
     fields: dict[str, Any] = {
         "state": os.path.dirname(os.path.dirname(made.path)),
         "name": os.path.basename(made.path),
         "root": worktree.root,
         "max_file_bytes": 1 << 20,
         "before": claim,
-        "reference": read_history_reference(made.path),
         "claim": claim,
         **changed,
     }
+    reference = fields.pop("reference", read_history_reference(made.path))
+    fields["before"] = replace(fields["before"], reference=reference)
     return verified(Verifying(**fields), Disk())
 
 
@@ -113,7 +121,7 @@ def test_a_history_that_was_cut_off_with_its_journal_lacks_what_is_expected(
 ) -> None:
     head = made.oids[7]
     made.repository.set_head(head)
-    claim = Claim(head, 8, JournalHead(head, 8, head, [], []))
+    claim = claim_of(head, 8, JournalHead(head, 8, []))
     assert told(verify(made, worktree, before=claim, claim=claim)) == []
     [(kind, _)] = told(verify(made, worktree, before=claim, claim=claim, expect=made.oids[11]))
     assert kind == "expect"
@@ -121,7 +129,7 @@ def test_a_history_that_was_cut_off_with_its_journal_lacks_what_is_expected(
 
 def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
-    claim = Claim(head, 13, JournalHead(head, 13, head, [], []))
+    claim = claim_of(head, 13, JournalHead(head, 13, []))
     assert told(verify(made, worktree, before=claim, claim=claim)) == [
         ("count", "the history has 12 commits, but 13 were made in it")
     ]
@@ -129,13 +137,13 @@ def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) 
 
 def test_a_journal_that_disagrees_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
-    claim = Claim(head, 12, JournalHead(made.oids[3], 4, None, [], []))
+    claim = claim_of(head, 12, JournalHead(made.oids[3], 4, []))
     [(kind, message)] = told(verify(made, worktree, claim=claim))
     assert kind == "journal"
     assert made.oids[3] in message
-    claim = Claim(head, 12, JournalHead(head, 12, None, [], ["a sentence"]))
+    claim = claim_of(head, 12, JournalHead(head, 12, ["a sentence"]))
     assert told(verify(made, worktree, claim=claim)) == [("journal", "a sentence")]
-    claim = Claim(head, 12, None, "00000001.wal: No such file or directory")
+    claim = claim_of(head, 12, None, "00000001.wal: No such file or directory")
     [(kind, _)] = told(verify(made, worktree, claim=claim))
     assert kind == "journal"
 
@@ -145,7 +153,7 @@ def test_a_journal_that_disagrees_is_told(made: Histories, worktree: Worktree) -
 
 def test_a_reference_between_the_two_heads_is_in_place(made: Histories, worktree: Worktree) -> None:
     head = made.oids[8]
-    before = Claim(head, 9, JournalHead(head, 9, head, [], []))
+    before = claim_of(head, 9, JournalHead(head, 9, []))
     for oid in made.oids[8:]:
         assert told(verify(made, worktree, before=before, reference=oid)) == []
     [(kind, message)] = told(verify(made, worktree, before=before, reference=made.oids[7]))
@@ -237,7 +245,7 @@ def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktr
     meta = CommitMeta(kind="edit", method="patch", time=2000, subject="s")
     commit = commit_object(meta, root.oid, made.oids[-1])
     made.repository.write([root, commit])
-    claim = Claim(commit.oid, 13, JournalHead(commit.oid, 13, None, [], []))
+    claim = claim_of(commit.oid, 13, JournalHead(commit.oid, 13, []))
     result = verify(made, worktree, before=claim, claim=claim, reference=commit.oid)
     assert told(result) == [
         (
@@ -293,7 +301,7 @@ def on_top(made: Histories, worktree: Worktree, content: bytes) -> list[tuple[st
     """What is told of a history with this commit on top."""
     commit = NewObject("commit", object_id("commit", content), content)
     made.repository.write([commit])
-    claim = Claim(commit.oid, 13, JournalHead(commit.oid, 13, None, [], []))
+    claim = claim_of(commit.oid, 13, JournalHead(commit.oid, 13, []))
     return told(verify(made, worktree, before=claim, claim=claim, reference=commit.oid))
 
 

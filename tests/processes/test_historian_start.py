@@ -15,7 +15,7 @@ from stet.wire.failures import Kind, Refused
 from stetd import __version__
 from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Base, Historian, start_process
+from stetd.processes.historian_client import Historian, start_process
 from stetd.storage.journal import Position
 
 
@@ -58,7 +58,9 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         journal = Position(1, 8)
-        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: journal)
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: journal
+        )
         starting = loop.create_task(historian.start())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -84,7 +86,9 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), run, Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         with pytest.raises(Refused) as refused:
             await asyncio.wait_for(historian.ask("log", {}, str), 20)
@@ -101,7 +105,9 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         (peer,) = peers.all
         peer.socket.settimeout(20)
@@ -128,7 +134,9 @@ def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         peers.all[0].kill()
         async with asyncio.timeout(20):
@@ -148,7 +156,9 @@ def test_a_stop_waits_until_it_has_ended() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(loop, "/state", options(), peers.run, Base(), lambda: Position(1, 8))
+        historian = Historian(
+            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
+        )
         await historian.start()
         closing = loop.create_task(historian.close())
         await asyncio.sleep(0)
@@ -170,7 +180,7 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
     async def story() -> None:
         loop = asyncio.get_running_loop()
         historian = Historian(
-            loop, "/state", options(), start_process, Base(), lambda: Position(1, 8)
+            loop, "/state", options(), start_process, messages.Base(), lambda: Position(1, 8)
         )
         await historian.start()
         async with asyncio.timeout(20):

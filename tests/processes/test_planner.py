@@ -188,10 +188,9 @@ def test_what_takes_too_long_is_refused_and_the_process_ended() -> None:
 
 def test_a_process_that_was_ended_is_lost() -> None:
     planner = asyncio.run(begin_planner())
-    planner.end()
+    planner.close()
     with pytest.raises(PlannerLost):
         asyncio.run(planner.plan(*CALLS["exact"], WORLD, LATER))
-    planner.close()
 
 
 @pytest.mark.parametrize("left", range(4))

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,11 @@ def history(shadow: str) -> list[str]:
 def checkpoint_begun(background: Background) -> list[str]:
     """Begin a checkpoint; where "done" will be, or why not."""
     outcome: list[str] = []
-    background.checkpoint(
-        lambda: None, lambda: outcome.append("done"), lambda error: outcome.append(str(error))
-    )
+
+    def ended(taken: Future[None]) -> None:
+        outcome.append(str(taken.exception() or "done"))
+
+    background.checkpoint(lambda: None).add_done_callback(ended)
     return outcome
 
 

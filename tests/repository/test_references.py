@@ -14,8 +14,8 @@ from stetd.repository.making_repository import create_repository
 from stetd.repository.references import (
     DamagedReference,
     delete_pin,
+    named,
     pin_names,
-    pinned,
     read_reference,
     set_pin,
     why_no_pin_name,
@@ -49,7 +49,7 @@ def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:
     made.repository.set_head(None)
     git(made.path, "gc", "-q", "--prune=now")
     assert git(made.path, "rev-list", "--all").split() == [made.oids[0]]
-    assert pinned(made.path, "before-refactoring") == made.oids[0]
+    assert named(made.path, "before-refactoring") == made.oids[0]
 
 
 def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) -> None:
@@ -60,7 +60,7 @@ def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) 
     assert pin_names(made.path) == ["one", "three", "two"]
     set_pin(made.path, "one", made.oids[1], Disk())
     set_pin(made.path, "two", made.oids[2], Disk())
-    assert pinned(made.path, "one") == made.oids[1]
+    assert named(made.path, "one") == made.oids[1]
     delete_pin(made.path, "two", Disk())
     delete_pin(made.path, "three", Disk())
     assert pin_names(made.path) == ["one"]
@@ -76,7 +76,8 @@ def test_a_reference_without_an_id_is_damaged(made: Histories, content: bytes) -
     set_pin(made.path, "x", made.oids[0], Disk())
     Path(made.path, "refs/pins/x").write_bytes(content)
     with pytest.raises(DamagedReference):
-        pinned(made.path, "x")
+        read_reference(made.path, "refs/pins/x")
+    assert named(made.path, "x") == ""
     assert pin_names(made.path) == ["x"]
 
 
@@ -90,7 +91,7 @@ def test_a_reference_without_an_id_is_damaged(made: Histories, content: bytes) -
 )  # fmt: skip
 def test_what_is_no_name_for_a_pin(made: Histories, name: str) -> None:
     assert why_no_pin_name(name) is not None
-    assert pinned(made.path, name) is None
+    assert named(made.path, name) is None
 
 
 @pytest.mark.parametrize("name", ["a", "abc", "v1.0", "before_refactoring-2", "abcdefg", "x" * 100])

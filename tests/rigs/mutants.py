@@ -156,7 +156,7 @@ def unmarked() -> None:
 
 def no_request_record() -> None:
     """Nobody remembers which requests were applied."""
-    Preparer._replay = lambda self, workspace, job: None  # type: ignore[method-assign]
+    Preparer._replay = lambda self, job: None  # type: ignore[method-assign]
 
 
 def no_repair_of_objects() -> None:

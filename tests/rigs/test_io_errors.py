@@ -146,7 +146,7 @@ def test_any_system_call_fails(forks: ForkServer, lasting: bool) -> None:
             site = story.prepare(daemon)
             told = story.Told()
             when = f"{number}+" if lasting else f"{number}"
-            victim = tracer.threads(daemon.pid)[thread]
+            victim = tracer.thread(daemon.pid, thread)
             with Tracer(victim, f"{call}:error={fault}:when={when}"):
                 story.tell(site, told, _pause)
             settle(site, told).add_to(tally, f"thread {thread}, {call} {when}: {fault}")

@@ -77,7 +77,7 @@ def test_killed_at_any_system_call_while_it_works(forks: ForkServer) -> None:
         try:
             daemon.start()
             site = story.prepare(daemon)
-            victim = tracer.threads(daemon.pid)[thread]
+            victim = tracer.thread(daemon.pid, thread)
             with Tracer(victim, f"{call}:signal=KILL:when={number}"):
                 told, status = _tell_and_stop(daemon, site)
             assert status in (0, KILLED), daemon.log()

@@ -53,6 +53,14 @@ def threads(pid: int) -> list[int]:
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
 
 
+def thread(pid: int, place: int) -> int:
+    """The thread at this place among them, else the last: a second helper is begun only where the
+    first is busy, which a run may have met and the next not.
+    """
+    found = threads(pid)
+    return found[min(place, len(found) - 1)]
+
+
 class Tracer:
     """strace on one thread, or (``follow``) on all threads of a process, present and to come.
 

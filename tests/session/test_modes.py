@@ -98,7 +98,7 @@ def test_whoever_asks_for_a_mode_looks_at_the_clocks(expected: str, seconds: flo
     session = with_standing(
         Session(workspace="w", name="s", mode=RESTRICTED, created=0, last_seen=0), standing
     )
-    assert expected == state.session_mode(session)
+    assert expected == mode_at(session.standing, state.now())
 
 
 class Clocks(RuleBasedStateMachine):

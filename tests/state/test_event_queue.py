@@ -7,11 +7,11 @@ import pytest
 from stet.wire.events import ModeEvent
 from stetd.history.objects import NewObject
 from stetd.state import events
-from stetd.state.events import Events, ModeChanged, Note, Overflow
+from stetd.state.events import Events, Note, Overflow, Told
 
 
-def mode(number: int, workspace: str = "w") -> ModeChanged:
-    return ModeChanged(workspace, ModeEvent("/w", str(number), "restricted", None, "restricted"))
+def mode(number: int, workspace: str = "w") -> Told:
+    return Told(workspace, ModeEvent("/w", str(number), "restricted", None, "restricted"))
 
 
 def taken(queue: Events) -> list[tuple[int, Note]]:

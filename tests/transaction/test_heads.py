@@ -9,6 +9,7 @@ import pytest
 from stetd.history.objects import Image, object_id
 from stetd.storage.journal_format import PathChange
 from stetd.transaction.heads import (
+    History,
     few_names,
     outside_changes,
     permissions_of,
@@ -61,11 +62,9 @@ def test_a_record_of_what_was_found_says_what_the_history_had_before_each(
     found = seal_found(
         [("changed outside", {"f": Y, "new": X}), ("the file as it stands", {"f": None})],
         {Y.oid: b"y\n", X.oid: b"x\n"},
-        head=histories.head,
+        History(histories.head, histories.repository.load_tree, 0),
         number=1,
-        time=0,
         workspace="w",
-        load=histories.repository.load_tree,
     )
     expected = [PathChange("f", X, Y), PathChange("new", None, X), PathChange("f", Y, None)]
     assert expected == found.record.paths

@@ -15,8 +15,9 @@ from stetd.storage.journal_format import Abort, Change, Published, Record
 from stetd.storage.worktree import Worktree
 from stetd.transaction import transaction
 from stetd.transaction.drafts import Draft, DraftFile, Who
+from stetd.transaction.heads import Found
 from stetd.transaction.sealing import seal
-from stetd.transaction.transaction import Aborted, Displaced, Prepared, abort, mark_published
+from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 from storage.histories import Histories
 
 
@@ -78,8 +79,8 @@ class Calls:
         self.journal.told.clear()
         return prepared
 
-    def aborted(self, prepared: Prepared, cause: Displaced) -> Aborted:
-        return abort(
+    def aborted(self, prepared: Prepared, cause: Displaced) -> Found[Abort]:
+        found, _ = abort(
             [prepared],
             cause,
             base=self.histories.head,
@@ -89,6 +90,7 @@ class Calls:
             worktree=self.worktree,
             load=self.histories.repository.load_tree,
         )
+        return found
 
 
 @pytest.fixture
@@ -119,7 +121,7 @@ def test_a_file_that_was_deleted_meanwhile_stays_so_and_that_is_recorded(calls: 
     assert isinstance(record, Abort)
     assert record.stands == {"f": None}
     assert [commit.meta.subject for commit in record.commits] == ["changed outside: f"]
-    assert aborted.head.commit == record.commits[-1].oid
+    assert aborted.history.head.commit == record.commits[-1].oid
     assert os.listdir(calls.root) == []
 
 

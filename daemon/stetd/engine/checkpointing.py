@@ -11,14 +11,11 @@ import logging
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from stet.wire.failures import Refused
+from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
-from stetd.history.protecting import NOTHING_PROTECTED, Protection
-from stetd.planning.world import CallLimits
-from stetd.processes.historian_client import Base, Historian, HistorianLost
-from stetd.session.modes import UNRESTRICTED
+from stetd.processes.historian_client import Historian, HistorianLost
+from stetd.processes.historian_messages import Base
 from stetd.state.state import State
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
@@ -26,20 +23,6 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
-
-
-class WriterLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the writer needs of the configuration; bytes and seconds."""
-
-    call: CallLimits
-    max_clipboard_bytes: int
-    checkpoint_bytes: int
-    checkpoint_idle_s: float
-    grace_s: float
-    #: Files that agents may not change, or not unnoticed.
-    protection: Protection = NOTHING_PROTECTED
-    #: Of new sessions.
-    default_mode: str = UNRESTRICTED
 
 
 class Checkpoints:
@@ -51,14 +34,14 @@ class Checkpoints:
         journal: Journal,
         historian: Historian,
         loop: asyncio.AbstractEventLoop,
-        limits: WriterLimits,
+        settings: Settings,
         make_read_only: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
         self._historian = historian
         self._loop = loop
-        self._limits = limits
+        self.settings = settings
         self._make_read_only = make_read_only
         self._given_up = False
         self._waiting: list[Callable[[], None]] = []
@@ -76,33 +59,24 @@ class Checkpoints:
         #: Something has been journalled since the last one was begun.
         self.needed = False
 
-    @property
-    def possible(self) -> bool:
-        """Whether one would be begun now."""
-        return self.needed and not self.running and not self._given_up
-
-    def reconfigure(self, limits: WriterLimits) -> None:
-        """Go by other limits from now on."""
-        self._limits = limits
-
     def give_up(self) -> None:
         """Take none any more: only the journal is to be trusted."""
         self._given_up = True
 
     def due_in(self, last_work: float) -> float | None:
         """Seconds until one is due if nothing happens any more; None if none is needed."""
-        if not self.possible:
+        if not self.needed or self.running or self._given_up:
             return None
         since = last_work
         if self._journal.private_since is not None:  # calls must not keep it in the journal
             since = min(since, self._journal.private_since)
-        due = max(since + self._limits.checkpoint_idle_s, self._not_before)
+        due = max(since + self.settings.checkpoint_idle_s, self._not_before)
         return max(0.0, due - time.monotonic())
 
     def begin_if_due(self, last_work: float) -> None:
         """Begin one when there was no work for a while, or the journal has grown."""
         due_in = self.due_in(last_work)
-        grown = self._journal.bytes > self._limits.checkpoint_bytes
+        grown = self._journal.bytes > self.settings.checkpoint_bytes
         grown = grown and time.monotonic() >= self._not_before
         if due_in is not None and (due_in <= 0 or grown):
             self.begin()
@@ -127,7 +101,7 @@ class Checkpoints:
             return
         self.running = True
         self.needed = False
-        grown = self._journal.position.offset > self._limits.checkpoint_bytes // 4
+        grown = self._journal.position.offset > self.settings.checkpoint_bytes // 4
         if self._fresh or grown or self._journal.private_since is not None:
             self._fresh = False
             self._start_segment()
@@ -199,7 +173,7 @@ class Checkpoints:
         for name, paths in self.syncing.items():
             self._state.unsynced.setdefault(name, set()).update(paths)
         self.syncing = {}
-        self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
+        self._not_before = time.monotonic() + self.settings.checkpoint_idle_s
 
     async def _forget_what_is_kept(
         self, snapshot: Checkpoint, requests: list[RequestRecord]

@@ -21,8 +21,9 @@ import msgspec
 from stet.wire.failures import Refused
 from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import Found, seal_found
+from stetd.transaction.heads import Found, History, seal_found
 from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
     )
 
 
-def seal_late_write(late: LateWrite, number: int) -> Found | None:
+def seal_late_write(late: LateWrite, number: int) -> Found[Change] | None:
     """Two outside commits: the late bytes, then the file as it is (limit b).
 
     None if what was written late is the current content anyway.
@@ -146,11 +147,9 @@ def seal_late_write(late: LateWrite, number: int) -> Found | None:
             ("the file as it stands", stands),
         ],
         {image.oid: late.data},
-        head=workspace.head,
+        History(workspace.head, load, int(time.time())),
         number=number,
-        time=int(time.time()),
         workspace=workspace.name,
-        load=load,
     )
 
 

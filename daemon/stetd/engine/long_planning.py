@@ -90,35 +90,21 @@ class Planners:
         self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
     ) -> list[RecordedPlan] | None:
         """The plans of a call's dialects; None if no process can be had. Raises Refused."""
+        new = not self._idle
         try:
-            return await self._planned(call, workspace, session, limits)
+            planner = await self._new() if new else self._idle.pop()
         except NoPlanner as error:
             _log.error("no process to plan in, so the writer does it: %s", error)
             return None
-        except PlannerLost as error:
-            _log.error("the process that planned %s ended: %s", call.method, error)
-            raise refused_anew(_LOST) from None
-
-    def close(self) -> None:
-        """End the processes; no call is being planned any more."""
-        if self._ending is not None:
-            self._ending.cancel()
-        for planner in list(self._planners):
-            self._end(planner)
-
-    async def _planned(
-        self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
-    ) -> list[RecordedPlan]:
-        new = not self._idle
-        planner = await self._new() if new else self._idle.pop()
         try:
             await reached("beside.planning")
             recorded = await _recorded(call, workspace, session, limits, planner)
-        except PlannerLost:
+        except PlannerLost as error:
             self._end(planner)
-            if new:
-                raise
-            return await self._planned(call, workspace, session, limits)  # it ended long ago
+            if not new:  # it ended long ago
+                return await self.plan(call, workspace, session, limits)
+            _log.error("the process that planned %s ended: %s", call.method, error)
+            raise refused_anew(_LOST) from None
         except BaseException:
             self._end(planner)
             raise
@@ -127,6 +113,13 @@ class Planners:
             self._ending.cancel()
         self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
         return recorded
+
+    def close(self) -> None:
+        """End the processes; no call is being planned any more."""
+        if self._ending is not None:
+            self._ending.cancel()
+        for planner in list(self._planners):
+            self._end(planner)
 
     async def _new(self) -> Planner:
         planner = await self._begin()

@@ -19,16 +19,17 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
+from stetd.config.settings import Settings
 from stetd.editing.patience import TakesLong, limited
-from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.fair_queue import Lane
 from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S
 from stetd.history.commits import rfc3339
+from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
-from stetd.planning.world import OBSERVE, EditCall, NotInPlace
+from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotInPlace
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
 from stetd.processes.remembered import Key
@@ -40,8 +41,8 @@ from stetd.state.state import State
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.request_record import RequestRecord
-from stetd.transaction.drafts import Draft, Who
-from stetd.transaction.parameters import check_label
+from stetd.transaction.drafts import Draft
+from stetd.transaction.parameters import check_label, invalid
 from stetd.transaction.refusals import (
     TOOL_DISABLED,
     after_dropping,
@@ -86,7 +87,9 @@ class EditJob:
     planned: bool = False
     found: list[RecordedPlan] | Proposal | Exception | None = None
     asking: asyncio.Task[None] | None = None
-    #: What the historian has said of calls that may have been answered long ago.
+    #: A call that may have been answered long ago, about which the historian is to be asked; and
+    #: what it has said of such calls.
+    unknown: Key | None = None
     recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
     #: How often what was planned elsewhere did not hold any more.
     overtaken: int = 0
@@ -110,16 +113,24 @@ class Preparer:
         sessions: Sessions,
         journal: Journal,
         historian: Historian,
-        limits: WriterLimits,
+        settings: Settings,
         *,
         elsewhere: bool,
     ) -> None:
-        self.limits = limits
+        self.go_by(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
         self._elsewhere = elsewhere
+
+    def go_by(self, settings: Settings) -> None:
+        """Go by these settings from now on."""
+        self._settings = settings
+        self.limits = CallLimits(
+            settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes
+        )
+        self._protection = Protection(settings.protected, settings.protected_action)
 
     def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
         """Plan jobs one after the other, for some ``turn_s`` seconds at most.
@@ -172,7 +183,7 @@ class Preparer:
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
-            replayed = self._replay(workspace, job)
+            replayed = self._replay(job)
             if replayed is not None:
                 return Outcome(job, answer=replayed)
             job.session = session = self._admitted(workspace, call, session)
@@ -211,15 +222,15 @@ class Preparer:
         self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
-        call, session, limits = job.call, job.session, self.limits
+        call, session = job.call, job.session
         if call.method == OBSERVE:
             return observe(
                 workspace,
                 base,
                 call,
                 session,
-                limits=limits.call,
-                protection=limits.protection,
+                limits=self.limits,
+                protection=self._protection,
                 note=self._note(workspace, job, now),
                 number=number,
                 now=now,
@@ -230,7 +241,7 @@ class Preparer:
             self._check_clipboards(session, draft.clipboards)
             return seal(
                 draft,
-                Who(call.agent, call.session, call.peer, call.method, call.request, call.why),
+                call.who,
                 number=number,
                 time=now,
                 digest=call.digest,
@@ -281,24 +292,21 @@ class Preparer:
 
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
         """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
-        call, session, limits, found = job.call, job.session, self.limits, job.found
+        call, session, found = job.call, job.session, job.found
+        limits, protection = self.limits, self._protection
 
         def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, plan_dialect
-            )
+            return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
 
         if isinstance(found, Exception):
             raise found
         if call.needs_history:
             if not isinstance(found, Proposal):
-                check_if_match(workspace, base, call, session, limits.call)
+                check_if_match(workspace, base, call, session, limits)
                 raise TakesLong
             paths = [file.path for file in found.files]
             workspace.check_unchanged(found.number, paths, found.reverts)
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, proposal=found
-            )
+            return plan_call(workspace, base, call, session, limits, protection, proposal=found)
         if isinstance(found, list):
             return plan(Replay(found))
         if not self._elsewhere or job.planned:
@@ -333,20 +341,19 @@ class Preparer:
             raise read_only(self._state.read_only)
         trouble = self._historian.trouble
         most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
-        if self._journal.bytes > max(most, self.limits.checkpoint_bytes):
+        if self._journal.bytes > max(most, self._settings.checkpoint_bytes):
             raise history_unwritable(trouble)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
         if not changes:
             return
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
             )
         for name in changes:
             check_label("the clipboard name", name)
-        check_clipboards(session, changes, self.limits.max_clipboard_bytes)
+        check_clipboards(session, changes, self._settings.max_clipboard_bytes)
 
     def _answered(self, key: Key, job: EditJob) -> RequestRecord | None:
         """The record of an answered call. Raises TakesLong where the historian is to be asked."""
@@ -355,16 +362,16 @@ class Preparer:
             if key not in job.recalled:
                 if isinstance(job.found, Refused):
                     raise job.found  # nobody knows: it must not be done twice
+                job.unknown = key
                 raise TakesLong
             found = job.recalled[key]
         return found
 
-    def _replay(self, workspace: Workspace, job: EditJob) -> EditResult | None:
+    def _replay(self, job: EditJob) -> EditResult | None:
         call = job.call
-        if not call.retryable or call.preview:
+        if not call.once:
             return None
-        key = (workspace.name, call.session or "", call.request)
-        record = self._answered(key, job)
+        record = self._answered(call.key, job)
         if record is None:
             return None
         if record.digest != call.digest:
@@ -372,29 +379,11 @@ class Preparer:
         result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
         return msgspec.structs.replace(result, replayed=True, diff="")
 
-    def unknown(self, job: EditJob) -> list[Key]:
-        """The ids that the historian is to be asked for before a job can be planned."""
-        call, remembered = job.call, self._historian.remembered
-        keys = []
-        if call.retryable and not call.preview:
-            keys.append((call.workspace, call.session or "", call.request))
-        use = call.params.get("use") if call.method == OBSERVE else None
-        if use is not None and call.params["phase"] == "after":
-            keys.append((call.workspace, call.session or "", note_id(use)))
-        return [
-            key
-            for key in keys
-            if key not in job.recalled
-            and key not in self._state.requests
-            and remembered.find(key) is None
-            and remembered.may_be_old(key)
-        ]
-
-    async def recall(self, job: EditJob) -> None:
-        """Ask the historian for calls that may have been answered long ago. Raises Refused."""
-        for key in self.unknown(job):
-            found = await self._historian.ask("answered call", key, list[RequestRecord])
-            job.recalled[key] = found[0] if found else None
+    async def recall(self, job: EditJob, key: Key) -> None:
+        """Ask the historian for a call that may have been answered long ago. Raises Refused."""
+        job.unknown = None
+        found = await self._historian.ask("answered call", key, list[RequestRecord])
+        job.recalled[key] = found[0] if found else None
 
 
 def _changes(prepared: Prepared) -> bool:

@@ -25,7 +25,8 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.engine.checkpointing import Checkpoints, WriterLimits
+from stetd.config.settings import Settings
+from stetd.engine.checkpointing import Checkpoints
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import Planners
@@ -112,7 +113,7 @@ class Writer:
         state: State,
         journal: Journal,
         historian: Historian,
-        limits: WriterLimits,
+        settings: Settings,
         planners: Planners | None = None,
     ) -> None:
         self._loop = loop
@@ -124,14 +125,14 @@ class Writer:
         #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
         #: Who works here.
-        self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
+        self.sessions = Sessions(state, self.modes, self.record, settings.default_mode)
         #: Where calls are planned that take long; None: here.
         self._planners = planners
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
         self._own_lane = Lane(estimate=0.0, new=False)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
-        self._grace = GraceWatch(limits.grace_s)
+        self._grace = GraceWatch(settings.grace_s)
         self._last_work = time.monotonic()
         self._ends = math.inf
         self._asking: set[asyncio.Task[None]] = set()
@@ -147,11 +148,11 @@ class Writer:
             journal,
             historian,
             loop,
-            limits,
+            settings,
             self.become_read_only,
         )
         self.preparer = Preparer(
-            state, self.sessions, journal, historian, limits, elsewhere=planners is not None
+            state, self.sessions, journal, historian, settings, elsewhere=planners is not None
         )
         self.checkpoints.on_begin = self.sessions.let_go
         self.checkpoints.on_end = self._wake
@@ -159,16 +160,15 @@ class Writer:
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        if call.retryable and not call.preview:
-            key = (call.workspace, call.session or "", call.request)
-            first = self._in_flight.get(key)
+        if call.once:
+            first = self._in_flight.get(call.key)
             if first is not None:
                 if first.digest != call.digest:
                     future.set_exception(other_call(call.request))
                 else:
                     first.followers.append(future)
                 return future
-            self._in_flight[key] = _InFlight(call.digest, future)
+            self._in_flight[call.key] = _InFlight(call.digest, future)
         self._queue.put(EditJob(call, future, lane), lane)
         self._wake()
         return future
@@ -278,14 +278,17 @@ class Writer:
             self._last_work = time.monotonic()
         self._awake = False
         self._go_on_if_due()
-        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
-            self._keep_house_in(_HOUSEKEEPING_S)
+        self._keep_house_soon()
 
     def _go_on_if_due(self) -> None:
         """Have another turn if something can be drawn, after those who wait for replies."""
         if not self._awake and self._queue.due_in() == 0:
             self._awake = True
             self._next = self._loop.call_soon(self._turn)
+
+    def _keep_house_soon(self) -> None:
+        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
+            self._keep_house_in(_HOUSEKEEPING_S)
 
     def _keep_house_in(self, seconds: float) -> None:
         if self._keeping is not None:
@@ -389,11 +392,11 @@ class Writer:
         job.asking.add_done_callback(self._asking.discard)
 
     async def _asked(self, job: EditJob) -> None:
-        call, limits = job.call, self.preparer.limits.call
+        call, limits = job.call, self.preparer.limits
         try:
             workspace = self.state.open[call.workspace]
-            if self.preparer.unknown(job):
-                await self.preparer.recall(job)
+            if job.unknown is not None:
+                await self.preparer.recall(job, job.unknown)
             elif call.needs_history:
                 asked, place = Proposing(call, limits), self.place(workspace, call.directory)
                 job.found = await self.historian.ask("take back", asked, Proposal, place)
@@ -447,7 +450,7 @@ class Writer:
         """Whether somebody still waits for the answer."""
         if not job.lane.abandoned:
             return True
-        entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
+        entry = self._in_flight.get(job.call.key)
         return entry is not None and bool(entry.followers)
 
     def _make_durable(self, outcomes: Sequence[Outcome]) -> Exception | None:
@@ -545,7 +548,7 @@ class Writer:
         # The names were changed and changed back: on disk they may be either.
         self._note_unsynced(workspace, voided[0])
         try:
-            aborted = abort(
+            aborted, number = abort(
                 voided,
                 cause,
                 base=workspace.head,
@@ -563,10 +566,10 @@ class Writer:
             return []
         for work in voided[0].files:
             self._grace.watch(workspace, work)
-        self.state.number = aborted.number
-        if aborted.head.commit != workspace.head.commit:
-            workspace.head = aborted.head
-            self.committed(workspace, aborted.number, aborted.objects)
+        self.state.number = number
+        if aborted.history.head.commit != workspace.head.commit:
+            workspace.head = aborted.history.head
+            self.committed(workspace, number, aborted.objects)
         if isinstance(cause, Displaced):
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
@@ -586,9 +589,8 @@ class Writer:
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
-        if job.call.retryable and not job.call.preview:
-            key = (job.call.workspace, job.call.session or "", job.call.request)
-            entry = self._in_flight.pop(key, None)
+        if job.call.once:
+            entry = self._in_flight.pop(job.call.key, None)
             followers = entry.followers if entry else []
         failpoint("reply.before")
         job.answered = True
@@ -603,12 +605,12 @@ class Writer:
             else:
                 _give(future, answer)
 
-    def reconfigure(self, limits: WriterLimits) -> None:
-        """Go by other limits from now on."""
-        self.preparer.limits = limits
-        self._grace.period = limits.grace_s
-        self.sessions.default_mode = limits.default_mode
-        self.checkpoints.reconfigure(limits)
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by other settings from now on."""
+        self.preparer.go_by(settings)
+        self._grace.period = settings.grace_s
+        self.sessions.default_mode = settings.default_mode
+        self.checkpoints.settings = settings
 
     # -- changes that are not edits
 
@@ -625,7 +627,7 @@ class Writer:
         except OSError as error:
             raise io_failure(error) from error
         self.checkpoints.needed = True
-        self.historian.follow()
+        self._keep_house_soon()
 
     # -- when there is nothing else to do
 
@@ -651,7 +653,7 @@ class Writer:
             _log.error("a late write to %s could not be recorded: %s", late.path, error)
             return
         self.state.number += 1
-        workspace.head = found.head
+        workspace.head = found.history.head
         self.committed(workspace, self.state.number, found.objects)
 
     def end_grace(self) -> None:

@@ -30,7 +30,6 @@ from stetd.storage.journal_format import (
     Record,
     WorkspaceAllowed,
     decode,
-    frame_bytes,
     payloads,
 )
 from stetd.storage.priority import let_others_run
@@ -69,9 +68,9 @@ class Following:
     damage: str | None = None
 
     def __post_init__(self) -> None:
-        self._place = self.begin.segment, self.begin.offset
-        if self.begin.held:
-            self._place = min(self._place, self.begin.held_from)
+        self._place = self.begin.base.mark
+        if self.begin.base.held:
+            self._place = min(self._place, self.begin.base.held_from)
 
     def advance(self, segment: int, offset: int) -> None:
         """Follow up to this place."""
@@ -82,10 +81,10 @@ class Following:
             _log.error("nothing more is followed: %s", self.damage)
             return
         voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
-        mark = self.begin.segment, self.begin.offset
+        mark = self.begin.base.mark
         for place, record in found:
             let_others_run()
-            if place < mark and getattr(record, "workspace", None) not in self.begin.held:
+            if place < mark and getattr(record, "workspace", None) not in self.begin.base.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
                 shadow = shadow_path(self.begin.state, record.name)
@@ -102,8 +101,8 @@ class Following:
 
     def set_references(self, disk: Disk) -> None:
         """Let each history begin where the journal says: without syncs it may be further."""
-        for name, start in self.begin.starts.items():
-            if start.head is None or name in self.begin.held:
+        for name, start in self.begin.base.starts.items():
+            if start.head is None or name in self.begin.base.held:
                 continue
             shadow = shadow_path(self.begin.state, name)
             try:
@@ -148,15 +147,15 @@ class Following:
                 data = b""  # dropped: only segments that are held have gaps between them
             if offset == 0:
                 offset, data = len(MAGIC), data[len(MAGIC) :]
-            at = 0
-            for at, payload in payloads(data, 0):
+            sound = 0
+            for at, payload, after in payloads(data, 0):
                 let_others_run()
                 yield (segment, offset + at), decode(payload)
-                at += frame_bytes(payload)
+                sound = after
             if last:
-                if at != len(data) or offset + at != end[1]:
+                if sound != len(data) or offset + sound != end[1]:
                     where = f"segment {os.path.basename(path)} of the journal"
-                    self.damage = f"{where} is damaged at byte {offset + at}"
+                    self.damage = f"{where} is damaged at byte {offset + sound}"
                 break
             segment, offset = segment + 1, 0
         self._place = end
@@ -169,7 +168,7 @@ class Following:
         name = record.workspace
         line = self._lines.get(name)
         if line is None:
-            start = self.begin.starts.get(name, Reached(None, 0))
+            start = self.begin.base.starts.get(name, Reached(None, 0))
             line = self._lines[name] = _Line(shadow_path(self.begin.state, name), start)
         if line.trouble is not None:
             return

@@ -6,18 +6,16 @@ Following the journal is quick and done at once. What takes longer has threads: 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import msgspec
@@ -31,6 +29,7 @@ from stetd.historian.index.request_store import RequestStore
 from stetd.historian.questions import LONG_WORK, Library, answer
 from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
+from stetd.processes.children import begin
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
 from stetd.storage.disk import Disk, SyncFailed
@@ -40,18 +39,13 @@ from stetd.storage.progress import Progress
 _log = logging.getLogger(__name__)
 #: Questions that are answered at a time, beside one that takes long.
 _ANSWERING = 4
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the engine at the other end of this descriptor, until that is gone."""
     descriptor, level = arguments
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # Meant for the daemon, which says when it is over; who stops it sends them to both.
-        signal.signal(number, signal.SIG_IGN)
     # If it hangs when its engine is killed, it must not hold the locks of the directories.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    connected = begin(descriptor)
     failpoints.engine = os.getppid()
     os.umask(0o077)
     logs.set_up(level)
@@ -59,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     gc.freeze()  # what was loaded stays: the collector need not walk through it
     status = 1
     try:
-        Historian(socket.socket(fileno=int(descriptor)), Disk()).serve()
+        Historian(connected, Disk()).serve()
         status = 0
     except Exception as error:  # noqa: BLE001 - another one is started
         _log.error("the historian can't go on: %s", error, exc_info=error)
@@ -111,7 +105,7 @@ class Historian:
         self._following = Following(begin, self._background)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
-        for name in begin.starts:
+        for name in begin.base.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
         self._library = Library(
             self._disk, self._background, begin.options, self._indexer.follow,
@@ -211,11 +205,16 @@ class Historian:
                 forget_before=int(time.time() - options.request_record_s),
             )
 
-        def failed(error: SyncFailed) -> None:
-            reason = error.strerror or str(error)
-            self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
+        def tell(done: Future[None]) -> None:
+            try:
+                done.result()
+            except SyncFailed as error:
+                reason = error.strerror or str(error)
+                self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
+            else:
+                self._say(messages.Answer(id=number))
 
-        self._background.checkpoint(store, lambda: self._say(messages.Answer(id=number)), failed)
+        self._background.checkpoint(store).add_done_callback(tell)
 
 
 if __name__ == "__main__":

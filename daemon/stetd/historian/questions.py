@@ -26,7 +26,7 @@ from stetd.historian.maintenance.gc import (
 )
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
-from stetd.historian.queries.commit_changes import changes_of, counted
+from stetd.historian.queries.commit_changes import changes_of, counted, described
 from stetd.historian.queries.export import exported
 from stetd.historian.queries.files import diff, read_file
 from stetd.historian.queries.log import described_pin, log, pinned_commits, show
@@ -37,7 +37,7 @@ from stetd.observing.changed_files import KnownFiles, look_at_workspace
 from stetd.observing.current_content import Differing, Looking
 from stetd.planning.proposals import Proposing
 from stetd.processes import historian_messages as messages
-from stetd.processes.verify_claims import Claimed, Claiming, Verifying
+from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.processes.works import (
     Choice,
     Choosing,
@@ -53,7 +53,6 @@ from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
-from stetd.state.replies import recorded_diff
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -152,8 +151,11 @@ def _files_of(about: About, oid: str) -> list[FileChange]:
 
 
 def _diff_of(about: About, result: EditResult) -> str:
+    """The diff of a recorded reply, which has everything else."""
     with about.place.handles.opened(about.place.shadow) as repository:
-        return recorded_diff(repository, result)
+        changes = changes_of(repository, repository.commit(result.commit or ""))
+        diffs = {each.path: described(repository.blob, each)[1] for each in changes}
+        return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
 def _differing(about: About, asked: Looking) -> Differing:
@@ -168,9 +170,10 @@ def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[
     return [found] if found is not None else []
 
 
-def _claimed(library: Library, asked: Claiming, _: Progress) -> Claimed:
-    _require(library, shadow_path(asked.state, asked.name))
-    return claimed(asked)
+def _claimed(library: Library, asked: tuple[str, str, Moment], _: Progress) -> Claim:
+    state, name, moment = asked
+    _require(library, shadow_path(state, name))
+    return claimed(state, name, moment)
 
 
 def _rebuild(library: Library, shadow: str) -> None:
@@ -237,7 +240,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
 }
 #: .. or of the library, these, and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
-    "claim": (Claiming, _claimed),
+    "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
     "answered call": (tuple[str, str, str], _answered),
     "reached": (str, lambda library, shadow, _: _require(library, shadow)),

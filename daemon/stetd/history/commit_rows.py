@@ -42,24 +42,6 @@ class Part(NamedTuple):
     text: str | None = ""
 
 
-class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit as it is indexed, without its parts.
-
-    ``edit``: ``undo last: n`` counts it. ``reverts``: what it takes back, if its kind does.
-    """
-
-    oid: str
-    time: int
-    kind: str
-    subject: str
-    method: str | None = None
-    agent: str | None = None
-    session: str | None = None
-    request: str | None = None
-    edit: bool = False
-    reverts: tuple[str, ...] = ()
-
-
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which commits are asked for; what is None does not matter.
 

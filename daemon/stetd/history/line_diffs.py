@@ -43,12 +43,6 @@ class LineDiff(NamedTuple):
     removed: int
 
 
-class _Hunks(NamedTuple):
-    text: bytes
-    added: int
-    removed: int
-
-
 def line_diff(
     path: str,
     before: bytes | None,
@@ -89,15 +83,15 @@ def line_diff(
     if _is_binary(before) or _is_binary(after):
         lines += (f"Binary files {old_name} and {new_name} differ", "")
         return LineDiff("\n".join(lines), 0, 0)
-    hunks = _hunks(before, after, context)
+    text, counts = _hunks(before, after, context)
     lines += (f"--- {ended(old_name)}", f"+++ {ended(new_name)}")
-    lines.append(hunks.text.decode("utf-8", "replace"))
-    return LineDiff("\n".join(lines), hunks.added, hunks.removed)
+    lines.append(text.decode("utf-8", "replace"))
+    return LineDiff("\n".join(lines), *counts)
 
 
 def unified_hunks(before: bytes, after: bytes, context: int = 3) -> bytes:
     """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte."""
-    return _hunks(before, after, context).text
+    return _hunks(before, after, context)[0]
 
 
 # -- what differs
@@ -287,9 +281,10 @@ def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> l
 # -- writing it
 
 
-def _hunks(before: bytes, after: bytes, context: int) -> _Hunks:
+def _hunks(before: bytes, after: bytes, context: int) -> tuple[bytes, tuple[int, int]]:
+    """The hunks, and how many lines were added and removed."""
     if before == after:
-        return _Hunks(b"", 0, 0)
+        return b"", (0, 0)
     found = _compared(before, after, context)
     first, here, old, new, changes = found
     pieces: list[bytes] = []
@@ -315,7 +310,7 @@ def _hunks(before: bytes, after: bytes, context: int) -> _Hunks:
             _write(pieces, b"-", old[change.old : at])
             _write(pieces, b"+", new[change.new : change.new + change.added])
         _write(pieces, b" ", old[at : at + below])
-    return _Hunks(b"".join(pieces), *found.counts)
+    return b"".join(pieces), found.counts
 
 
 def _write(pieces: list[bytes], sign: bytes, lines: Sequence[bytes]) -> None:

@@ -49,7 +49,7 @@ def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version:
         f"Content-Transfer-Encoding: {'quoted-printable' if quoted else '8bit'}",
         "",
     ]
-    body = _quoted_printable(payload) if quoted else payload
+    body = b"\n".join(map(_quoted_line, payload.split(b"\n"))) if quoted else payload
     return "".join(line + "\n" for line in head) + body.decode()
 
 
@@ -99,10 +99,6 @@ def _encoded(text: str) -> str:
             word = ""
         word += piece
     return "\n ".join(f"=?UTF-8?q?{each}?=" for each in [*words, word])
-
-
-def _quoted_printable(payload: bytes) -> bytes:
-    return b"\n".join(_quoted_line(line) for line in payload.split(b"\n"))
 
 
 def _quoted_line(line: bytes) -> bytes:

@@ -102,7 +102,7 @@ _AGENTS: dict[str, Method] = {
     "request_mode_upgrade": Method(modes.request_mode_upgrade, takes.UpgradeAsking),
 }
 _PERSONS: dict[str, Method] = {
-    "session_list": Method(_queued(sessions.session_list), takes.SessionListing, "hello"),
+    "session_list": Method(_queued(sessions.session_list), takes.OneWorkspace, "hello"),
     "session_end": Method(sessions.session_end, takes.SessionEnding),
     "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, "hello"),
     "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, "hello"),

@@ -32,13 +32,14 @@ from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
-from stetd.state.decisions import Wait, Waits
+from stetd.state.decisions import Wait, Waits, end
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
+from stetd.transaction.drafts import Who
 from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.transaction.refusals import no_longer_allowed
-from stetd.upkeep.schedule import Retain, Upkeep
+from stetd.upkeep.schedule import Upkeep
 
 PROTOCOL = 1
 
@@ -61,8 +62,6 @@ class Shared:
     workspaces: Workspaces
     settings: Settings
     upkeep: Upkeep
-    #: Drops what is too old or too much of a history, if anything is to be dropped.
-    retain: Retain | None
     started: float = field(default_factory=time.monotonic)
     #: The next three are set by cli.py. It ends the daemon when a person asks for that.
     on_shutdown: Callable[[], None] = lambda: None
@@ -129,6 +128,10 @@ class Caller:
         """Who is asking, for the log."""
         return {"agent": self.agent, "session": self.session}
 
+    def who(self, method: str, why: str, request: str | None = None) -> Who:
+        """Who is asking, for a commit."""
+        return Who(self.agent, self.session, self.peer, method, request, why)
+
     def disconnected(self) -> None:
         """The client is gone. What it asked for goes on, but nobody gets the answer any more."""
         self.gone = True
@@ -152,7 +155,7 @@ class Caller:
     def wait_with(self, wait: Wait | None) -> None:
         """Note that the client waits; a call that waited before is answered now."""
         if self.wait is not None:
-            self.wait.end()
+            end(self.wait)
         self.wait = wait
 
     def unsubscribe(self) -> None:

@@ -13,7 +13,7 @@ from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
 from stetd.methods.workspaces import deferred_at, writing
 from stetd.planning.file_reading import read_now
-from stetd.processes.verify_claims import Claimed, Claiming, Moment, Verifying
+from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
@@ -61,7 +61,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         # What is being forgotten must be: until then pins still name the old history.
         for job in caller.shared.upkeep.work:
             if (job.what, job.root) == ("forget", root):
-                await job.ended.wait()
+                await asyncio.wait({job.future})
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
@@ -75,28 +75,26 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         name=name,
         root=root,
         max_file_bytes=caller.shared.settings.max_file_bytes,
-        before=before.claim,
-        reference=before.reference,
-        claim=after.claim,
+        before=before,
+        claim=after,
         expect=wanted.expect,
         trouble=caller.state.troubles.get(name),
     )
     return await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
 
 
-async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
+async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:
     """What the daemon says of a history, in its memory and in its journal; Git has it by then."""
     left = _ATTEMPTS
     while True:
-        now = await caller.on_writer(moment)
-        asked = Claiming(caller.state.directory, name, now)
-        found = await caller.shared.writer.historian.ask("claim", asked, Claimed)
+        asked = (caller.state.directory, name, await caller.on_writer(moment))
+        found = await caller.shared.writer.historian.ask("claim", asked, Claim)
         left -= 1
-        if found.claim.journal_trouble is None or not left:
+        if found.journal_trouble is None or not left:
             return found
 
 
-async def _claimed_deferred(caller: Caller, known: WorkspaceState) -> Claimed:
+async def _claimed_deferred(caller: Caller, known: WorkspaceState) -> Claim:
     """The same of a history that is not gone on with: nothing moves meanwhile.
 
     Git may be behind the journal: it has the history as far as the reference says. What it must
@@ -120,8 +118,9 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     reason = why_no_pin_name(setting.name)
     if reason is not None:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
+    known = caller.state.known
     for _ in range(_LOOKS):
-        cut = await caller.on_writer(lambda: caller.place().cut)
+        cut = await caller.on_writer(lambda: known[caller.open_workspace().name].cut)
         info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
         if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
             return info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 from stet.wire.failures import Kind, refuse
@@ -15,8 +16,6 @@ from stetd.session.modes import (
     NothingToEnd,
     Standing,
     granted,
-    mode_at,
-    stricter,
     until,
 )
 from stetd.session.sessions import Session
@@ -116,13 +115,11 @@ def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) ->
 def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
     """The mode that holds, and those it is made of."""
     now = caller.state.now()
-    own = mode_at(session.standing, now) if session else None
-    ceiling = mode_at(workspace.standing, now)
+    mode, own, ceiling = caller.state.modes(session, workspace)
     ends = {
         "session_until": until(session.standing, now) if session else None,
         "workspace_until": until(workspace.standing, now),
     }
-    mode = stricter(own, ceiling)
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
     times = {name: _time(end) for name, end in ends.items() if end is not None}
@@ -131,17 +128,17 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     """Ask for write access, and wait for the decision if that is wanted."""
-    wait = Wait() if asking.wait else None
-    if wait is not None:
+    wait: Wait | None = None
+    if asking.wait:
+        wait = asyncio.get_running_loop().create_future()
         caller.wait_with(wait)
     answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
-    assert answer.request is not None, "BUG: a pending request without an id"
     try:
-        decided = await wait.result(asking.wait or 0)
-    finally:
-        caller.shared.waits.discard(answer.request, wait)
+        decided = await asyncio.wait_for(wait, asking.wait)
+    except TimeoutError:
+        return answer
     if decided is None:
         return answer
     await caller.on_writer(lambda: caller.shared.writer.modes.seen(decided))

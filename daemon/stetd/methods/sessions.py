@@ -21,8 +21,8 @@ from stetd.transaction.parameters import (
     ClipboardKey,
     ClipboardSetting,
     NoParams,
+    OneWorkspace,
     SessionEnding,
-    SessionListing,
     check_label,
 )
 
@@ -77,7 +77,7 @@ def _count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-def session_list(caller: Caller, wanted: SessionListing) -> SessionList:
+def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
     """List sessions, but for those of workspaces that are not open now."""
     state, root = caller.state, wanted.workspace
     only = None if root is None else caller.named_workspace(root).name
@@ -107,13 +107,6 @@ async def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
 
     def end() -> EndedSession:
         workspace = caller.named_workspace(wanted.workspace)
-        ended = caller.shared.writer.sessions.end(workspace, wanted.session)
-        return EndedSession(
-            session=wanted.session,
-            workspace=workspace.root,
-            clipboards=len(ended.session.clipboards),
-            request=ended.request.id if ended.request else None,
-            next_mode=caller.state.effective_mode(ended.fresh, workspace),
-        )
+        return caller.shared.writer.sessions.end(workspace, wanted.session)
 
     return await caller.on_writer(end, after_all=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from functools import partial
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared, message_of
@@ -26,7 +29,8 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     async def run(progress: Progress) -> GcResult:
         await shared.writer.historian.ask("reached", workspace.shadow, type(None))
         before = await shared.writer.historian.ask("sizes", [workspace.shadow], int)
-        commits = await shared.retain(workspace, progress) if shared.retain is not None else 0
+        retain = shared.upkeep.retain
+        commits = await retain(workspace, progress) if retain is not None else 0
         done = await collect(shared.writer, workspace, progress, drop=True)
         return GcResult(before, done.bytes_after, done.dropped, commits)
 
@@ -45,14 +49,14 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     message = message_of("snapshot", wanted.message)
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
-    asked = taking.Asked(caller.agent, caller.session, caller.peer, message)
+    who = caller.who("snapshot", message, uuid.uuid4().hex)
     limits = Taking(
         max_files=settings.snapshot_max_files,
         max_bytes=settings.snapshot_max_bytes,
         max_file_bytes=settings.max_file_bytes,
         skip_large=wanted.skip_large,
     )
-    run = partial(taking.snapshot, shared.writer, workspace, asked, limits)
+    run = partial(taking.snapshot, shared.writer, workspace, who, limits)
     return await _carried_out(shared, Job("snapshot", workspace.root, run))
 
 
@@ -67,16 +71,6 @@ async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
     )
     if not path:
         raise invalid("forget: name a file or a directory in the workspace.")
-    asked = forgetting.Asked(
-        path=path,
-        contents=wanted.contents,
-        clipboards=wanted.clipboards,
-        preview=wanted.preview,
-        message=message,
-        agent=caller.agent,
-        session=caller.session,
-        peer=caller.peer,
-    )
-
-    run = partial(forgetting.forget, shared.writer, workspace, asked)
+    asked, who = replace(wanted, path=path), caller.who("forget", message)
+    run = partial(forgetting.forget, shared.writer, workspace, asked, who)
     return await _carried_out(shared, Job("forget", workspace.root, run))

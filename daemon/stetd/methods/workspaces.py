@@ -233,7 +233,7 @@ def _workspace_info(caller: Caller, workspace: Workspace) -> WorkspaceInfo:
     return WorkspaceInfo(
         workspace.root,
         workspace.shadow,
-        caller.state.workspace_mode(workspace),
+        caller.state.effective_mode(None, workspace),
         workspace.head.commit,
         workspace.head.commits,
     )

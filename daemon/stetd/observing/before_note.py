@@ -16,7 +16,6 @@ import msgspec
 from stetd.editing.paths import directories_above
 from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
-from stetd.history.objects import Tree, find_entry, stored_tree
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 #: A larger one takes long to read; what it left out is not known then.
@@ -75,32 +74,23 @@ class StoodBefore:
     ignores: Mapping[str, str] | None
     _absent: set[str] = field(default_factory=set)
     _passed: set[str] = field(default_factory=set)
-    _tree: Tree | None = None
-    _recorded: Tree | None = None
     _rules: dict[str, IgnoreFile | None] = field(default_factory=dict)
     _unchanged: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._absent = self.note.absent_paths()
         self._passed = {path.rstrip("/") for path in self.note.passed}
-        try:
-            if self.note.tree and self.note.recorded:
-                self._tree = stored_tree(self.note.tree, self.repository.load_tree)
-                self._recorded = stored_tree(self.note.recorded, self.repository.load_tree)
-        except MissingObject:
-            pass  # so that nothing is known
 
     def had_none(self, path: str) -> bool:
         """Whether it is known that there was no file at a path."""
         if path in self._absent:
             return True
         note = self.note
-        if not note.complete or self._recorded is None or note.excludes != self.excludes.digest:
-            return False
-        if self.was_passed_over(path):
+        known = note.complete and note.tree and note.recorded
+        if not known or note.excludes != self.excludes.digest or self.was_passed_over(path):
             return False
         try:
-            was_there = find_entry(self._recorded, path, self.repository.load_tree) is not None
+            was_there = self.repository.trees.find(note.recorded, path) is not None
             return not was_there and not self._may_be_ignored(path)
         except MissingObject:
             return False
@@ -140,8 +130,7 @@ class StoodBefore:
         path = folder + ".gitignore"
         if path in self.note.ignores:
             return self.note.ignores[path]
-        assert self._tree is not None, "BUG: asked without a tree"
-        found = find_entry(self._tree, path, self.repository.load_tree)
+        found = self.repository.trees.find(self.note.tree, path)
         return found[1] if found is not None else ""
 
     def _rules_of(self, folder: str) -> IgnoreFile | None:

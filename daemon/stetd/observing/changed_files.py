@@ -14,7 +14,7 @@ from contextlib import closing
 
 from stet.wire.failures import Refused
 from stetd.history.ignoring import is_left_out
-from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, TREE, Image
 from stetd.observing.current_content import NO_TIME, Differing, Looking
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
@@ -148,9 +148,7 @@ def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
                 if name not in folder.stamps:
                     yield path
             elif path + "/" not in met:
-                tree = stored_tree(entry.oid, repository.load_tree)
-                for below, _, _ in files_under(tree, repository.load_tree, path + "/"):
-                    yield below
+                yield from (below for below, _ in repository.trees.files(entry.oid, path + "/"))
 
 
 def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:

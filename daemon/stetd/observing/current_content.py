@@ -27,8 +27,13 @@ NO_TIME = "there was no time to look at all of it"
 
 @dataclass(slots=True)
 class Seen:
-    """The files at the paths, by the name that the history has for each."""
+    """The files at paths, which are a request's: absolute, or from ``directory``; by the name that
+    the history has for each.
+    """
 
+    workspace: Workspace
+    directory: str
+    limits: CallLimits
     files: dict[str, OnDisk | None] = field(default_factory=dict)
     #: How many directories above a path there are not.
     missing: dict[str, int] = field(default_factory=dict)
@@ -42,36 +47,66 @@ class Seen:
         """The current content as images."""
         return {path: found.image if found else None for path, found in self.files.items()}
 
+    def look(self, paths: Iterable[str], *, through_links: bool) -> None:
+        """Read the files at these paths; ``through_links``: and those that links lead to."""
+        left, limits = 0, self.limits
+        for path in paths:
+            if len(self.files) >= limits.files or self.bytes > limits.bytes:
+                left += 1
+                self.passed.append(path)
+                continue
+            found = self._look_at(path, follow=False)
+            if through_links and found is not None and found.is_link:
+                self._look_at(path, follow=True)
+        if left:
+            self.warnings.append(
+                f"{left} more files were not scanned: one call takes {limits.files:,} files and "
+                f"{limits.bytes:,} bytes (max_call_files, max_call_bytes). What changed in them is "
+                "recorded as outside when they are touched the next time."
+            )
 
-def look(
-    paths: Iterable[str],
-    workspace: Workspace,
-    directory: str,
-    limits: CallLimits,
-    *,
-    through_links: bool,
-) -> Seen:
-    """Read the files at these paths, which are a request's: absolute, or from ``directory``.
+    def _look_at(self, path: str, *, follow: bool) -> OnDisk | None:
+        resolver = self.workspace.worktree.resolver
+        try:
+            target = resolver.resolve(path, self.directory, follow_last=follow)
+        except Refused as refusal:
+            if refusal.kind != Kind.NOT_A_FILE or follow:
+                self.passed.append(path)
+                self.warnings.append(f"not recorded: {refusal.message}")
+                return None
+            try:  # a file is above it, so there is none here
+                gone = resolver.canonical(path, self.directory, follow_last=False)
+            except Refused as other:
+                self.warnings.append(f"not recorded: {other.message}")
+            else:
+                if gone and not self.workspace.excludes(gone):
+                    self.files.setdefault(gone, None)
+            return None
+        with target:
+            return self._read(target)
 
-    ``through_links``: and the files that links of these lead to.
-    """
-    seen = Seen()
-    left = 0
-    for path in paths:
-        if len(seen.files) >= limits.files or seen.bytes > limits.bytes:
-            left += 1
-            seen.passed.append(path)
-            continue
-        found = _look_at(seen, path, workspace, directory, limits, follow=False)
-        if through_links and found is not None and found.is_link:
-            _look_at(seen, path, workspace, directory, limits, follow=True)
-    if left:
-        seen.warnings.append(
-            f"{left} more files were not scanned: one call takes {limits.files:,} files and "
-            f"{limits.bytes:,} bytes (max_call_files, max_call_bytes). What changed in them is "
-            "recorded as outside when they are touched the next time."
-        )
-    return seen
+    def _read(self, target: Target) -> OnDisk | None:
+        path = target.path
+        if path in self.files:
+            return self.files[path]
+        if self.workspace.excludes(path):
+            self.warnings.append(
+                f"not recorded: {path} is excluded from the history (exclude, in the configuration)"
+            )
+            return None
+        try:
+            found = self.workspace.worktree.read(target, self.limits.file_bytes)
+        except Refused as refusal:
+            if refusal.kind == Kind.NOT_A_FILE:  # a directory: no file, to the history
+                self.files[path] = None
+            else:
+                self.passed.append(path)
+                self.warnings.append(f"not recorded: {refusal.message}")
+            return None
+        self.missing[path] = len(target.missing)
+        self.files[path] = found
+        self.bytes += found.size if found is not None else 0
+        return found
 
 
 @dataclass(slots=True)
@@ -120,56 +155,3 @@ def few(warnings: list[str]) -> list[str]:
     if rest <= 0:
         return warnings
     return [*warnings[:_MOST_WARNINGS], f"... and {rest} more like these."]
-
-
-def _look_at(
-    seen: Seen,
-    path: str,
-    workspace: Workspace,
-    directory: str,
-    limits: CallLimits,
-    *,
-    follow: bool,
-) -> OnDisk | None:
-    resolver = workspace.worktree.resolver
-    try:
-        target = resolver.resolve(path, directory, follow_last=follow)
-    except Refused as refusal:
-        if refusal.kind != Kind.NOT_A_FILE or follow:
-            seen.passed.append(path)
-            seen.warnings.append(f"not recorded: {refusal.message}")
-            return None
-        try:  # a file is above it, so there is none here
-            gone = resolver.canonical(path, directory, follow_last=False)
-        except Refused as other:
-            seen.warnings.append(f"not recorded: {other.message}")
-        else:
-            if gone and not workspace.excludes(gone):
-                seen.files.setdefault(gone, None)
-        return None
-    with target:
-        return _read(seen, target, workspace, limits)
-
-
-def _read(seen: Seen, target: Target, workspace: Workspace, limits: CallLimits) -> OnDisk | None:
-    path = target.path
-    if path in seen.files:
-        return seen.files[path]
-    if workspace.excludes(path):
-        seen.warnings.append(
-            f"not recorded: {path} is excluded from the history (exclude, in the configuration)"
-        )
-        return None
-    try:
-        found = workspace.worktree.read(target, limits.file_bytes)
-    except Refused as refusal:
-        if refusal.kind == Kind.NOT_A_FILE:  # a directory: no file, to the history
-            seen.files[path] = None
-        else:
-            seen.passed.append(path)
-            seen.warnings.append(f"not recorded: {refusal.message}")
-        return None
-    seen.missing[path] = len(target.missing)
-    seen.files[path] = found
-    seen.bytes += found.size if found is not None else 0
-    return found

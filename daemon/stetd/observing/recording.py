@@ -23,13 +23,12 @@ import msgspec
 
 from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
-from stetd import __version__
 from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, StoodBefore
-from stetd.observing.current_content import Seen, few, look
+from stetd.observing.current_content import Seen, few
 from stetd.planning.world import CallLimits, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
@@ -110,7 +109,8 @@ def observe(
     asked = msgspec.convert(call.params, known(Observation))
     # A scan's paths are from the root, and all that are wanted.
     directory = "" if asked.whole else call.directory
-    seen = look(asked.paths, workspace, directory, limits, through_links=not asked.whole)
+    seen = Seen(workspace, directory, limits)
+    seen.look(asked.paths, through_links=not asked.whole)
     history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
     sealing = _Sealing(workspace, call, asked, seen, history, protection, note or BeforeNote())
     result, paths = sealing.before() if asked.phase == "before" else sealing.after()
@@ -270,25 +270,17 @@ class _Sealing:
     def _meta(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
-        call = self.call
         images = [(path, self._stood(path), own[path]) for path in own]
-        return CommitMeta(
-            kind="observed",
-            time=self.history.time,
-            subject=f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
-            why=call.why,
-            method=METHOD,
-            agent=call.agent,
-            session=call.session,
+        return msgspec.structs.replace(self.call.who, method=METHOD).commit(
+            "observed",
+            self.history.time,
+            f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
             subagent=self.asked.subagent,
-            request=call.request,
-            peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
             permissions=permissions_left(images),
             regraded=regraded(images, moves),
             directories=self._made_directories(own),
             moves=tuple(moves),
-            version=__version__,
         )
 
     def _made_directories(self, own: Mapping[str, Image | None]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from stetd.processes.recorded_plans import PlanDialect
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
 from stetd.transaction.drafts import Draft
-from stetd.transaction.parameters import Common, IfMatch, convert, split_common
+from stetd.transaction.parameters import Common, IfMatch, convert, invalid, split_common
 
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.
@@ -126,8 +126,7 @@ async def _plans(
         common, own = split_common(inner)
         try:
             if outside_only := sorted(set(common) - {"if_match"}):
-                raise refuse(
-                    Kind.INVALID_PARAMS,
+                raise invalid(
                     f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
                 )
             _check_if_match(convert(Common, method, common).if_match, own, world)
@@ -136,8 +135,7 @@ async def _plans(
             check_plan(plan, excludes)
             world.check_links(plan)
             if plan.preview and not call.preview:
-                raise refuse(
-                    Kind.INVALID_PARAMS,
+                raise invalid(
                     "a transaction is carried out as one, so it can't hold a call that is only "
                     "tried: give preview: true to the transaction, and leave dry_run out of its "
                     "calls.",
@@ -159,8 +157,7 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
     calls = params.get("calls")
     unknown = sorted(set(params) - {"calls"})
     if unknown or not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             "transaction: send calls: a list of 1 to "
             f'{MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
             + (f"; unknown: {', '.join(unknown)}" if unknown else ""),
@@ -262,8 +259,7 @@ def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: 
     if isinstance(expected, str):
         path = params.get("path")
         if not isinstance(path, str):
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 "if_match: this method can touch several files; "
                 'send a map from path to blob id: {"src/a.py": "<oid>"}.',
             )

@@ -47,6 +47,23 @@ class Proposal(msgspec.Struct, frozen=True):
     number: int
 
 
+_AS_IN_A_DRAFT = (
+    "kind", "subject", "message", "warnings", "reverts", "leftover_directories", "record_always",
+)  # fmt: skip
+
+
+def proposal_of(draft: Draft, number: int) -> Proposal:
+    """A draft as data; what it holds open is let go."""
+    files = []
+    for item in draft.files:
+        item.target.close()
+        found = item.found.image if item.found is not None else None
+        file = ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
+        files.append(file)
+    same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}
+    return Proposal(files=files, number=number, **same)
+
+
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
     """The draft, on the current content. Raises Changed if that is something else, Refused."""
     for file in proposal.files:
@@ -58,13 +75,4 @@ def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
         item = world.draft_file(file.path, file.after)
         item.mode, item.old_path = file.mode, file.old_path
         files.append(item)
-    return Draft(
-        kind=proposal.kind,
-        subject=proposal.subject,
-        files=files,
-        message=proposal.message,
-        warnings=proposal.warnings,
-        reverts=proposal.reverts,
-        leftover_directories=proposal.leftover_directories,
-        record_always=proposal.record_always,
-    )
+    return Draft(files=files, **{name: getattr(proposal, name) for name in _AS_IN_A_DRAFT})

@@ -17,7 +17,7 @@ from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.drafts import DraftFile
+from stetd.transaction.drafts import DraftFile, Who
 
 #: Methods whose planning reads commits, which must then all have reached Git.
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
@@ -58,6 +58,21 @@ class EditCall:
         if self.session is None:
             return None
         return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
+
+    @property
+    def who(self) -> Who:
+        """Who asks."""
+        return Who(self.agent, self.session, self.peer, self.method, self.request, self.why)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Request ids are scoped to workspace and session."""
+        return self.workspace, self.session or "", self.request
+
+    @property
+    def once(self) -> bool:
+        """Whether it is not carried out again when it comes again."""
+        return self.retryable and not self.preview
 
     @property
     def needs_history(self) -> bool:

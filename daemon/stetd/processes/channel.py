@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -39,7 +38,7 @@ class Ready(Message, frozen=True):
 class Asked(Message, frozen=True):
     """What planning asks; the path in bytes, since it may not be valid text."""
 
-    kind: Literal["read", "look", "clipboards", "root"]
+    kind: Literal["read", "look", "clipboards"]
     path: bytes
 
     @property
@@ -69,10 +68,11 @@ class Exhausted(Message, frozen=True):
 
 
 class Call(Message, frozen=True):
-    """One call of a dialect, to be planned."""
+    """One call of a dialect, to be planned in the workspace ``root``."""
 
     method: str
     params: dict[str, Any]
+    root: bytes
 
 
 class FileAnswer(Message, frozen=True):
@@ -81,12 +81,6 @@ class FileAnswer(Message, frozen=True):
     path: bytes
     data: bytes | None
     mode: int | None
-
-
-class RootAnswer(Message, frozen=True):
-    """The path of the workspace."""
-
-    root: bytes
 
 
 class ClipboardsAnswer(Message, frozen=True):
@@ -117,7 +111,7 @@ class Declined(Message, frozen=True):
 
 Said = (
     Ready | Asked | Planned | Failed | Exhausted
-    | Call | FileAnswer | RootAnswer | ClipboardsAnswer | Declined
+    | Call | FileAnswer | ClipboardsAnswer | Declined
 )  # fmt: skip
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
@@ -174,11 +168,6 @@ class DaemonChannel:
         (size,) = framing.LENGTH.unpack(await self._exactly(framing.LENGTH.size))
         return _decoded(await self._exactly(size))
 
-    def end(self) -> None:
-        """Wake up all that wait: the channel is closed."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
@@ -211,8 +200,6 @@ def answered(answer: Answer) -> Message:
             return Declined.of(answer)
         case SourceFile(path, data, mode):
             return FileAnswer(path=_raw(path), data=data, mode=mode)
-        case str():
-            return RootAnswer(root=_raw(answer))
         case _:
             return ClipboardsAnswer(clipboards=dict(answer))
 
@@ -224,8 +211,6 @@ def understood(said: Said) -> Answer:
             return said.refusal
         case FileAnswer():
             return SourceFile(_text(said.path), said.data, said.mode)
-        case RootAnswer():
-            return _text(said.root)
         case ClipboardsAnswer():
             return said.clipboards
         case _:

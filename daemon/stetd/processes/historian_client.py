@@ -10,10 +10,9 @@ import asyncio
 import logging
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -21,12 +20,12 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stetd import __version__
+from stetd.processes import children
 from stetd.processes import historian_messages as messages
 from stetd.processes.recorded_plans import refused_anew
 from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
-from stetd.storage.journal_format import Checkpoint, Reached
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -67,13 +66,8 @@ def start_process(connected: socket.socket, keep: Sequence[int] = ()) -> subproc
     ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
     the next daemon waits for its end.
     """
-    descriptor = connected.fileno()
     level = logging.getLevelName(logging.getLogger().level)
-    # -P: the directory that the daemon was started in is not searched.
-    command = [sys.executable, "-P", "-m", "stetd.historian.process", str(descriptor), level]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-    )
+    return children.start("stetd.historian.process", connected, level, keep=keep)
 
 
 @dataclass(slots=True)
@@ -83,33 +77,6 @@ class _Waiting:
     message: messages.Ask | messages.MakeDurable
     future: asyncio.Future[Any]
     asked: int = 0
-
-
-@dataclass(slots=True)
-class Base:
-    """Where a historian begins: the last checkpoint."""
-
-    position: Position = field(default_factory=lambda: Position(0, 0))
-    starts: dict[str, Reached] = field(default_factory=dict)
-    held: list[str] = field(default_factory=list)
-    held_from: tuple[int, int] = (0, 0)
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint | None) -> Base:
-        """What a checkpoint says."""
-        if checkpoint is None:
-            return cls()
-        base = cls(Position(checkpoint.segment, checkpoint.offset))
-        for known_ in checkpoint.workspaces:
-            unsettled = known_.unsettled
-            start = Reached(known_.head, known_.commits)
-            base.starts[known_.name] = start
-            if unsettled is not None:
-                base.starts[known_.name] = unsettled.start or start
-                place = unsettled.segment, unsettled.offset
-                base.held_from = min(base.held_from, place) if base.held else place
-                base.held.append(known_.name)
-        return base
 
 
 class Historian(asyncio.Protocol):
@@ -125,7 +92,7 @@ class Historian(asyncio.Protocol):
         state: str,
         options: messages.Options,
         run: Callable[[socket.socket], Running],
-        base: Base,
+        base: messages.Base,
         position: Callable[[], Position],
     ) -> None:
         self._loop = loop
@@ -157,7 +124,6 @@ class Historian(asyncio.Protocol):
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None
-        self._pinging: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
 
     async def start(self) -> None:
@@ -203,7 +169,8 @@ class Historian(asyncio.Protocol):
         """As :meth:`ask`, for a question that takes long: ``progress`` follows it."""
         number = self._last_id + 1
         self._works[number] = progress
-        self._ping()
+        if self._transport is not None:
+            self._watch()
         try:
             return await self.ask(question, params, result, place)
         finally:
@@ -232,9 +199,8 @@ class Historian(asyncio.Protocol):
     async def close(self) -> None:
         """End the historian, once it has written what is left."""
         self._closing = True
-        for timer in (self._timer, self._pinging):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is None:
             return
         self._say(messages.End())
@@ -253,17 +219,9 @@ class Historian(asyncio.Protocol):
         self._transport = transport
         self._received = messages.Received()
         self._full = False
-        base = self.base
         self._say(
             messages.Begin(
-                version=__version__,
-                state=self._state,
-                segment=base.position.segment,
-                offset=base.position.offset,
-                starts=base.starts,
-                options=self._options,
-                held=base.held,
-                held_from=base.held_from,
+                version=__version__, state=self._state, options=self._options, base=self.base
             )
         )
         self.trouble = None
@@ -392,8 +350,11 @@ class Historian(asyncio.Protocol):
             waiting.future.set_result(result)
 
     def _watch(self) -> None:
-        """End a historian that hangs, so that another one is started."""
-        self._timer = self._loop.call_later(_SILENT_S / 6, self._watch)
+        """Follow long work, and end a historian that hangs, so that another one is started."""
+        if self._timer is not None:
+            self._timer.cancel()
+        pause = _PROGRESS_S if self._works else _SILENT_S / 6
+        self._timer = self._loop.call_later(pause, self._watch)
         if not self._waiting:
             return
         if time.monotonic() - self._heard > _SILENT_S:
@@ -402,17 +363,6 @@ class Historian(asyncio.Protocol):
                 self._running.kill()
         else:
             self._say(messages.Ping())
-
-    def _ping(self) -> None:
-        """Ask again and again for the progress of long work."""
-        if self._works:
-            self._say(messages.Ping())
-            if self._pinging is None:
-                self._pinging = self._loop.call_later(_PROGRESS_S, self._ping_again)
-
-    def _ping_again(self) -> None:
-        self._pinging = None
-        self._ping()
 
 
 _LOST = refuse(

@@ -13,7 +13,7 @@ import msgspec
 
 from stet.wire.failures import Failure, Refused
 from stetd.processes import framing
-from stetd.storage.journal_format import Cut, Reached
+from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
 
@@ -50,21 +50,43 @@ class Options(Message, frozen=True):
     request_record_s: float
 
 
-class Begin(Message, frozen=True):
-    """The first message. The journal is followed from ``segment`` and ``offset`` on.
+class Base(msgspec.Struct):
+    """Where a historian begins: the last checkpoint, whose place in the journal is ``mark``.
 
     ``starts``: how far Git durably has each history there, by the workspace's name. ``held``: of
     these workspaces the records from ``held_from`` on count as well, because Git lacks them.
     """
 
-    version: str
-    state: str
-    segment: int
-    offset: int
-    starts: dict[str, Reached]
-    options: Options
+    mark: tuple[int, int] = (0, 0)
+    starts: dict[str, Reached] = {}
     held: list[str] = []
     held_from: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint | None) -> Base:
+        """What a checkpoint says."""
+        if checkpoint is None:
+            return cls()
+        base = cls((checkpoint.segment, checkpoint.offset))
+        for known in checkpoint.workspaces:
+            unsettled = known.unsettled
+            start = Reached(known.head, known.commits)
+            base.starts[known.name] = start
+            if unsettled is not None:
+                base.starts[known.name] = unsettled.start or start
+                place = unsettled.segment, unsettled.offset
+                base.held_from = min(base.held_from, place) if base.held else place
+                base.held.append(known.name)
+        return base
+
+
+class Begin(Message, frozen=True):
+    """The first message."""
+
+    version: str
+    state: str
+    options: Options
+    base: Base
 
 
 class Durable(Message, frozen=True):

@@ -6,9 +6,6 @@ A thread would not do: most of planning keeps the interpreter's lock, and nothin
 answers the questions about the workspace, and receives a plan or a refusal. The process opens no
 file, and changes nothing.
 
-A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
-purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
-
 Both talk over a :mod:`stetd.processes.channel`. A process that lacks memory says so if it still
 can, and ends: it may have read half of a message.
 """
@@ -16,23 +13,21 @@ can, and ends: it may have read half of a message.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import resource
-import select
-import signal
 import socket
 import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any, Literal
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile, World
+from stetd.processes import children
 from stetd.processes.channel import (
     Asked,
     Call,
@@ -74,7 +69,7 @@ class PlanningFailed(Exception):
 async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
     """A new process, whose address space has so many bytes. Raises NoPlanner."""
     try:
-        planner = _started(most_memory)
+        planner = Planner(*_started(most_memory))
     except OSError as error:
         raise NoPlanner(str(error)) from error
     if not await planner.ready():
@@ -83,30 +78,24 @@ async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
     return planner
 
 
-def _started(most_memory: int) -> Planner:
-    with ExitStack() as ours, ExitStack() as theirs:
-        near, far = socket.socketpair()
-        ours.callback(near.close)
-        theirs.callback(far.close)
-        held, leash = os.pipe()
-        ours.callback(os.close, leash)
-        theirs.callback(os.close, held)
-        given = (far.fileno(), held)
-        # -P: the directory that the daemon was started in is not searched.
-        command = [sys.executable, "-P", "-m", __name__, *map(str, (*given, most_memory))]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=given, cwd="/")
-        ours.pop_all()  # they are the planner's from now on
-        return Planner(DaemonChannel(near), leash, process)
+def _started(most_memory: int) -> tuple[DaemonChannel, subprocess.Popen[bytes]]:
+    near, far = socket.socketpair()
+    with far:
+        try:
+            process = children.start(__name__, far, str(most_memory))
+        except OSError:
+            near.close()
+            raise
+    return DaemonChannel(near), process
 
 
 class Planner:
     """One process that plans. One call at a time."""
 
     def __init__(
-        self, channel: DaemonChannel, leash: int, process: subprocess.Popen[bytes] | None = None
+        self, channel: DaemonChannel, process: subprocess.Popen[bytes] | None = None
     ) -> None:
         self._channel = channel
-        self._leash = leash
         self._process = process
 
     async def ready(self) -> bool:
@@ -132,7 +121,7 @@ class Planner:
             async with asyncio.timeout_at(until):
                 outcome = await self._outcome(method, params, world, answers)
         except TimeoutError:
-            self.end()
+            self.close()
             outcome = _TOO_LONG
         except ChannelBroken as error:
             raise PlannerLost(str(error)) from error
@@ -145,7 +134,7 @@ class Planner:
         world: World,
         answers: list[tuple[Question, Answer]],
     ) -> Plan | Refused:
-        await self._tell(Call(method=method, params=dict(params)))
+        await self._tell(Call(method=method, params=dict(params), root=os.fsencode(world.root)))
         loop = asyncio.get_running_loop()
         while True:
             said = await self._channel.receive()
@@ -175,16 +164,8 @@ class Planner:
         with suppress(ChannelBroken):  # it may have said why it ended, which is received next
             await self._channel.send(message)
 
-    def end(self) -> None:
-        """End the process at once; a call that it plans is lost."""
-        if self._leash >= 0:
-            leash, self._leash = self._leash, -1
-            os.close(leash)
-        self._channel.end()  # one that is stopped (SIGSTOP) goes on living
-
     def close(self) -> None:
-        """End the process, and forget it."""
-        self.end()
+        """End the process at once; a call that it plans is lost."""
         self._channel.close()
         if self._process is not None:
             self._process.kill()
@@ -208,18 +189,12 @@ _TOO_MUCH_MEMORY = refuse(
 
 def main(arguments: Sequence[str]) -> int:
     """Plan one call after the other, until the daemon is gone."""
-    connected, leash, most_memory = map(int, arguments)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the daemon says when it is over
-    fcntl.fcntl(leash, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    if select.select([leash], [], [], 0)[0]:
-        return 0  # it was let go before the kernel knew
+    descriptor, most_memory = arguments
+    channel = Channel(children.begin(descriptor))
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (most_memory, most_memory))
-    channel = Channel(socket.socket(fileno=connected))
+        resource.setrlimit(resource.RLIMIT_AS, (int(most_memory), int(most_memory)))
     channel.send(Ready(version=__version__))
     try:
         while True:
@@ -236,7 +211,7 @@ def _plan(channel: Channel) -> None:
     call = channel.receive()
     if not isinstance(call, Call):
         raise ChannelBroken(f"{type(call).__name__} is no call")
-    message = _planned(call, _AskedWorld(channel))
+    message = _planned(call, _AskedWorld(channel, os.fsdecode(call.root)))
     try:
         channel.send(message)
     except UnicodeEncodeError as error:  # half a character, which no reply could hold either
@@ -262,20 +237,15 @@ def _defect(error: Exception) -> Failed:
 class _AskedWorld:
     """The world as the daemon answers for it."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, root: str) -> None:
         self._channel = channel
+        self.root = root
 
     def read(self, path: str) -> SourceFile:
         return self._file("read", path)
 
     def look(self, path: str) -> SourceFile:
         return self._file("look", path)
-
-    @property
-    def root(self) -> str:
-        said = self._ask(("root", ""))
-        assert isinstance(said, str), "BUG: the root is not a path"
-        return said
 
     @property
     def clipboards(self) -> Mapping[str, str]:

@@ -17,9 +17,9 @@ from stetd.editing.edits import Plan, SourceFile, World
 
 #: Plans one call of a dialect, by the name of its method. Raises Refused.
 PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
-#: A file, what is at a path itself, the clipboards, or the root; and the path, if any.
-Question = tuple[Literal["read", "look", "clipboards", "root"], str]
-Answer = SourceFile | Mapping[str, str] | str | Refused
+#: A file, what is at a path itself, or the clipboards; and the path, if any.
+Question = tuple[Literal["read", "look", "clipboards"], str]
+Answer = SourceFile | Mapping[str, str] | Refused
 
 
 class Changed(Exception):
@@ -49,8 +49,6 @@ def answer(world: World, question: Question) -> Answer:
                 return world.look(path)
             case "clipboards":
                 return dict(world.clipboards)
-            case "root":
-                return world.root
     except Refused as refusal:
         return refused_anew(refusal)
 

@@ -8,45 +8,31 @@ from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.journal_heads import JournalHead
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """What the daemon says of a history at one time.
-
-    ``journal_trouble``: why the journal could not be read. ``cut``: what retention has dropped.
-    ``recorded``: how far the journal has the history, where Git can't have it at present.
-    """
-
-    head: str | None
-    commits: int
-    journal: JournalHead | None
-    journal_trouble: str | None = None
-    cut: Cut | None = None
-    recorded: Reached | None = None
-
-
 class Moment(msgspec.Struct, frozen=True):
-    """What the engine knows of a history at one moment, and where its journal is then."""
+    """What the engine knows of a history at one moment, and where its journal is then.
+
+    ``cut``: what retention has dropped. ``recorded``: how far the journal has the history, where
+    Git can't have it at present.
+    """
 
     head: str | None
     commits: int
     segment: int
     offset: int
-    cut: Cut | None
+    cut: Cut | None = None
     recorded: Reached | None = None
 
 
-class Claiming(msgspec.Struct, frozen=True):
-    """A claim is to be made of a history that is known by this name."""
+class Claim(Moment, frozen=True):
+    """What the daemon says of a history at one time, its journal included.
 
-    state: str
-    name: str
-    moment: Moment
+    ``journal_trouble``: why that could not be read. ``reference``: what ``refs/heads/history``
+    held after that: an id, None, or "" if it is damaged.
+    """
 
-
-class Claimed(msgspec.Struct, frozen=True):
-    """The claim, and the reference as it was read after that."""
-
-    claim: Claim
-    reference: str | None
+    journal: JournalHead | None = None
+    journal_trouble: str | None = None
+    reference: str | None = None
 
 
 class Verifying(msgspec.Struct, frozen=True):
@@ -57,7 +43,6 @@ class Verifying(msgspec.Struct, frozen=True):
     root: str
     max_file_bytes: int
     before: Claim
-    reference: str | None
     claim: Claim
     expect: str | None = None
     trouble: str | None = None

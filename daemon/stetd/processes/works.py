@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stet.wire.results import SkippedPath
+from stet.wire.results import SnapshotResult
 from stetd.repository.references import HISTORY, read_reference, references_below
 
 
@@ -49,14 +49,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """The durable tree of a whole workspace. ``permissions``: those that Git's modes can't say."""
 
     tree: str
-    files: int
-    bytes: int
-    added: int
-    modified: int
-    removed: int
+    result: SnapshotResult
     permissions: list[tuple[str, int]]
-    skipped: list[SkippedPath]
-    skipped_count: int
 
 
 class LeavingOut(msgspec.Struct, frozen=True):

@@ -309,20 +309,11 @@ class Settling:
         is committed as well.
         """
         workspace, number, now = self.workspace, self.state.number + 1, int(time.time())
-        load, excludes = workspace.repository.load_tree, workspace.excludes
         subject = "torn by a power cut" if restoring else "changed outside"
         steps = [(subject, {path: each.image if each else None}) for each in found]
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
-        sealed = seal_found(
-            steps,
-            blobs,
-            head=workspace.head,
-            number=number,
-            time=now,
-            workspace=workspace.name,
-            load=load,
-            excludes=excludes,
-        )
+        history = workspace.history(now)
+        sealed = seal_found(steps, blobs, history, number=number, workspace=workspace.name)
         if write is not None:
             before, after = write
             content = None
@@ -342,13 +333,11 @@ class Settling:
                 after,
                 content,
                 meta=meta if restoring else None,
-                load=load,
-                excludes=excludes,
             )
             self.works.append((number, work))
         self.state.number = number
         self.records.append(sealed.record)
-        workspace.head = sealed.head
+        workspace.head = history.head
         self.objects += sealed.objects
 
     def journal(self, journal: Journal) -> None:

@@ -151,6 +151,8 @@ class Recovery:
             names = [record.workspace]
             replay = self._replays.setdefault(record.workspace, Replay(first=place))
             replay.numbers.add(record.number)
+            replay.blobs.update(record.blobs)
+            replay.private.update(record.private)
             if isinstance(record, Change):
                 self._note_change(replay, placed.boot, record)
             else:
@@ -185,8 +187,6 @@ class Recovery:
     def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
         settled_by = self._voided.get(record.number, record.number)
         marked = record.performed or settled_by in self._published
-        replay.blobs.update(record.blobs)
-        replay.private.update(record.private)
         for change in record.paths:
             chain = replay.chains.setdefault(change.path, [Link(change.before, published=True)])
             if not same_image(chain[-1].image, change.before):
@@ -233,8 +233,6 @@ class Recovery:
             state.requests[known.key] = known
 
     def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
-        replay.blobs.update(record.blobs)
-        replay.private.update(record.private)
         marked = record.number in self._published
         for path, image in record.stands.items():
             replay.chains.setdefault(path, []).append(Link(image, published=marked))

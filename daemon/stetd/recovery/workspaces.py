@@ -16,7 +16,6 @@ import errno
 import logging
 import os
 import shlex
-from typing import NamedTuple
 
 import msgspec
 
@@ -44,13 +43,6 @@ _ITS_OWN = {
 
 class _Damaged(Exception):
     """The history can't be opened; the message says what is wrong with it."""
-
-
-class _History(NamedTuple):
-    """A history as it was made again."""
-
-    repository: StoredObjects
-    head: Head
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -91,21 +83,25 @@ class Opening(msgspec.Struct, frozen=True):
         Raises Refused after putting it off; OSError, JournalBroken.
         """
         try:
-            history = self._history(known)
+            repository, head = self._history(known)
         except _Damaged as damage:
             self.recovery.defer(known.name, damaged=True)
             self._damaged.add(known.name)
             raise self._trouble(known, _damaged(known, self.state, str(damage))) from damage
         try:
-            workspace = self.state.open_workspace(known, history.repository)
+            workspace = self.state.open_workspace(known, repository)
         except OSError as error:
             self.recovery.defer(known.name)
-            history.repository.close()
-            raise self._trouble(known, _away(known, error)) from error
-        workspace.head = history.head
-        return workspace, self._settle(known, workspace, history)
+            repository.close()
+            why = (
+                f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its "
+                "history is kept; it goes on when the directory is back."
+            )
+            raise self._trouble(known, why) from error
+        workspace.head = head
+        return workspace, self._settle(known, workspace)
 
-    def _history(self, known: WorkspaceState) -> _History:
+    def _history(self, known: WorkspaceState) -> tuple[StoredObjects, Head]:
         """Make a history again as the journal has it. Raises _Damaged, OSError."""
         state, repository = self.state, None
         try:
@@ -125,19 +121,18 @@ class Opening(msgspec.Struct, frozen=True):
             where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
             why = f"{where}{error.strerror}"
         else:
-            return _History(repository, head)
+            return repository, head
         if repository is not None:
             repository.close()
         raise _Damaged(why)
 
-    def _settle(
-        self, known: WorkspaceState, workspace: Workspace, history: _History
-    ) -> list[NewObject]:
+    def _settle(self, known: WorkspaceState, workspace: Workspace) -> list[NewObject]:
+        head = workspace.head
         try:
             settled = self.recovery.settle(workspace, self.journal)
         except MissingObject as error:
             self.recovery.defer(known.name)
-            workspace.head = history.head  # nothing has been journalled
+            workspace.head = head  # nothing has been journalled
             self._close(workspace)
             raise self._trouble(known, _damaged(known, self.state, _lacks(error))) from error
         except (OSError, JournalBroken):
@@ -169,14 +164,14 @@ class Opening(msgspec.Struct, frozen=True):
 
     def _leave_to_git(self, known: WorkspaceState) -> None:
         try:
-            history = self._history(known)
+            repository, _ = self._history(known)
         except _Damaged as damage:
             _log.warning("history of %s, which is no workspace now: %s", known.root, damage)
             self._damaged.add(known.name)
             self.give_up(known)
             return
         self.recovery.forget(known.name)
-        history.repository.close()
+        repository.close()
 
     def give_up(self, known: WorkspaceState) -> None:
         """Let go of what the journal keeps of a workspace that is not allowed any more.
@@ -207,13 +202,6 @@ def _damaged(known: WorkspaceState, state: State, what: str) -> str:
         f"A person must act: stet verify names all that is damaged; put the files of {shadow} "
         "back from a copy, and the workspace works again. To begin a new history instead: stet "
         f"workspaces --forget {root}, move {shadow} away, stet init {root}."
-    )
-
-
-def _away(known: WorkspaceState, error: OSError) -> str:
-    return (
-        f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its history "
-        "is kept; it goes on when the directory is back."
     )
 
 

@@ -54,8 +54,7 @@ class _Objects(msgspec.Struct, frozen=True):
 
 class _Checkpoint(msgspec.Struct, frozen=True):
     sync_more: Callable[[], None]
-    done: Callable[[], None]
-    failed: Callable[[SyncFailed], None]
+    future: Future[None]
 
 
 class _Task(msgspec.Struct, frozen=True):
@@ -80,10 +79,11 @@ class _Unsynced:
         if not self.files:
             return  # and the repository may be gone by now
         folders = {os.path.dirname(path) for path in self.files}
+        # Gone if somebody has packed the repository with plain git, which syncs its packs.
         for path in sorted(self.files):
-            disk.sync_path(path)
+            with suppress(FileNotFoundError):
+                disk.sync_path(path)
         for folder in folders:
-            # Gone if somebody has packed the repository with plain git, which syncs its packs.
             with suppress(FileNotFoundError):
                 disk.sync_directory(folder)
         # Of packs too: one that a killed daemon wrote may hold what is not written again.
@@ -130,18 +130,14 @@ class Background:
         """Hand over the objects of a record and the head that it makes."""
         self._put(_Objects(repository, objects, head))
 
-    def checkpoint(
-        self,
-        sync_more: Callable[[], None],
-        done: Callable[[], None],
-        failed: Callable[[SyncFailed], None],
-    ) -> None:
-        """Sync all that was handed over before, and what else is written, call ``sync_more``,
-        then ``done``.
+    def checkpoint(self, sync_more: Callable[[], None]) -> Future[None]:
+        """Sync all that was handed over before, and what else is written, and call ``sync_more``.
 
-        ``failed`` is called instead, once, if a sync fails.
+        Only a failed sync (SyncFailed) is told; all else is tried again.
         """
-        self._put(_Checkpoint(sync_more, done, failed))
+        future: Future[None] = Future()
+        self._put(_Checkpoint(sync_more, future))
+        return future
 
     def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
         """Do something on this thread, after all that was handed over for this repository before.
@@ -286,10 +282,10 @@ class Background:
             item.sync_more()
         except SyncFailed as error:
             _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
-            item.failed(error)
+            item.future.set_exception(error)
             return
         failpoint("checkpoint.synced")
-        item.done()
+        item.future.set_result(None)
 
     def _write(self, path: str, items: list[_Objects]) -> None:
         repository = ShadowRepository(path)

@@ -6,7 +6,7 @@ import os
 
 from stetd.repository.packing import clear_half_packs
 from stetd.repository.references import HISTORY, PINS
-from stetd.storage.disk import Disk, replace_file
+from stetd.storage.disk import Disk, content_of, replace_file
 
 #: What makes a directory a bare Git repository, besides its directories.
 _HEAD = b"ref: " + HISTORY.encode() + b"\n"
@@ -35,21 +35,14 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
         os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
     if clear_leftovers:
         _clear_leftovers(path)
-    if _content(path, "HEAD") != _HEAD:
-        replace_file(os.path.join(path, "HEAD"), _HEAD, disk)
-    config = _content(path, "config")
+    head = os.path.join(path, "HEAD")
+    if content_of(head) != _HEAD:
+        replace_file(head, _HEAD, disk)
+    config = content_of(os.path.join(path, "config"))
     if b"[core]" not in config or b"\0" in config:
         replace_file(os.path.join(path, "config"), _CONFIG, disk)
     for folder in _DIRECTORIES:
         disk.sync_directory(os.path.join(path, folder))
-
-
-def _content(path: str, name: str) -> bytes:
-    try:
-        with open(os.path.join(path, name), "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
 
 
 def _clear_leftovers(path: str) -> None:

@@ -97,11 +97,6 @@ def pin_names(repository: str) -> list[str]:
     return [name.removeprefix(prefix) for name in references_below(repository, PINS)]
 
 
-def pinned(repository: str, name: str) -> str | None:
-    """The commit that a pin names; None if no pin is called so. Raises DamagedReference."""
-    return None if why_no_pin_name(name) else read_reference(repository, f"{PINS}/{name}")
-
-
 def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
     """Make or move a pin, durably. Raises OSError, SyncFailed."""
     assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"
@@ -137,6 +132,6 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
 def named(shadow: str, name: str) -> str | None:
     """What a pin names; "" if its reference is damaged, None if there is none."""
     try:
-        return pinned(shadow, name)
+        return None if why_no_pin_name(name) else read_reference(shadow, f"{PINS}/{name}")
     except DamagedReference:
         return ""

@@ -84,8 +84,7 @@ _LOOSE_BYTES = 300
 class Repacking:
     """One pass over one repository. ``drop``: leave out what no reference needs.
 
-    ``on_background`` runs something on the background thread and waits for it. Afterwards
-    ``changed`` says whether files were replaced.
+    ``on_background`` runs something on the background thread and waits for it.
     """
 
     def __init__(
@@ -106,7 +105,6 @@ class Repacking:
         self._packs: list[Pack] = []
         self._marking: Marking | None = None
         self._loose = b""
-        self.changed = False
         #: How many objects no reference needed.
         self.dropped = 0
 
@@ -144,7 +142,6 @@ class Repacking:
         before = marks.copy() if marks is not None else b""
         written = self._write(new) if len(chosen) else []
         self._sweep(packs, written, before)
-        self.changed = True
 
     def _marked(self, roots: list[str]) -> Marks:
         marks = Marks(union([*(pack_ids(pack) for pack in self._packs), self._loose]))

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from stetd.storage.disk import Disk, replace_file
+from stetd.storage.disk import Disk, content_of, replace_file
 
 _LINE = re.compile(rb"^([0-9a-f]{40}) ([0-9a-f]{40})$", re.MULTILINE)
 _NAME, _NEXT = "rewritten", "rewritten.next"
@@ -22,7 +22,7 @@ _NAME, _NEXT = "rewritten", "rewritten.next"
 
 def successors(repository: str, prefix: str) -> list[str]:
     """What the commits whose id began so are called now, in order."""
-    content = _read(repository, _NAME)
+    content = content_of(os.path.join(repository, _NAME))
     pattern = rb"^%s[0-9a-f]{%d} ([0-9a-f]{40})$" % (prefix.encode(), 40 - len(prefix))
     found = re.findall(pattern, content, re.MULTILINE) if content else []
     return sorted({oid.decode() for oid in found})
@@ -30,13 +30,17 @@ def successors(repository: str, prefix: str) -> list[str]:
 
 def read_pending(repository: str) -> dict[str, str]:
     """The ids of the commits that are being rewritten, or were the last time."""
-    content = _read(repository, _NEXT) or _read(repository, _NAME)
+    return _names(repository, _NEXT) or _names(repository, _NAME)
+
+
+def _names(repository: str, name: str) -> dict[str, str]:
+    content = content_of(os.path.join(repository, name))
     return {old.decode(): new.decode() for old, new in _LINE.findall(content)}
 
 
 def write_next(repository: str, changed: Mapping[str, str], disk: Disk) -> None:
     """Prepare the file with these commits renamed as well, durably."""
-    known = {o.decode(): n.decode() for o, n in _LINE.findall(_read(repository, _NAME))}
+    known = _names(repository, _NAME)
     names = {old: changed.get(new, new) for old, new in known.items()} | dict(changed)
     content = "".join(f"{old} {names[old]}\n" for old in sorted(names)).encode()
     replace_file(os.path.join(repository, _NEXT), content, disk)
@@ -48,11 +52,3 @@ def take_next(repository: str, disk: Disk) -> None:
     if os.path.exists(path):
         os.replace(path, os.path.join(repository, _NAME))
         disk.sync_directory(repository)
-
-
-def _read(repository: str, name: str) -> bytes:
-    try:
-        with open(os.path.join(repository, name), "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""

@@ -9,13 +9,13 @@ named by their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 
 from stetd.history.objects import NewObject
+from stetd.repository.object_files import Damaged, read_loose
 from stetd.repository.stored_objects import StoredObjects
 
 #: Effort of deflating: garbage collection does it thoroughly.
@@ -45,10 +45,11 @@ class ShadowRepository(StoredObjects):
         leaves of one that was not synced.
         """
         for oid in oids:
-            loose = self.loose_path(oid)
-            if os.path.exists(loose) and not _is_whole(loose, oid):
-                with suppress(FileNotFoundError):  # packed meanwhile
-                    os.unlink(loose)
+            with suppress(FileNotFoundError):  # there is none, or it was packed meanwhile
+                try:
+                    read_loose(self.path, oid)
+                except Damaged:
+                    os.unlink(self.loose_path(oid))
 
     def set_head(self, oid: str | None) -> None:
         """Move ``refs/heads/history``. None: no commit yet. Raises OSError."""
@@ -69,12 +70,3 @@ def _replace(unfinished: str, path: str, content: bytes, mode: int) -> None:
     with os.fdopen(fd, "wb") as file:
         file.write(content)
     os.replace(unfinished, path)
-
-
-def _is_whole(loose: str, oid: str) -> bool:
-    try:
-        with open(loose, "rb") as file:
-            content = zlib.decompress(file.read())
-    except (zlib.error, OSError):
-        return False
-    return hashlib.sha1(content, usedforsecurity=False).hexdigest() == oid

@@ -9,18 +9,15 @@ from __future__ import annotations
 import os
 import re
 
-from stetd.storage.disk import Disk, replace_file
+from stetd.storage.disk import Disk, content_of, replace_file
 
 _ID = re.compile(rb"^[0-9a-f]{40}$", re.MULTILINE)
 
 
 def read_shallow(repository: str) -> frozenset[str]:
     """The commits whose parents were dropped."""
-    try:
-        with open(os.path.join(repository, "shallow"), "rb") as file:
-            return frozenset(oid.decode() for oid in _ID.findall(file.read()))
-    except FileNotFoundError:
-        return frozenset()
+    content = content_of(os.path.join(repository, "shallow"))
+    return frozenset(oid.decode() for oid in _ID.findall(content))
 
 
 def write_shallow(repository: str, oldest: str, disk: Disk, *others: str) -> None:

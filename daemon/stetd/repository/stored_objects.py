@@ -8,8 +8,7 @@ one thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -48,14 +47,14 @@ class BrokenRepository(Exception):
 
 
 class StoredTrees:
-    """Looks into trees and compares them. ``read`` gives an object's content, or raises.
+    """Looks into trees and compares them.
 
     :mod:`stetd.history.objects` does the same on trees as values, which are made of all entries
     of a directory; here a directory of 50,000 files stays what it is on disk: bytes.
     """
 
-    def __init__(self, read: Callable[[str], bytes]) -> None:
-        self._read = read
+    def __init__(self, files: ObjectFiles) -> None:
+        self._files = files
         self._kept: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
 
     def find(self, tree: str, path: str) -> tuple[int, str] | None:
@@ -65,7 +64,11 @@ class StoredTrees:
     def below(self, tree: str, path: str) -> Iterator[str]:
         """The files in a directory at a path, and in those below it."""
         directory = _tree(self._entry(tree, path))
-        return (name for name, _, _ in self.changed(None, directory, f"{path}/"))
+        return (name for name, _ in self.files(directory, f"{path}/")) if directory else iter(())
+
+    def files(self, tree: str, prefix: str = "") -> Iterator[tuple[str, tuple[int, str]]]:
+        """Every (path, (git mode, id)) below a tree, in name order."""
+        return ((path, file) for path, _, file in self.changed(None, tree, prefix) if file)
 
     def _entry(self, tree: str, path: str) -> Entry | None:
         *parents, name = path.split("/")
@@ -107,7 +110,7 @@ class StoredTrees:
             return b""
         content = self._kept.get(oid)
         if content is None:
-            content = self._read(oid)
+            content = _read(self._files, oid)
             self._kept.keep(oid, content, len(content) + _TO_KEEP_ONE)
         return content
 
@@ -120,35 +123,18 @@ def _tree(entry: Entry | None) -> str | None:
     return entry.oid if entry is not None and entry.mode == TREE else None
 
 
-class _Stored:
-    """What a handle reads, and remembers none of.
-
-    It is not the handle itself because the handle's caches call it: an object that a cache of
-    its own leads back to is freed only by the garbage collector, which is minutes away, and
-    every question to the history has a handle.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.files = ObjectFiles(path)
-        self.shallow = read_shallow(path)
-
-    def read(self, oid: str) -> bytes:
-        """An object's content; MissingObject if it is not there."""
-        try:
-            return self.files.read(oid)[1]
-        except (Missing, Damaged) as error:
-            raise MissingObject(oid) from error
-
-    def commit(self, oid: str) -> StoredCommit:
-        """A commit with its metadata; MissingObject if it is not there."""
-        commit = parse_commit(oid, self.read(oid))
-        return commit if oid not in self.shallow else msgspec.structs.replace(commit, parent=None)
+def _read(files: ObjectFiles, oid: str) -> bytes:
+    try:
+        return files.read(oid)[1]
+    except (Missing, Damaged) as error:
+        raise MissingObject(oid) from error
 
 
 class StoredObjects:
     """One handle on a shadow repository, to read it. Raises BrokenRepository where it is none.
 
-    ``commits``: how many it remembers.
+    ``commits``: how many it remembers. Nothing that it holds leads back to it: it would be freed
+    only by the garbage collector, which is minutes away, and every question has a handle.
     """
 
     def __init__(self, path: str, commits: int = _COMMITS) -> None:
@@ -156,24 +142,27 @@ class StoredObjects:
         for name in ("HEAD", "objects", "refs"):
             if not os.path.exists(os.path.join(path, name)):
                 raise BrokenRepository(f"{path} is no repository: it has no {name}")
-        self._stored = _Stored(path)
+        self._files = ObjectFiles(path)
+        self._shallow = read_shallow(path)
+        self._most_commits = commits
+        self._commits: Recent[str, StoredCommit] = Recent(commits)
         self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
-        self.trees = StoredTrees(self._stored.read)
-        self.commit = lru_cache(maxsize=commits)(self._stored.commit)
+        self.trees = StoredTrees(self._files)
 
     def reopen(self) -> None:
         """Let go of packs that are gone, and see what came in their place."""
-        self._stored.files.close()
-        self._stored.shallow = read_shallow(self.path)
-        self.commit.cache_clear()  # a commit may have become the oldest, or be gone
+        self._files.close()
+        self._shallow = read_shallow(self.path)
+        # A commit may have become the oldest, or be gone.
+        self._commits = Recent(self._most_commits)
 
     def rest(self) -> None:
         """Have no pack open until the next look-up: one that is removed would still take space."""
-        self._stored.files.rest()
+        self._files.rest()
 
     def close(self) -> None:
         """Release the files. What is remembered goes with the handle."""
-        self._stored.files.close()
+        self._files.close()
 
     def head(self) -> str | None:
         """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
@@ -189,25 +178,31 @@ class StoredObjects:
         except (DamagedReference, OSError) as error:
             raise MissingObject(name) from error
 
+    def commit(self, oid: str) -> StoredCommit:
+        """A commit with its metadata; MissingObject if it is not there."""
+        known = self._commits.get(oid)
+        if known is None:
+            known = parse_commit(oid, self.blob(oid))
+            if oid in self._shallow:
+                known = msgspec.structs.replace(known, parent=None)
+            self._commits.keep(oid, known)
+        return known
+
     def blob(self, oid: str) -> bytes:
-        """A blob's content; MissingObject if it is not there."""
-        return self._stored.read(oid)
+        """The content of a blob, or of another object; MissingObject if it is not there."""
+        return _read(self._files, oid)
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
         """A tree's entries by name; MissingObject if it is not there."""
         known = self._trees.get(oid)
         if known is None:
-            known = entries_of(self._stored.read(oid))
+            known = entries_of(_read(self._files, oid))
             self._trees.keep(oid, known, len(known) + _TREE)
         return known
 
-    def raw_commit(self, oid: str) -> bytes:
-        """A commit object's content; MissingObject if it is not there."""
-        return self._stored.read(oid)
-
     def raw_parent(self, oid: str) -> str | None:
         """The parent that a commit names, whether or not it is there."""
-        return parse_commit(oid, self._stored.read(oid)).parent
+        return parse_commit(oid, _read(self._files, oid)).parent
 
     def walk(self, start: str | None) -> Iterator[StoredCommit]:
         """The history from ``start`` back to its beginning."""
@@ -219,14 +214,14 @@ class StoredObjects:
     def is_commit(self, oid: str) -> bool:
         """Whether a full id names a commit."""
         try:
-            return self._stored.files.read(oid)[0] == "commit"
+            return self._files.read(oid)[0] == "commit"
         except (Missing, Damaged):
             return False
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it: no reference of a history, and no object."""
         try:
-            return self.head() is None and self._stored.files.is_empty()
+            return self.head() is None and self._files.is_empty()
         except MissingObject:
             return False
 

@@ -117,7 +117,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._heard = self._loop.time()
         self._sent = 0
         self._in_work = 0  # bytes
-        self._all_taken: asyncio.Future[None] | None = None
+        self._taken = asyncio.Event()  # the client has taken its replies, or nobody may wait
+        self._taken.set()
         self._lost_events = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -145,7 +146,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._open()
         self._framer.feed(_RECEIVED[:nbytes])
         self._crowd.grew(nbytes)
-        self._advance()
+        self.advance()
 
     def eof_received(self) -> bool:
         """Answer what was asked before the client closed its side, then close ours."""
@@ -153,12 +154,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._calls is not None and hung_up(self._transport.get_extra_info("socket")):
             # Not only done with asking, but gone: nobody waits for what calls in work wait for.
             self._tell_gone()
-        self._advance()
+        self.advance()
         return True
 
     def pause_writing(self) -> None:
         """Read no more from a client that does not take its replies."""
         self._replies_waiting = True
+        if not self._draining:
+            self._taken.clear()
         self._watch_progress()
         self._regulate()
 
@@ -166,11 +169,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Go on after the client took its replies."""
         self._replies_waiting = False
         self._cancel("unread")
-        self._say_taken()
+        self._taken.set()
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
             self.notify(LostEvent(lost))
-        self._advance()
+        self.advance()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
         """Forget the client. Calls in work go on; what they change is recorded."""
@@ -179,7 +182,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._ended = True
         # Whoever still knows of this connection must not keep what was half received on it.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
-        self._say_taken()
+        self._taken.set()
         self._tell_gone()
         self._server.left(self)
 
@@ -200,20 +203,14 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     async def taken(self) -> None:
         """Wait until the client has taken its replies, or is gone."""
-        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
-            if self._all_taken is None:
-                self._all_taken = self._loop.create_future()
-            await asyncio.shield(self._all_taken)
-
-    def reconfigure(self) -> None:
-        """Go by the server's new settings from now on."""
-        self._advance()
+        while not (self._taken.is_set() or self._transport.is_closing()):
+            await self._taken.wait()
 
     def drain(self) -> None:
         """From now on refuse what comes in; what is in work goes on."""
         self._draining = True
-        self._say_taken()
-        self._advance()
+        self._taken.set()
+        self.advance()
 
     def close(self, patience_s: float | None = None) -> None:
         """Close once the client has taken what was sent; ``patience_s``: within so many seconds."""
@@ -262,7 +259,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._turned_away = refuse(Kind.INTERNAL, failed)
         self._after("parting", PARTING_S, self._turn_away, None)
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Start the requests that are there, as many as may be in work.
 
         A few at a time: refusals are answered on the spot, and a flood of them must not keep
@@ -288,7 +285,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _take_another_turn(self) -> None:
         def turn() -> None:
             self._more_frames = False
-            self._advance()
+            self.advance()
 
         if not self._more_frames:
             self._more_frames = True
@@ -304,7 +301,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         size = self._framer.frame_bytes
         if self._in_work and self._in_work + size > self._server.settings.max_frame:
             return False
-        has_turn = self._crowd.has_turn(size, self._advance)
+        has_turn = self._crowd.has_turn(size, self.advance)
         return has_turn and self._crowd.has_room(size, self._take_another_turn)
 
     def _start(self, frame: bytes) -> None:
@@ -366,7 +363,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not task.cancelled() and task.exception() is not None:
             log.error("a reply could not be sent", exc_info=task.exception())
             self.abort()
-        self._advance()
+        self.advance()
 
     # -- replies ---------------------------------------------------------------------------
 
@@ -471,11 +468,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
         self._after("unread", self._server.settings.frame_timeout_s, check)
-
-    def _say_taken(self) -> None:
-        if self._all_taken is not None and not self._all_taken.done():
-            self._all_taken.set_result(None)
-        self._all_taken = None
 
     def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
         self._cancel(name)

@@ -123,7 +123,7 @@ class Server:
         self.settings = settings
         self.crowd.limit = settings.max_held_bytes
         for connection in list(self._admitted):
-            connection.reconfigure()
+            connection.advance()
         self._watch_idleness()
 
     @property

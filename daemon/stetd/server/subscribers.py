@@ -15,13 +15,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stet.wire.events import AnyEvent, CommitEvent, LostEvent
+from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent
 from stet.wire.failures import Refused
 from stet.wire.results import FileChange
 from stetd.history.commits import commit_info, parse_commit
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import Place
-from stetd.state.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
+from stetd.state.events import Committed, Events, Note, Overflow, Told
 
 #: Files of one commit that an event lists.
 MOST_FILES = 1000
@@ -66,7 +66,7 @@ class Subscriber:
             return 0
         if isinstance(note, Committed):
             return "commit" in self.events
-        name = "mode" if isinstance(note, ModeChanged) else "upgrade_request"
+        name = "mode" if isinstance(note.event, ModeEvent) else "upgrade_request"
         own = self.session is None or note.event.session in (None, self.session)
         return name in self.events and own
 
@@ -117,7 +117,7 @@ class Feed:
         """The event to send; None where it can't be made."""
         if isinstance(note, Overflow):
             return None
-        if isinstance(note, ModeChanged | UpgradeRequested):
+        if isinstance(note, Told):
             return note.event
         files = note.files
         if files is None:

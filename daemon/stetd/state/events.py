@@ -37,18 +37,13 @@ class Committed(msgspec.Struct, frozen=True):
     files: Sequence[FileChange] | None
 
 
-class ModeChanged(msgspec.Struct, frozen=True):
-    """The mode of a session, or (``event.session`` None) of a workspace, was set."""
+class Told(msgspec.Struct, frozen=True):
+    """A mode was set (``event.session`` None: the workspace's), or write access asked for, or
+    decided.
+    """
 
     workspace: str
-    event: ModeEvent
-
-
-class UpgradeRequested(msgspec.Struct, frozen=True):
-    """A session asks for write access, or its request was decided."""
-
-    workspace: str
-    event: UpgradeRequestEvent
+    event: ModeEvent | UpgradeRequestEvent
 
 
 @dataclass(slots=True)
@@ -58,7 +53,7 @@ class Overflow:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-Occurrence = Committed | ModeChanged | UpgradeRequested
+Occurrence = Committed | Told
 Note = Occurrence | Overflow
 
 

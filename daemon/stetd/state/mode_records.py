@@ -27,7 +27,6 @@ from stetd.session.modes import (
     granted,
     mode_at,
     remaining,
-    stricter,
     until,
 )
 from stetd.session.sessions import Session
@@ -40,10 +39,11 @@ from stetd.session.upgrades import (
     latest_of,
     pending_in,
 )
-from stetd.state.events import Events, ModeChanged, UpgradeRequested
+from stetd.state.events import Events, Told
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
+from stetd.transaction.parameters import invalid
 from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
@@ -164,8 +164,7 @@ class Modes:
         session = self._state.sessions.get((request.workspace, request.session))
         if workspace is None or session is None:
             gone = "workspace" if workspace is None else "session"
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
         if mode_at(workspace.standing, now) == RESTRICTED:
@@ -223,16 +222,15 @@ class Modes:
         now = self._state.now()
         if session is None and session_name is not None:
             session = self._state.sessions.get((name, session_name))
-        own = mode_at(session.standing, now) if session else None
-        ceiling = mode_at(workspace.standing, now)
+        mode, own, ceiling = self._state.modes(session, workspace)
         end = until(session.standing if session else workspace.standing, now)
         self._events.publish(
-            ModeChanged(
+            Told(
                 name,
                 ModeEvent(
                     workspace=workspace.root,
                     session=session_name,
-                    mode=stricter(own, ceiling),
+                    mode=mode,
                     session_mode=own,
                     workspace_mode=ceiling,
                     until=rfc3339(int(end)) if end is not None else None,
@@ -242,7 +240,7 @@ class Modes:
 
     def _tell_request(self, request: UpgradeRequest) -> None:
         event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self._events.publish(UpgradeRequested(request.workspace, event))
+        self._events.publish(Told(request.workspace, event))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""

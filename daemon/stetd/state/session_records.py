@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.results import EndedSession
 from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import (
     Entrant,
@@ -27,25 +26,17 @@ from stetd.session.sessions import (
     let_go,
     secret_matches,
 )
-from stetd.session.upgrades import PENDING, UpgradeRequest, decide, latest_of
+from stetd.session.upgrades import PENDING, decide, latest_of
 from stetd.state.mode_records import Modes
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import SessionEnded, SessionOpened
-from stetd.transaction.parameters import not_permitted
+from stetd.transaction.parameters import invalid, not_permitted
 
 _ENDED = (
     "The person has ended this session: its clipboards and what it was allowed are gone. "
     "What comes now is a new session under its name."
 )
-
-
-class Ended(NamedTuple):
-    """A session as it was, what its name means now, and its request, which is denied."""
-
-    session: Session
-    fresh: Session
-    request: UpgradeRequest | None
 
 
 class Sessions:
@@ -95,12 +86,11 @@ class Sessions:
         if (session.workspace, session.name) not in self._state.sessions:
             self._open(session)
 
-    def end(self, workspace: Workspace, name: str) -> Ended:
+    def end(self, workspace: Workspace, name: str) -> EndedSession:
         """Forget what a session holds, and deny what it has asked for. Raises Refused."""
         session = self._state.sessions.get((workspace.name, name))
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"session_end: there is no session {name!r} in {workspace.root}. "
                 "`session_list` lists those that are there.",
             )
@@ -114,7 +104,13 @@ class Sessions:
         self._state.apply(ended)
         fresh = self._fresh(Entrant(workspace.name, name, session.agent, None, False))
         self._modes.session_ended(session, fresh, request)
-        return Ended(session, fresh, request)
+        return EndedSession(
+            session=name,
+            workspace=workspace.root,
+            clipboards=len(session.clipboards),
+            request=request.id if request else None,
+            next_mode=self._state.effective_mode(fresh, workspace),
+        )
 
     def let_go(self) -> None:
         """Forget idle sessions that need not be kept; a checkpoint is about to be made."""

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,8 +51,13 @@ def shadow_path(state_directory: str, name: str) -> str:
     return os.path.join(state_directory, "workspaces", name)
 
 
-def _holds(root: str, path: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+W = TypeVar("W", Workspace, WorkspaceState)
+
+
+def _innermost(workspaces: Iterable[W], path: str) -> W | None:
+    """Of these, the innermost that holds a directory."""
+    holding = (each for each in workspaces if f"{path}/".startswith(each.root.rstrip("/") + "/"))
+    return max(holding, key=lambda each: len(each.root), default=None)
 
 
 @dataclass(slots=True)
@@ -110,11 +115,8 @@ class State:
 
     def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
         """The innermost open workspace that holds a directory, and the directory's path in it."""
-        holding = [each for each in self.open.values() if _holds(each.root, path)]
-        if not holding:
-            return None
-        found = max(holding, key=lambda each: len(each.root))
-        return found, path[len(found.root.rstrip("/")) + 1 :]
+        found = _innermost(self.open.values(), path)
+        return (found, path[len(found.root.rstrip("/")) + 1 :]) if found is not None else None
 
     def unopened(self) -> list[WorkspaceState]:
         """The allowed workspaces whose directory could not be opened."""
@@ -122,25 +124,22 @@ class State:
 
     def find_unopened(self, path: str) -> WorkspaceState | None:
         """The innermost of them that holds a directory."""
-        holding = [known for known in self.unopened() if _holds(known.root, path)]
-        return max(holding, key=lambda known: len(known.root), default=None)
+        return _innermost(self.unopened(), path)
 
     def now(self) -> Instant:
         """The present, by the clocks that grants are measured with."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
 
-    def session_mode(self, session: Session) -> str:
-        """A session's own mode at this moment."""
-        return mode_at(session.standing, self.now())
-
-    def workspace_mode(self, workspace: Workspace) -> str:
-        """A workspace's mode at this moment."""
-        return mode_at(workspace.standing, self.now())
+    def modes(self, session: Session | None, workspace: Workspace) -> tuple[str, str | None, str]:
+        """The mode in force at this moment, and those it is made of: a session's, a workspace's."""
+        now = self.now()
+        own = mode_at(session.standing, now) if session else None
+        ceiling = mode_at(workspace.standing, now)
+        return stricter(own, ceiling), own, ceiling
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """A session's mode in force: the stricter of its own and the workspace's."""
-        own = self.session_mode(session) if session else None
-        return stricter(own, self.workspace_mode(workspace))
+        return self.modes(session, workspace)[0]
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
         """The workspaces inside this one that are restricted now: prefix of their paths, root."""

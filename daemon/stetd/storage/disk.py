@@ -128,22 +128,24 @@ class Disk:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.sync_path(path, os.O_DIRECTORY)
+
+    def sync_path(self, path: str, flags: int = 0) -> None:
+        """Make one file durable, by path. Raises FileNotFoundError, SyncFailed."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
         try:
             self.fsync(fd)
         finally:
             os.close(fd)
 
-    def sync_path(self, path: str) -> None:
-        """Make one file durable, by path (shadow objects; they may have been packed since)."""
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            self.fsync(fd)
-        finally:
-            os.close(fd)
+
+def content_of(path: str) -> bytes:
+    """What is in a file; nothing, if it is not there."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def replace_file(path: str, content: bytes, disk: Disk) -> None:

@@ -338,7 +338,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
         raise TooNew(too_new(_writer_of(data)))
     records: list[tuple[int, Record]] = []
     end = len(MAGIC)
-    for offset, payload in payloads(data, end):
+    for offset, payload, after in payloads(data, end):
         try:
             record = decode(payload)
         except msgspec.MsgspecError as error:
@@ -347,12 +347,12 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
         if isinstance(record, Opened) and record.level > LEVEL:
             raise TooNew(too_new(record.version))
         records.append((offset, record))
-        end = offset + _FRAME.size + len(payload)
+        end = after
     return records, end
 
 
-def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The sound frames from here on: where each begins, and its payload."""
+def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
+    """The sound frames from here on: where each begins, its payload, and where it ends."""
     while offset + _FRAME.size <= len(data):
         length, crc = _FRAME.unpack_from(data, offset)
         end = offset + _FRAME.size + length
@@ -361,13 +361,8 @@ def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
             break
         if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != crc:
             break
-        yield offset, payload
+        yield offset, payload, end
         offset = end
-
-
-def frame_bytes(payload: bytes) -> int:
-    """How many bytes a frame with this payload has."""
-    return _FRAME.size + len(payload)
 
 
 def decode(payload: bytes) -> Record:

@@ -37,14 +37,12 @@ class Commits(NamedTuple):
 class JournalHead(NamedTuple):
     """A history as the journal has it.
 
-    ``recorded`` are the commits since the checkpoint, oldest first. ``damage`` says, a
-    sentence each, which parts of the journal can't be read and where it contradicts itself.
+    ``damage`` says, a sentence each, which parts of the journal can't be read and where it
+    contradicts itself.
     """
 
     head: str | None
     commits: int
-    checkpoint: str | None
-    recorded: list[str]
     damage: list[str]
 
 
@@ -95,23 +93,19 @@ def _commits(
 
 
 def _follow(
-    start: str | None, count: int, standing: list[Commits], damage: list[str]
+    head: str | None, count: int, standing: list[Commits], damage: list[str]
 ) -> JournalHead:
-    head = start
-    recorded: list[str] = []
     for change in standing:
         if change.rewritten is not None:
             head, count = change.rewritten
-            recorded = []
         for oid, parent in change.commits:
             if parent != head:
                 damage.append(
                     f"record {change.number} of the journal continues {parent}, but the history "
                     f"stood at {head}"
                 )
-            head = oid
-            recorded.append(oid)
-    return JournalHead(head, count + len(recorded), start, recorded, damage)
+            head, count = oid, count + 1
+    return JournalHead(head, count, damage)
 
 
 def _records(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stet.wire.failures import Refused
+from stet.wire.results import SkippedPath
 from stetd.editing.paths import (
     TEMPORARY_PREFIX,
     check_component,
@@ -39,13 +40,6 @@ _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _BARE = {"HEAD", "objects", "refs"}
 #: Files are counted up to so many times the limit.
 _COUNTED = 10
-
-
-class Skipped(NamedTuple):
-    """Something that is not in a snapshot, and why."""
-
-    path: str
-    why: str
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +103,7 @@ class Scan:
         self.large: list[tuple[int, str]] = []
         #: How many files there are in each directory of the root.
         self.by_top = Counter[str]()
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedPath] = []
         self.skipped_count = 0
         #: What exists and could not be scanned, with all below it ("": everything). Not what is
         #: ignored or excluded.
@@ -136,7 +130,7 @@ class Scan:
         """Note what is left out, other than by the workspace's own ``.gitignore`` files."""
         self.skipped_count += 1
         if len(self.skipped) < _MOST_SKIPPED:
-            self.skipped.append(Skipped(path, why))
+            self.skipped.append(SkippedPath(path, why))
 
     def _pass(self, path: str, why: str = "") -> None:
         """Note something that there is, and that can't be read."""

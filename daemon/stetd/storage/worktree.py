@@ -36,7 +36,7 @@ _ALWAYS_COMPARE = 1 << 20
 #: A file that changed so shortly before it was read may change again without its times doing so.
 RACY_NS = 50_000_000
 #: Type and permission bits; set-id bits are left out, a file system may drop them.
-_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
+COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Read at once of a file that is longer than it was said to be.
 _CHUNK = 1 << 20
@@ -445,7 +445,7 @@ class Worktree:
         except FileNotFoundError:
             # Somebody removed our temporary file; what was read is in the history.
             return None
-        same = found.oid == expected.oid and not (found.mode ^ expected.mode) & _COMPARED_MODE
+        same = found.oid == expected.oid and not (found.mode ^ expected.mode) & COMPARED_MODE
         return None if same and found.data is not None else found
 
     def keep_open(self, target: Target, temporary: str) -> int:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from stet.wire.results import BlockResult, ClipboardNote, EditReport, Peer
+from stetd import __version__
+from stetd.history.commits import CommitMeta
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 
@@ -24,6 +27,13 @@ class Who(msgspec.Struct, frozen=True):
     method: str
     request: str | None
     why: str = ""
+
+    def commit(self, kind: str, time: int, subject: str, **more: Any) -> CommitMeta:
+        """What a commit says that was asked for so."""
+        asked = msgspec.structs.asdict(self)
+        return CommitMeta(
+            kind=kind, time=time, subject=subject, version=__version__, **asked, **more
+        )
 
 
 @dataclass(slots=True)

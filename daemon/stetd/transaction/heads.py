@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -24,7 +25,7 @@ from stetd.history.objects import (
     paths_in_the_way,
     stored_tree,
 )
-from stetd.storage.journal_format import Change, CommitRecord, PathChange
+from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange
 
 _PLAIN_PERMISSIONS = (0o644, 0o755)
 
@@ -51,6 +52,10 @@ class History:
     excludes: Excludes = NOTHING_EXCLUDED
     commits: list[CommitRecord] = field(default_factory=list)
     objects: list[NewObject] = field(default_factory=list)
+
+    def continued(self) -> History:
+        """Another one on its head, to which nothing is added yet."""
+        return History(self.head, self.load, self.time, self.excludes)
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Put a commit on top. ``tree``: what is changed, if not what the head has."""
@@ -211,50 +216,53 @@ def parted(
     return public, {oid: data for oid, data in blobs.items() if oid not in kept}
 
 
-@dataclass(slots=True)
-class Found:
-    """Edits made outside, sealed as a record that needs nothing written."""
+R = TypeVar("R", Change, Abort)
 
-    record: Change
-    head: Head
-    objects: list[NewObject]
+
+@dataclass(slots=True)
+class Found(Generic[R]):
+    """Edits made outside, in a record, and their commits."""
+
+    record: R
+    history: History
+
+    @property
+    def objects(self) -> list[NewObject]:
+        """The new objects."""
+        blobs = [NewObject("blob", oid, data) for oid, data in self.record.blobs.items()]
+        return blobs + self.history.objects
 
 
 def seal_found(
     steps: Sequence[tuple[str, Mapping[str, Image | None]]],
     blobs: Mapping[str, bytes],
+    history: History,
     *,
-    head: Head,
     number: int,
-    time: int,
     workspace: str,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
-) -> Found:
-    """Record what was found: a commit for each (subject, changes), in order.
+) -> Found[Change]:
+    """Record what was found: a commit for each (subject, changes), in order, on a new history.
 
     Of an excluded file there is no commit, and its content is the journal's alone.
     """
-    history = History(head, load, time, excludes)
     paths: list[PathChange] = []
     for subject, changes in steps:
         for path, image in changes.items():
-            known = find_entry(history.head.tree, path, load)
+            known = find_entry(history.head.tree, path, history.load)
             before = Image(known[1], known[0]) if known else None
             paths.append(PathChange(path, before, image))
         kept = history.kept(changes)
         if kept:
             history.add_outside(kept, subject)
-    public, private = parted(blobs, [changes for _, changes in steps], excludes)
+    public, private = parted(blobs, [changes for _, changes in steps], history.excludes)
     record = Change(
         number=number,
         workspace=workspace,
         paths=paths,
         commits=history.commits,
         blobs=public,
-        time=time,
+        time=history.time,
         performed=True,
         private=private,
     )
-    objects = [NewObject("blob", oid, data) for oid, data in public.items()]
-    return Found(record, history.head, objects + history.objects)
+    return Found(record, history)

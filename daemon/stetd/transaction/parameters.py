@@ -280,12 +280,6 @@ class UpgradeListing(Params, frozen=True):
     status: Literal["pending", "approved", "denied"] | None = None
 
 
-class SessionListing(Params, frozen=True):
-    """``workspace``: the root of the only one whose sessions are wanted."""
-
-    workspace: str | None = None
-
-
 class SessionEnding(Params, frozen=True):
     """``workspace``: the root of its workspace, by default the connection's own."""
 
@@ -331,8 +325,7 @@ def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
         )
         which = "Every edit takes" if kind is Common else f"The parameters of {method} are"
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"{method}: {str(error).replace('`$.', '`')}. "
             + (f"{which}: {fields}." if fields else "It takes none."),
         ) from error
@@ -350,14 +343,12 @@ def check_label(what: str, label: str | None) -> None:
     if label is None:
         return
     if len(label) > _LONGEST_LABEL:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"{what} {label[:40] + '...'!r} has {len(label)} characters; "
             f"{_LONGEST_LABEL} is the most.",
         )
     if _CONTROL_CHARACTERS.search(label) or not _is_unicode(label) or label != label.strip():
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"{what} {label!r} can't be used: "
             "no control characters, and no white space at its ends.",
         )

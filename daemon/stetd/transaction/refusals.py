@@ -8,6 +8,7 @@ import os
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.transaction.parameters import invalid
 
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
@@ -81,8 +82,7 @@ def contended(path: str, attempts: int) -> Refused:
 
 def other_call(request: str) -> Refused:
     """A request id that another call has had."""
-    return refuse(
-        Kind.INVALID_PARAMS,
+    return invalid(
         f"request_id {request!r} was used for another call before; "
         "make a new id for every new call.",
     )

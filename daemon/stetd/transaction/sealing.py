@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stet.wire.results import EditResult, FileChange
-from stetd import __version__
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.line_diffs import line_diff
@@ -79,16 +78,16 @@ def seal(
     """Turn a draft into a prepared transaction. Changes nothing."""
     works = [_work(item, worktree) for item in draft.files]
     history = History(head, load, time, excludes)
-    found = {work.target.path: work.before.image if work.before else None for work in works}
+    found = {work.target.path: work.image for work in works}
     outside, first_seen = outside_changes(head, found, load, excludes)
-    changed = [work for work in works if not _unchanged(work)]
+    changed = [work for work in works if work.changes]
     outside_id = commit_id = None
     if changed or draft.record_always:
         if outside:
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
-        images = [(w.target.path, w.before.image if w.before else None, w.after) for w in changed]
+        images = [(work.target.path, work.image, work.after) for work in changed]
         moves = tuple(
             (f.old_path, f.target.path)
             for f in draft.files
@@ -96,16 +95,10 @@ def seal(
             and found.get(f.old_path)  # not one that this call created
             and not (excludes(f.old_path) or excludes(f.target.path))
         )
-        meta = CommitMeta(
-            kind=draft.kind,
-            time=time,
-            subject=draft.subject,
-            why=who.why,
-            method=who.method,
-            agent=who.agent,
-            session=who.session,
-            request=who.request,
-            peer=who.peer,
+        meta = who.commit(
+            draft.kind,
+            time,
+            draft.subject,
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
             permissions=permissions_left(images),
@@ -113,7 +106,6 @@ def seal(
             directories=_missing_directories(changed),
             moves=moves,
             excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
-            version=__version__,
         )
         commit_id = history.add(meta, touched)
     result = _result(draft, works, commit_id, outside_id, who, excludes, preview=preview)
@@ -136,15 +128,7 @@ def seal(
     record = Change(
         number=number,
         workspace=workspace,
-        paths=[
-            PathChange(
-                work.target.path,
-                work.before.image if work.before else None,
-                work.after,
-                work.temporary,
-            )
-            for work in changed
-        ],
+        paths=[PathChange(w.target.path, w.image, w.after, w.temporary) for w in changed],
         commits=history.commits,
         blobs=blobs,
         session=who.session,
@@ -169,11 +153,6 @@ def seal(
     )
 
 
-def _unchanged(work: FileWork) -> bool:
-    before = work.before.image if work.before else None
-    return before == work.after
-
-
 def _result(
     draft: Draft,
     works: list[FileWork],
@@ -190,7 +169,7 @@ def _result(
     before = {work.target.path: work.before for work in works}
     for item, work in zip(draft.files, works, strict=True):
         moved = before.get(item.old_path) if item.old_path else None
-        if _unchanged(work) and moved is None:
+        if not work.changes and moved is None:
             continue
         if work.after is None and work.target.path in moved_from:
             continue
@@ -251,10 +230,7 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
         f"{work.target.path} had {work.before.links} hard links; this name now has a file of "
         "its own, the other names keep the old content."
         for work in works
-        if work.before
-        and work.before.links > 1
-        and work.content is not None
-        and not _unchanged(work)
+        if work.before and work.before.links > 1 and work.content is not None and work.changes
     ]
 
 
@@ -287,32 +263,27 @@ def describe_change(
 
 
 def seal_restoring(
-    found: Found,
+    found: Found[Change],
     target: Target,
     before: OnDisk | None,
     after: Image | None,
     content: bytes | None,
     *,
     meta: CommitMeta | None,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
-) -> tuple[Found, FileWork]:
+) -> tuple[Found[Change], FileWork]:
     """Add to a record that a file must be brought to an image (recovery).
 
     ``meta``: also commit that, where the history says otherwise.
     """
-    record = found.record
-    history = History(found.head, load, record.time, excludes)
-    if meta is not None and not excludes(target.path):
+    record, history = found.record, found.history
+    if meta is not None and not history.excludes(target.path):
         history.add(meta, {target.path: after})
     temporary = temporary_name()
     change = PathChange(target.path, before.image if before else None, after, temporary)
     record = msgspec.structs.replace(
         record,
         paths=[*record.paths, change],
-        commits=[*record.commits, *history.commits],
+        commits=history.commits,
         performed=False,
     )
-    objects = found.objects + history.objects
-    work = FileWork(target, before, content, after, temporary)
-    return Found(record, history.head, objects), work
+    return Found(record, history), FileWork(target, before, content, after, temporary)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 import msgspec
 
@@ -25,23 +23,14 @@ from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import Image, LoadTree, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
+from stetd.storage.journal_format import Abort, Change, Published
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction.heads import Head, History, outside_changes, parted, seal_found
+from stetd.storage.worktree import COMPARED_MODE, OnDisk, Worktree
+from stetd.transaction.heads import Found, Head, History, outside_changes, parted, seal_found
 
 _log = logging.getLogger(__name__)
-_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 #: A larger file that somebody creates in the way is left for planning to refuse.
 _MAX_RECORDED = 1 << 26
-
-
-class Stage(Enum):
-    """How far a file's replacement has come."""
-
-    UNTOUCHED = auto()
-    STAGED = auto()
-    IN_PLACE = auto()
 
 
 @dataclass(slots=True)
@@ -53,13 +42,24 @@ class FileWork:
     content: bytes | None
     after: Image | None
     temporary: str
-    stage: Stage = Stage.UNTOUCHED
+    #: The names were exchanged: what is at the path is ours.
+    in_place: bool = False
     #: What was displaced for good (a person's file, or after an abort ours).
     displaced: OnDisk | None = None
     #: A handle on what is displaced, from staging on if that is the file that was read: to compare
     #: it, and for the grace period. -1: none.
     displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
+
+    @property
+    def image(self) -> Image | None:
+        """What was there before."""
+        return self.before.image if self.before is not None else None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it is something else afterwards."""
+        return self.image != self.after
 
     def close(self) -> None:
         """Give the handle on what was displaced back."""
@@ -154,7 +154,6 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
     if work.content is not None and work.after is not None:
         _make_directories(work, worktree)
         failpoint("publish.before_stage")
-        work.stage = Stage.STAGED
         try:
             work.displaced_fd = worktree.stage(
                 work.target, work.temporary, work.content, work.after.mode, like=work.before
@@ -170,7 +169,7 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             worktree.put_in(work.target, work.temporary)
         except FileExistsError as error:
             raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-        work.stage = Stage.IN_PLACE
+        work.in_place = True
         failpoint("publish.in_place")
         return
     try:
@@ -180,7 +179,7 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             worktree.swap(work.target, work.temporary)
     except FileNotFoundError as error:
         raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-    work.stage = Stage.IN_PLACE
+    work.in_place = True
     failpoint("publish.swapped")
     if not worktree.is_out(work.target, work.temporary, work.before, work.displaced_fd):
         work.close()
@@ -232,19 +231,10 @@ def is_image(found: OnDisk, image: Image | None) -> bool:
     there = found.image
     if there is None or image is None:
         return there is image
-    return there.oid == image.oid and not (there.mode ^ image.mode) & _COMPARED_MODE
+    return there.oid == image.oid and not (there.mode ^ image.mode) & COMPARED_MODE
 
 
 # -- aborting
-
-
-@dataclass(slots=True)
-class Aborted:
-    """What an abort left behind: the head with everything that was found, and its objects."""
-
-    head: Head
-    objects: list[NewObject]
-    number: int
 
 
 def abort(
@@ -258,8 +248,9 @@ def abort(
     worktree: Worktree,
     load: LoadTree,
     excludes: Excludes = NOTHING_EXCLUDED,
-) -> Aborted:
-    """Void ``voided[0]``, which failed to publish, and the later records of its batch.
+) -> tuple[Found[Abort], int]:
+    """Void ``voided[0]``, which failed to publish, and the later records of its batch; gives what
+    was found meanwhile, and the number of the last record.
 
     One record, synced before anything is put back (PROTOCOL.md 6): it names for every
     path the image that holds afterwards and keeps what was displaced. ``base`` is the
@@ -273,7 +264,8 @@ def abort(
         for commit in prepared.record.commits:
             if commit.meta.kind == "outside":
                 history.add(commit.meta, commit.changes)
-                blobs.update(_carried(prepared, commit))
+                found = {image.oid for image in commit.changes.values() if image}
+                blobs.update({o: data for o, data in prepared.record.blobs.items() if o in found})
     displaced, _ = outside_changes(history.head, stands, load, excludes)
     if displaced:
         history.add_outside(displaced, "changed outside")
@@ -298,8 +290,7 @@ def abort(
         put_back.restore_all(voided[0].files)
     mark_published(journal, *range(number, put_back.number + 1))
     failpoint("abort.done")
-    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
-    return Aborted(history.head, objects + history.objects, put_back.number)
+    return Found(record, history), put_back.number
 
 
 def _what_stands(
@@ -310,19 +301,13 @@ def _what_stands(
     blobs: dict[str, bytes] = {}
     for prepared in voided:
         for work in prepared.files:
-            before = work.before.image if work.before else None
-            stands.setdefault(work.target.path, before)
+            stands.setdefault(work.target.path, work.image)
     if isinstance(cause, Displaced):
         # Every path is named, or recovery would take the voided image for the last one.
         stands[cause.path] = cause.found.image if cause.found else None
         if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
     return stands, blobs
-
-
-def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
-    wanted = {image.oid for image in commit.changes.values() if image}
-    return {oid: data for oid, data in prepared.record.blobs.items() if oid in wanted}
 
 
 def mark_published(journal: Journal, *numbers: int) -> None:
@@ -366,9 +351,9 @@ class PutBack:
         ``record_displaced``: what came out is not known to the journal yet; record it.
         """
         work.close()  # from now on it is our text that is displaced
-        if record_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
+        if record_displaced and work.before is not None and work.in_place:
             self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
-        if work.stage is Stage.IN_PLACE:
+        if work.in_place:
             if work.before is None:
                 self._take_out_again(work)
             elif work.content is None:
@@ -438,14 +423,11 @@ class PutBack:
         found = seal_found(
             [("changed outside", {work.target.path: out.image if out else None})],
             {out.oid: out.data} if out and out.data is not None else {},
-            head=self.history.head,
+            self.history.continued(),
             number=self.number,
-            time=self.history.time,
             workspace=self.workspace,
-            load=self.history.load,
-            excludes=self.history.excludes,
         )
-        self.history.head = found.head
+        self.history.head = found.history.head
         self.history.objects += found.objects
         # Not done until the caller marks it: it may still have to be put in place.
         self.journal.append(msgspec.structs.replace(found.record, performed=False))

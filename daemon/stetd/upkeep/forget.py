@@ -22,51 +22,37 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import ClipboardRef, ForgetResult, Peer
-from stetd import __version__
+from stet.wire.results import ClipboardRef, ForgetResult
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
-from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.commits import commit_object
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
+from stetd.transaction.drafts import Who
+from stetd.transaction.parameters import Forget
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
 #: How often what calls have added meanwhile is rewritten.
 _ROUNDS = 20
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be forgotten, and who asks.
-
-    ``contents``: at any path. ``clipboards``: remove those that hold some of it, too.
-    """
-
-    path: str
-    contents: bool
-    clipboards: bool
-    preview: bool
-    message: str
-    agent: str | None
-    session: str | None
-    peer: Peer | None
-
-
 async def forget(
-    writer: Writer, workspace: Workspace, asked: Asked, progress: Progress
+    writer: Writer, workspace: Workspace, asked: Forget, who: Who, progress: Progress
 ) -> ForgetResult:
-    """Forget a path. Raises Refused, OSError."""
-    return await _Forgetting(writer, workspace, asked, progress).run()
+    """Forget a path, from the workspace's root. Raises Refused, OSError."""
+    return await _Forgetting(writer, workspace, asked, who, progress).run()
 
 
 @dataclass(slots=True)
 class _Forgetting:
     writer: Writer
     workspace: Workspace
-    asked: Asked
+    asked: Forget
+    who: Who
     progress: Progress
     #: Those that were looked through last.
     clipboards: dict[ClipboardRef, str] = field(default_factory=dict)
@@ -182,18 +168,11 @@ class _Forgetting:
 
     def _forget_commit(self, found: LeftOut) -> str:
         """Write the commit durably; its id."""
-        asked = self.asked
-        meta = CommitMeta(
-            kind="forget",
-            time=int(time.time()),
-            subject=f"forget {asked.path}: {found.touched:,} commits changed it, "
+        meta = self.who.commit(
+            "forget",
+            int(time.time()),
+            f"forget {self.asked.path}: {found.touched:,} commits changed it, "
             f"{found.rewritten:,} have new ids",
-            why=asked.message,
-            method="forget",
-            agent=asked.agent,
-            session=asked.session,
-            peer=asked.peer,
-            version=__version__,
         )
         commit = commit_object(meta, found.tree, found.head)
         packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")

@@ -53,7 +53,8 @@ class Job(Generic[T]):
     root: str
     run: Callable[[Progress], Awaitable[T]]
     progress: Progress = field(default_factory=Progress)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Its result, once it is submitted.
+    future: Future[T] = field(init=False)
 
 
 class Upkeep:
@@ -71,8 +72,8 @@ class Upkeep:
         self._loop = loop
         self._writer = writer
         self._idle_s = idle_s
-        self._retain = retain
-        self._jobs: deque[tuple[Job[Any], Future[Any]]] = deque()
+        self.retain = retain
+        self._jobs: deque[Job[Any]] = deque()
         self._running: Job[Any] | None = None
         #: When the oldest commit came that was not examined, by shadow repository.
         self._changed: dict[str, float] = {}
@@ -86,17 +87,17 @@ class Upkeep:
 
     def submit(self, job: Job[T]) -> Future[T]:
         """Queue a job; gives its result."""
-        future: Future[T] = self._loop.create_future()
+        job.future = self._loop.create_future()
         if self._task is None or self._task.done():
-            _give_up(job, future)
+            _give_up(job)
         else:
-            self._jobs.append((job, future))
+            self._jobs.append(job)
             self._woken.set()
-        return future
+        return job.future
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Change the options."""
-        self._idle_s, self._retain = idle_s, retain
+        self._idle_s, self.retain = idle_s, retain
         self._woken.set()
 
     def follow(self, shadow: str) -> None:
@@ -108,8 +109,7 @@ class Upkeep:
     @property
     def work(self) -> list[Job[Any]]:
         """The job that runs, then those that wait."""
-        waiting = [job for job, _ in self._jobs]
-        return [self._running, *waiting] if self._running is not None else waiting
+        return [job for job in (self._running, *self._jobs) if job is not None]
 
     async def close(self) -> None:
         """Cancel the job that runs, and refuse those that wait."""
@@ -121,7 +121,7 @@ class Upkeep:
         try:
             while True:
                 if self._jobs:
-                    await self._carry_out(*self._jobs.popleft())
+                    await self._carry_out(self._jobs.popleft())
                     continue
                 self._woken.clear()
                 pause = self._pause()
@@ -131,25 +131,24 @@ class Upkeep:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), pause)
         finally:
-            for job, future in self._jobs:
-                _give_up(job, future)
+            for job in self._jobs:
+                _give_up(job)
             self._jobs.clear()
 
-    async def _carry_out(self, job: Job[T], future: Future[T]) -> None:
-        self._running = job
+    async def _carry_out(self, job: Job[T]) -> None:
+        self._running, future = job, job.future
         try:
             result = await job.run(job.progress)
             if not future.cancelled():
                 future.set_result(result)
         except asyncio.CancelledError:
-            _give_up(job, future)
+            _give_up(job)
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
             if not future.cancelled():
                 future.set_exception(error)
         finally:
             self._running = None
-            job.ended.set()
 
     def _pause(self) -> float | None:
         """Seconds until a history is to be examined; None: none is."""
@@ -159,7 +158,7 @@ class Upkeep:
         if self._changed:
             longest = time.monotonic() - min(self._changed.values())
             pauses.append(min(self._idle_s - self._writer.quiet_s(), _SELDOM_S - longest))
-        if self._retain is not None and self._retained:
+        if self.retain is not None and self._retained:
             since = time.monotonic() - min(self._retained.values())
             pauses.append(_RETENTION_EVERY_S - since)
         return min(pauses, default=None)
@@ -172,9 +171,9 @@ class Upkeep:
             try:
                 now = time.monotonic()
                 last = self._retained.get(shadow, -math.inf)
-                if self._retain is not None and now - last > _RETENTION_EVERY_S:
+                if self.retain is not None and now - last > _RETENTION_EVERY_S:
                     self._retained[shadow] = now
-                    self.queue(Job("retention", workspace.root, partial(self._retain, workspace)))
+                    self.queue(Job("retention", workspace.root, partial(self.retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
                     self.queue(Job("gc", workspace.root, tidy))
@@ -196,11 +195,10 @@ class Upkeep:
         self.submit(job).add_done_callback(ended)
 
 
-def _give_up(job: Job[Any], future: Future[Any]) -> None:
+def _give_up(job: Job[Any]) -> None:
     stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
-    job.ended.set()
-    if not future.done():
-        future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
+    if not job.future.done():
+        job.future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
 
 
 # -- what all jobs need

@@ -12,20 +12,18 @@ Killed before the record, nothing has happened but objects that nothing needs.
 from __future__ import annotations
 
 import time
-import uuid
 
 import msgspec
 
-from stet.wire.results import Peer, SnapshotResult
-from stetd import __version__
+from stet.wire.results import SnapshotResult
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
-from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, changed_paths, find_entry
 from stetd.processes.works import Taken, Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
 from stetd.storage.progress import Progress
+from stetd.transaction.drafts import Who
 from stetd.transaction.heads import Head
 from stetd.upkeep.schedule import check_open, record
 
@@ -33,17 +31,8 @@ from stetd.upkeep.schedule import check_open, record
 _MOST_PERMISSIONS = 1000
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """Who asked for a snapshot, and why."""
-
-    agent: str | None
-    session: str | None
-    peer: Peer | None
-    message: str = ""
-
-
 async def snapshot(
-    writer: Writer, workspace: Workspace, asked: Asked, limits: Taking, progress: Progress
+    writer: Writer, workspace: Workspace, who: Who, limits: Taking, progress: Progress
 ) -> SnapshotResult:
     """Take a snapshot. Raises Refused, OSError."""
     check_open(writer, workspace)
@@ -57,23 +46,14 @@ async def snapshot(
         load = workspace.repository.load_tree
         changed = changed_paths(base.tree, workspace.head.tree, load)
         touched.update(path for path, _, _ in changed)
-        commit = _commit(writer, workspace, asked, taken, touched)
+        commit = _commit(writer, workspace, who, taken, touched)
     finally:
         workspace.touched = None
-    return SnapshotResult(
-        commit=commit,
-        files=taken.files,
-        bytes=taken.bytes,
-        added=taken.added,
-        modified=taken.modified,
-        removed=taken.removed,
-        skipped=taken.skipped,
-        skipped_count=taken.skipped_count,
-    )
+    return msgspec.structs.replace(taken.result, commit=commit)
 
 
 def _commit(
-    writer: Writer, workspace: Workspace, asked: Asked, taken: Taken, touched: set[str]
+    writer: Writer, workspace: Workspace, who: Who, taken: Taken, touched: set[str]
 ) -> str | None:
     """Make the commit on what the head is by now."""
     check_open(writer, workspace)
@@ -82,21 +62,11 @@ def _commit(
     history = workspace.history(now)
     kept = (path for path in sorted(touched) if not workspace.excludes(path))
     changes = {path: _image(head, path, load) for path in kept}
-    changed = taken.added + taken.modified + taken.removed
-    noun = "file" if taken.files == 1 else "files"
-    meta = CommitMeta(
-        kind="snapshot",
-        time=now,
-        subject=f"snapshot: {taken.files:,} {noun}, {changed:,} changed",
-        why=asked.message,
-        method="snapshot",
-        agent=asked.agent,
-        session=asked.session,
-        request=uuid.uuid4().hex,
-        peer=asked.peer,
-        permissions=_kept(taken.permissions),
-        version=__version__,
-    )
+    result = taken.result
+    changed = result.added + result.modified + result.removed
+    noun = "file" if result.files == 1 else "files"
+    subject = f"snapshot: {result.files:,} {noun}, {changed:,} changed"
+    meta = who.commit("snapshot", now, subject, permissions=_kept(taken.permissions))
     commit = history.add(meta, changes, taken.tree)
     if history.head.tree.oid == head.tree.oid:
         return None

@@ -33,7 +33,9 @@ from typing import Any
 import msgspec
 
 from stetd.editing.paths import directories_above
-from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
+from stetd.history.commit_rows import FileRow, Hunk, Part, Wanted
+from stetd.history.commits import StoredCommit
+from stetd.history.undoing import TAKES_BACK, is_edit
 
 _VERSION = 3
 #: Seconds that a connection waits for another one's lock.
@@ -360,19 +362,21 @@ class GrowingIndex(HistoryIndex):
         """An index for one question; SQLite keeps it in a file without a name."""
         return cls("", _open_index(""))
 
-    def add(self, row: CommitRow, parts: Iterable[Part]) -> Iterator[Part]:
+    def add(self, commit: StoredCommit, parts: Iterable[Part]) -> Iterator[Part]:
         """Put a commit on top of the last one; gives each part when it has been added.
 
         Call it inside a transaction, and take all that it gives.
         """
         last = self.last()
         n = last[0] + 1 if last else 1
+        meta = commit.meta
         fields = (
-            n, bytes.fromhex(row.oid), row.time, row.kind, row.method, row.agent, row.session,
-            row.request, row.subject, int(row.edit),
+            n, bytes.fromhex(commit.oid), meta.time, meta.kind, meta.method, meta.agent,
+            meta.session, meta.request, meta.subject, int(is_edit(meta)),
         )  # fmt: skip
         self.db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fields)
-        targets = {target for oid in row.reverts if (target := self.position(oid)) is not None}
+        reverts = meta.reverts if meta.kind in TAKES_BACK else ()
+        targets = {target for oid in reverts if (target := self.position(oid)) is not None}
         self.db.executemany(
             "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
         )

@@ -24,7 +24,7 @@ from stetd.historian.index.history_index import (
     remove,
     transaction,
 )
-from stetd.historian.queries.commit_changes import commit_parts, commit_row
+from stetd.historian.queries.commit_changes import commit_parts
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.storage.priority import BEHIND_EDITS, give_way, let_others_run
@@ -83,7 +83,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
                 commit = repository.commit(bytes(missing[-_ID:]).hex())
                 del missing[-_ID:]
                 commits += 1
-                for part in index.add(commit_row(commit), commit_parts(repository, commit)):
+                for part in index.add(commit, commit_parts(repository, commit)):
                     text += len(part.text or "")
                     yield len(missing) // _ID
 

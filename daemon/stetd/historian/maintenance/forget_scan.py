@@ -19,7 +19,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
-from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, files_under, object_id, stored_tree
+from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, object_id
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
@@ -149,10 +149,9 @@ def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> l
     """Other paths of the newest commit with the same contents."""
     if rewriting.unwanted:
         return []
-    load = repository.load_tree
-    files = files_under(stored_tree(repository.commit(head).tree, load), load)
+    files = repository.trees.files(repository.commit(head).tree)
     blobs, paths = rewriting.blobs, rewriting.paths
-    found = (path for path, _, oid in files if oid in blobs and path not in paths)
+    found = (path for path, (_, oid) in files if oid in blobs and path not in paths)
     return list(islice(found, _MOST_TOLD))
 
 
@@ -221,7 +220,7 @@ class _Rewriting:
         return self.names.get(oid, oid)
 
     def _rewrite(self, oid: str) -> None:
-        content = self.repository.raw_commit(oid)
+        content = self.repository.blob(oid)
         header, _, message = content.partition(b"\n\n")
         lines = header.split(b"\n")
         tree = lines[0][5:].decode()
@@ -303,6 +302,6 @@ class _Rewriting:
     def _all_of(self, path: str, entry: Entry) -> dict[str, str]:
         if entry.mode != TREE:
             return {path: entry.oid}
-        load = self.repository.load_tree
-        below = files_under(stored_tree(entry.oid, load), load, path + "/")
-        return {inner: oid for inner, _, oid in below}
+        return {
+            inner: oid for inner, (_, oid) in self.repository.trees.files(entry.oid, path + "/")
+        }

@@ -20,7 +20,7 @@ from stetd.repository.pack_entries import stored_sizes
 from stetd.repository.reachable import Marking, Marks
 from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import all_loose_ids
+from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -156,8 +156,8 @@ def _fitting(
     sizes_met: list[int] = []
     with closing(ObjectFiles(repository.path)) as files:
         marking = Marking(files, marks, read_shallow(repository.path))
-        for number in range(len(chain) // 20):
-            marking.mark_one_commit(bytes(chain[20 * number : 20 * number + 20]))
+        for number, oid in enumerate(each_id(bytes(chain))):
+            marking.mark_one_commit(oid)
             total += sum(sizes_met)
             sizes_met.clear()
             progress.step()
@@ -170,9 +170,9 @@ def _oldest_named(named: list[str], chain: bytearray) -> int:
     """Where in the chain the oldest of these commits is."""
     sought = {bytes.fromhex(oid) for oid in named}
     oldest = 0
-    for at in range(0, len(chain), 20):
-        if bytes(chain[at : at + 20]) in sought:
-            sought.discard(bytes(chain[at : at + 20]))
-            oldest = at // 20
+    for number, oid in enumerate(each_id(bytes(chain))):
+        if oid in sought:
+            sought.discard(oid)
+            oldest = number
     # Of one that is not in this chain nothing is known: not what it needs, either.
     return len(chain) // 20 - 1 if sought else oldest

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from contextlib import closing, suppress
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import SkippedPath
+from stet.wire.results import SnapshotResult
 from stetd.failpoints import failpoint
 from stetd.historian.queries.files import present
 from stetd.history.objects import (
@@ -16,9 +17,7 @@ from stetd.history.objects import (
     Entry,
     Image,
     Tree,
-    changed_paths,
     object_id,
-    stored_tree,
 )
 from stetd.processes.works import Taken, Taking
 from stetd.repository.packing import PackStream
@@ -70,20 +69,23 @@ class _Snapshot:
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
-        added, modified, removed = self._count(repository, tree, new)
+        changed = Counter(
+            "A" if was is None else "D" if now is None else "M"
+            for _, was, now in repository.trees.changed(tree, new)
+        )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
         write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
-        return Taken(
-            tree=new,
+        result = SnapshotResult(
+            commit=None,
             files=scan.files,
             bytes=scan.bytes,
-            added=added,
-            modified=modified,
-            removed=removed,
-            permissions=self._permissions,
-            skipped=[SkippedPath(path, why) for path, why in scan.skipped],
+            added=changed["A"],
+            modified=changed["M"],
+            removed=changed["D"],
+            skipped=scan.skipped,
             skipped_count=scan.skipped_count,
         )
+        return Taken(tree=new, result=result, permissions=self._permissions)
 
     # -- limits
 
@@ -232,12 +234,3 @@ class _Snapshot:
             if not folder.path:
                 return oid
         return EMPTY_TREE
-
-    def _count(self, repository: StoredObjects, old: str | None, new: str) -> tuple[int, int, int]:
-        """How many files were added, modified and removed."""
-        counts = [0, 0, 0]
-        load = repository.load_tree
-        before = stored_tree(old, load) if old is not None else None
-        for _, was, now in changed_paths(before, stored_tree(new, load), load):
-            counts[0 if was is None else 2 if now is None else 1] += 1
-        return counts[0], counts[1], counts[2]

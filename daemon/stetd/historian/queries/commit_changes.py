@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import CommitRow, FileRow, Part
+from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
 from stetd.history.line_diffs import compare_lines, count_lines, line_diff
 from stetd.history.objects import Change
-from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 #: Bytes of a file's two contents together that are compared for the index.
@@ -115,23 +114,6 @@ def file_change(row: FileRow) -> FileChange:
 
 def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
     return blob(row.before) if row.before else None, blob(row.after) if row.after else None
-
-
-def commit_row(commit: StoredCommit) -> CommitRow:
-    """A commit as it is indexed."""
-    meta = commit.meta
-    return CommitRow(
-        oid=commit.oid,
-        time=meta.time,
-        kind=meta.kind,
-        subject=meta.subject,
-        method=meta.method,
-        agent=meta.agent,
-        session=meta.session,
-        request=meta.request,
-        edit=is_edit(meta),
-        reverts=meta.reverts if meta.kind in TAKES_BACK else (),
-    )
 
 
 def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Part]:

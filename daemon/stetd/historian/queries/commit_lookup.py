@@ -33,7 +33,7 @@ from stetd.historian.queries.commit_changes import (
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
-from stetd.history.objects import EMPTY_TREE
+from stetd.history.objects import EMPTY_TREE, Change
 from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit
 from stetd.repository.rewritten import successors
@@ -48,8 +48,6 @@ _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
 _MOST_WITH_PREFIX = 100
 #: Files below a path that are looked for: enough to say who made some.
 _MOST_AROUND = 20
-#: (git mode, blob id); None is no file.
-Known = tuple[int, str] | None
 
 
 class Found(NamedTuple):
@@ -306,7 +304,7 @@ class CommitLookup:
 
     def took_back_all(self, taker: StoredCommit) -> bool:
         """Whether no file was already as before all that a commit took back: it was left alone."""
-        changed: dict[str, tuple[Known, Known]] = {}
+        changed: dict[str, tuple[Change, Change]] = {}
         for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
             for path, before, after in self.tree_changes(each.commit):
                 changed[path] = (changed.get(path, (before,))[0], after)
@@ -374,17 +372,17 @@ class CommitLookup:
         number = self.number(commit.oid)
         return number is not None and self.index.touches(number, paths)
 
-    def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
+    def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """What a commit changed in its parent's tree: path, before and after."""
         return self.repository.trees.changed(*trees_around(self.repository, commit))
 
-    def entry(self, oid: str | None, path: str) -> Known:
+    def entry(self, oid: str | None, path: str) -> Change:
         """What a commit (None: none) has at a path."""
         if oid is None:
             return None
         return self.repository.trees.find(self.repository.commit(oid).tree, path)
 
-    def _version(self, known: Known) -> Version | None:
+    def _version(self, known: Change) -> Version | None:
         return Version(self.repository.blob(known[1]), known[0]) if known else None
 
 

@@ -23,7 +23,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.editing.paths import files_above
-from stetd.historian.queries.commit_lookup import CommitLookup, Known
+from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.historian.queries.files import concerns, looking_back
 from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
@@ -31,11 +31,12 @@ from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, file_patch
 from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
+from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
 from stetd.planning.file_reading import meant
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
-from stetd.transaction.parameters import Export
+from stetd.transaction.parameters import Export, invalid
 
 #: A page ends with the commit that makes it so large. Characters.
 _PAGE = 4 << 20
@@ -68,8 +69,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
 
 
 def _bad_cursor(cursor: str) -> Refused:
-    return refuse(
-        Kind.INVALID_PARAMS,
+    return invalid(
         f"cursor {cursor!r} is not from an export of this workspace; start again without a cursor",
     )
 
@@ -79,8 +79,8 @@ class _Touch(NamedTuple):
 
     last: int
     first: int
-    before: Known
-    after: Known
+    before: Change
+    after: Change
 
 
 class _Plan:
@@ -106,8 +106,7 @@ class _Plan:
         first = 0 if after is None else lookup.number(after)
         last = lookup.number(to)
         if first is None or last is None or first > last:
-            raise refuse(
-                Kind.INVALID_PARAMS,
+            raise invalid(
                 f"export: {after or to} is not before {to} in the history; from is the older one",
             )
         self.first, self.last = first + 1, last
@@ -154,24 +153,20 @@ class _Plan:
                 self.touches[path] = _Touch(last, first, *ends)
                 self._joined[path] = paths
 
-    def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
+    def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """What a commit did to the paths that are asked for."""
         for path, before, after in self.lookup.tree_changes(commit):
             if concerns(self._paths, path):
                 yield path, before, after
 
-    def cursor_after(self, oid: str) -> str:
-        """What the next page begins with, if this commit ends one."""
-        return f"{self.to}.{oid}"
-
-    def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
+    def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Change, Change]]]]:
         """All commits, oldest first, each with what it does to files of the series."""
-        now: dict[str, Known] = {}
+        now: dict[str, Change] = {}
         for n in range(self.first, self.last + 1):
             selected = n in self.selected
             commit = self.lookup.commit(n)
             steps = []
-            changed: dict[str, Known] = {}
+            changed: dict[str, Change] = {}
             if selected or self._with_context:
                 changed = {path: after for path, _, after in self.changes(commit)}
             if not self._with_context:  # what others did to make room for these is part of it
@@ -196,7 +191,7 @@ def _mbox(plan: _Plan) -> ExportResult:
         if n <= plan.done or not (steps or n in plan.selected):
             continue
         if last is not None and (size >= _PAGE or len(messages) >= plan.limit):
-            cursor = plan.cursor_after(last)
+            cursor = f"{plan.to}.{last}"
             break
         last = commit.oid
         patch = b"".join(_patches(plan.lookup.repository, steps, commit.meta.moves, utf8=False))
@@ -253,7 +248,7 @@ def _json_lines(plan: _Plan) -> ExportResult:
         lines.append(line)
         size += len(line)
         if (size >= _PAGE or len(lines) >= plan.limit) and n != numbers[-1]:
-            cursor = plan.cursor_after(found.commit.oid)
+            cursor = f"{plan.to}.{found.commit.oid}"
             break
     return ExportResult(format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor)
 
@@ -263,7 +258,7 @@ def _json_lines(plan: _Plan) -> ExportResult:
 
 def _patches(
     repository: StoredObjects,
-    steps: list[tuple[str, Known, Known]],
+    steps: list[tuple[str, Change, Change]],
     moves: tuple[tuple[str, str], ...],
     *,
     utf8: bool,
@@ -273,7 +268,7 @@ def _patches(
     gone = set(origins.values())
     before_of = {path: before for path, before, _ in steps}
 
-    def state(known: Known) -> FileState | None:
+    def state(known: Change) -> FileState | None:
         return FileState(*known, repository.blob(known[1])) if known else None
 
     for path, before, after in steps:
@@ -288,7 +283,7 @@ def _patches(
 
 
 def _renames(
-    steps: list[tuple[str, Known, Known]], moves: tuple[tuple[str, str], ...]
+    steps: list[tuple[str, Change, Change]], moves: tuple[tuple[str, str], ...]
 ) -> dict[str, str]:
     """New path to old, of files that the commit says it moved, or that are the same elsewhere."""
     gone = {path: before for path, before, after in steps if before and after is None}

@@ -17,7 +17,7 @@ from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
-from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, LINK
 from stetd.planning.file_reading import meant, piece_of, read_now
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
@@ -133,10 +133,7 @@ def _against_workspace(
 ) -> tuple[list[PathChange], dict[str, bytes]]:
     """What changed from a tree, and the contents of it that the newest tree does not have."""
     changed, unrecorded = list[PathChange](), dict[str, bytes]()
-    load = repository.load_tree
-    known: dict[str, tuple[int, str] | None] = {
-        path: (mode, oid) for path, mode, oid in files_under(stored_tree(before, load), load)
-    }
+    known: dict[str, tuple[int, str] | None] = dict(repository.trees.files(before))
     later = {path: (was, now) for path, was, now in repository.trees.changed(before, head)}
     known.update({path: None for path, (was, _) in later.items() if was is None})
     for path, was in known.items():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
 from stetd.historian.queries.commit_changes import changes_of, described
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
@@ -19,7 +18,7 @@ from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
 from stetd.storage.priority import let_others_run
-from stetd.transaction.parameters import Export, Log, Show
+from stetd.transaction.parameters import Export, Log, Show, invalid
 
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.
@@ -42,9 +41,7 @@ def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
     """One commit with its diff."""
     changes = changes_of(lookup.repository, found.commit)
     diff = "".join(described(lookup.repository.blob, change)[1] for change in changes)
-    info = _commit_info(lookup, found)
-    fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
-    return ShowResult(**fields, diff=diff)
+    return ShowResult(**asdict(_commit_info(lookup, found)), diff=diff)
 
 
 def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
@@ -66,8 +63,7 @@ def log(place: Place, params: Log) -> LogResult:
             place, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor)
         )
     except UnknownCursor as error:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"cursor {params.cursor!r} is not from this workspace's log; "
             "start again without a cursor",
         ) from error
@@ -109,8 +105,7 @@ def _page(
 def filters(asked: Log | Export) -> Wanted:
     """The filters that a log and an export have. Raises Refused."""
     if asked.kind is not None and asked.kind not in KINDS:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"kind: {asked.kind!r} is none of {', '.join(sorted(KINDS))}",
         )
     return Wanted(
@@ -131,8 +126,7 @@ def _seconds(value: str | float | None, name: str) -> float | None:
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as error:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
             "offset it is in UTC) or seconds since 1970",
         ) from error

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import OrderedDict
 from contextlib import closing
 from dataclasses import dataclass, field
+
+from msgspec.structs import asdict
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
@@ -25,8 +26,9 @@ from stetd.historian.index.history_index import HistoryIndex, damage
 from stetd.historian.queries.files import present
 from stetd.history.checking import TREE_MODE, CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
-from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
+from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
+from stetd.repository.recent import Recent
 from stetd.repository.references import (
     HISTORY,
     PINS,
@@ -63,16 +65,16 @@ def read_history_reference(shadow: str) -> str | None:
         return ""
 
 
-def claimed(asked: Claiming) -> Claimed:
+def claimed(state: str, name: str, now: Moment) -> Claim:
     """What the daemon says of a history, in its memory and in its journal, and the reference."""
-    now, directory = asked.moment, os.path.join(asked.state, "journal")
     journal = trouble = None
     try:
-        journal = read_heads(directory, Position(now.segment, now.offset), asked.name)
+        end = Position(now.segment, now.offset)
+        journal = read_heads(os.path.join(state, "journal"), end, name)
     except OSError as error:
         trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
-    claim = Claim(now.head, now.commits, journal, trouble, now.cut, now.recorded)
-    return Claimed(claim, read_history_reference(shadow_path(asked.state, asked.name)))
+    reference = read_history_reference(shadow_path(state, name))
+    return Claim(**asdict(now), journal=journal, journal_trouble=trouble, reference=reference)
 
 
 def verified(asked: Verifying, disk: Disk) -> VerifyResult:
@@ -108,7 +110,7 @@ class _Verification:
     _faults: dict[str, Fault] = field(default_factory=dict)
     #: Objects that a problem names already.
     _named: set[str] = field(default_factory=set)
-    _trees: OrderedDict[str, tuple[RawTree, list[str]]] = field(default_factory=OrderedDict)
+    _trees: Recent[str, tuple[RawTree, list[str]]] = field(default_factory=lambda: Recent(_TREES))
 
     def result(self, disk: Disk) -> VerifyResult:
         self.check.scan()
@@ -175,7 +177,7 @@ class _Verification:
             self.reverts.setdefault(other, []).append(oid)
         if self.asked.expect is not None and oid.startswith(self.asked.expect):
             self.expected = True
-        if oid == self.asked.reference:
+        if oid == self.asked.before.reference:
             self.reference_at = self.commits
         if oid == self.asked.before.head:
             self.before_at = self.commits
@@ -279,24 +281,24 @@ class _Verification:
         return "it was cut off, or replaced by another"
 
     def _judge_reference(self) -> None:
-        asked = self.asked
-        name, head = HISTORY, asked.claim.head
-        if asked.reference == "":
+        before = self.asked.before
+        name, head = HISTORY, self.asked.claim.head
+        if before.reference == "":
             self._add("reference", f"{name} does not hold a commit's id", what=name)
-        elif asked.reference is None and asked.before.head is not None:
+        elif before.reference is None and before.head is not None:
             self._add("reference", f"{name} is gone; it should name {head}", what=name)
-        elif asked.reference is not None and not self._is_reference_in_place():
+        elif before.reference is not None and not self._is_reference_in_place():
             how = "" if self.reference_at is None else f" ({self.reference_at} commits back)"
             self._add(
                 "reference",
-                f"{name} names {asked.reference}{how}, but the newest commit is {head}",
+                f"{name} names {before.reference}{how}, but the newest commit is {head}",
                 what=name,
-                commit=asked.reference,
+                commit=before.reference,
             )
 
     def _is_reference_in_place(self) -> bool:
         """Whether the reference named a commit not older than the head before it was read."""
-        if self.asked.reference in (self.asked.claim.head, self.asked.before.head):
+        if self.asked.before.reference in (self.asked.claim.head, self.asked.before.head):
             return True
         if self.reference_at is None:
             return False
@@ -411,10 +413,8 @@ class _Verification:
                 content = content if kind == "tree" else None
             if content is None:
                 return None
-            known = self._trees[oid] = check_tree(content)
-            if len(self._trees) > _TREES:
-                self._trees.popitem(last=False)
-        self._trees.move_to_end(oid)
+            known = check_tree(content)
+            self._trees.keep(oid, known)
         entries, faults = known
         if faults and commit is not None and oid not in self._named:
             self._named.add(oid)

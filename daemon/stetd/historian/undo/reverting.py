@@ -47,7 +47,8 @@ def take_back(
             deltas, found = lookup.deltas(commit), meta.kind in FOUND
             permissions.take_back(meta, work.where.now)
             if found:  # it could not see the bits of a file that was gone
-                gone = [each.path for each in deltas if each.before and _is_gone(each.after)]
+                left = {each.path: each.after for each in deltas if each.before}
+                gone = [path for path, at in left.items() if at is None or at.git_mode == LINK]
                 permissions.recorded.update(lookup.permissions_before(commit, gone))
             work.take_back(deltas, meta.moves, found=found)
         else:
@@ -66,10 +67,6 @@ def take_back(
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
     )
-
-
-def _is_gone(after: Version | None) -> bool:
-    return after is None or after.git_mode == LINK
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:

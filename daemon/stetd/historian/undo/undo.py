@@ -27,7 +27,7 @@ from stetd.history.undoing import (
     choose_for_rollback,
     is_edit,
 )
-from stetd.planning.proposals import Proposal, ProposedFile, Proposing
+from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.processes.historian_messages import Place as GivenPlace
 from stetd.repository.stored_objects import StoredObjects
@@ -35,8 +35,9 @@ from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.disk import Disk
-from stetd.transaction.drafts import Draft, DraftFile
+from stetd.transaction.drafts import Draft
 from stetd.transaction.heads import Head
+from stetd.transaction.parameters import invalid
 
 
 def plan_undo(
@@ -223,8 +224,7 @@ def _check_may_redo(call: EditCall, found: Found) -> None:
         advice = f"to take it back, use undo: {commit.oid[:8]}"
         if undone_by is not None and commit.meta.kind not in TAKES_BACK:
             advice = f"it was undone by {undone_by[:8]}, which can be redone"
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
             f"{advice}.",
         )
@@ -258,26 +258,9 @@ def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> P
             lambda lookup: plan(lookup, workspace, asked.call, world),
             place.on_lag,
         )
-        for item in draft.files:
-            item.target.close()
-        proposal = Proposal(
-            kind=draft.kind,
-            subject=draft.subject,
-            files=[_proposed_file(item) for item in draft.files],
-            message=draft.message,
-            warnings=list(draft.warnings),
-            reverts=draft.reverts,
-            leftover_directories=list(draft.leftover_directories),
-            record_always=draft.record_always,
-            number=given.number,
-        )
+        proposal = proposal_of(draft, given.number)
         failpoint("historian.proposed")
         return proposal
     finally:
         world.close()
         workspace.close()
-
-
-def _proposed_file(item: DraftFile) -> ProposedFile:
-    found = item.found.image if item.found is not None else None
-    return ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)

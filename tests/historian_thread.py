@@ -1,10 +1,11 @@
-"""A historian in a thread of this process, for tests: on their disk, and killed with it."""
+"""A historian in a thread of this process: on a test's disk, and killed with it."""
 
 from __future__ import annotations
 
 import socket
 import threading
 
+from stetd.historian.process import Historian
 from stetd.storage.disk import Disk
 
 
@@ -12,9 +13,6 @@ class InThread:
     """A running historian."""
 
     def __init__(self, disk: Disk, connected: socket.socket) -> None:
-        # Not before: the engine's process loads nothing of it.
-        from stetd.historian.process import Historian
-
         self._socket = connected.dup()
         self._thread = threading.Thread(
             target=Historian(self._socket, disk).serve, name="stet-historian", daemon=True
