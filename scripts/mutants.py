@@ -176,7 +176,7 @@ MUTANTS = [
         "verify-trusts-the-reference",
         "a history that was moved back passes",
         "historian/queries/verify.py",
-        "        elif asked.reference is not None and not self._is_reference_in_place():",
+        "        elif before.reference is not None and not self._is_reference_in_place():",
         "        elif False:",
         ("tests/e2e/test_corruption.py",),
     ),

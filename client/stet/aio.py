@@ -289,11 +289,9 @@ class AsyncEventStream:
             stream = await self._subscribed()
             if self._waiting is None:
                 self._waiting = _in_thread(stream.wait)
-            try:
-                event = await asyncio.shield(self._waiting)
-            finally:
-                if self._waiting.done():
-                    self._waiting = None
+            await asyncio.wait({self._waiting})  # if this is cancelled, the next one gets it
+            found, self._waiting = self._waiting, None
+        event = found.result()
         if event is None:
             raise StopAsyncIteration
         return event

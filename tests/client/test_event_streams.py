@@ -78,6 +78,23 @@ def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
         asyncio.run(asyncio.wait_for(story(), 20))
 
 
+def test_an_event_that_comes_as_the_wait_is_cancelled_is_given_to_the_next() -> None:
+    async def story() -> None:
+        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+        async with stream:
+            found = stream._waiting = asyncio.get_running_loop().create_future()
+            waits = asyncio.create_task(anext(stream))
+            await asyncio.sleep(0)
+            found.set_result(EXPECTED[1])
+            waits.cancel()
+            await asyncio.wait({waits})
+            assert waits.cancelled()
+            assert await anext(stream) is EXPECTED[1]
+
+    with scripted(subscribed) as daemon:
+        asyncio.run(asyncio.wait_for(story(), 20))
+
+
 def sockets() -> int:
     """How many sockets this process has open, those of the scripted daemon included."""
     found = 0
