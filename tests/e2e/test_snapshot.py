@@ -16,6 +16,7 @@ from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
+from stet.wire.results import SnapshotResult
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
@@ -315,15 +316,26 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     assert site.person.call("verify")["problems"] == []
 
 
+def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
+    root = base / "ws"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    names = (os.fspath(base / name) for name in ("run", "state", "c.toml"))
+    return InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names)), root
+
+
+def taking(daemon: InProcess) -> SnapshotResult:
+    [workspace] = daemon.writer.state.open.values()
+    limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
+    asked = Who(None, None, None, "snapshot", None)
+    return daemon.wait_for(snapshot(daemon.writer, workspace, asked, limits, Progress()))
+
+
 def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The edit is read, then undone: head before and after are alike, and the file is, too."""
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon, root = daemon_of_one_file(tmp_path)
     try:
         person = daemon.connect(control=True, peer=own_peer("test"))
         agent = daemon.connect(control=False, peer=own_peer("test"))
@@ -333,9 +345,6 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
         zero = [{"operation": "overwrite", "newText": "zero\n"}]
         moment = [{"operation": "overwrite", "newText": "for a moment\n"}]
         asyncio.run(agent.call("patch", {"path": "a.txt", "patches": zero}))
-        [workspace] = daemon.writer.state.open.values()
-        limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        asked = Who(None, None, None, "snapshot", None)
         meanwhile = {
             "reading": ("patch", {"path": "a.txt", "patches": moment}),
             "writing directories": ("undo", {}),
@@ -347,8 +356,7 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
                 asyncio.run(agent.call(*meanwhile.pop(phase)))
 
         monkeypatch.setattr(Progress, "begin", begin)
-        work = snapshot(daemon.writer, workspace, asked, limits, Progress())
-        taken = daemon.wait_for(work)
+        taken = taking(daemon)
         assert not meanwhile
         assert (root / "a.txt").read_text() == "zero\n"
         assert taken.commit is None, "nothing differs from what the history says"
@@ -359,11 +367,7 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
 def test_a_file_that_can_not_be_read_is_named_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon, root = daemon_of_one_file(tmp_path)
 
     def refused(*_: object) -> None:
         raise refuse(Kind.IO_ERROR, "a.txt: Permission denied")
@@ -372,11 +376,7 @@ def test_a_file_that_can_not_be_read_is_named_once(
     try:
         person = daemon.connect(control=True, peer=own_peer("test"))
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
-        [workspace] = daemon.writer.state.open.values()
-        limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-        asked = Who(None, None, None, "snapshot", None)
-        work = snapshot(daemon.writer, workspace, asked, limits, Progress())
-        taken = daemon.wait_for(work)
+        taken = taking(daemon)
         assert [each.path for each in taken.skipped] == ["a.txt"]
         assert taken.skipped_count == 1
     finally:

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -51,6 +52,13 @@ def options() -> messages.Options:
     )
 
 
+def historian_by(
+    run: Callable[[socket.socket], Peer], position: Callable[[], Position] = lambda: Position(1, 8)
+) -> Historian:
+    loop = asyncio.get_running_loop()
+    return Historian(loop, "/state", options(), run, messages.Base(), position)
+
+
 @pytest.mark.parametrize("turns", range(6))
 def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
     peers = Peers()
@@ -58,9 +66,7 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         journal = Position(1, 8)
-        historian = Historian(
-            loop, "/state", options(), peers.run, messages.Base(), lambda: journal
-        )
+        historian = historian_by(peers.run, lambda: journal)
         starting = loop.create_task(historian.start())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -85,10 +91,7 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     async def story() -> None:
-        loop = asyncio.get_running_loop()
-        historian = Historian(
-            loop, "/state", options(), run, messages.Base(), lambda: Position(1, 8)
-        )
+        historian = historian_by(run)
         await historian.start()
         with pytest.raises(Refused) as refused:
             await asyncio.wait_for(historian.ask("log", {}, str), 20)
@@ -105,9 +108,7 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(
-            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
-        )
+        historian = historian_by(peers.run)
         await historian.start()
         (peer,) = peers.all
         peer.socket.settimeout(20)
@@ -133,10 +134,7 @@ def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
     peers = Peers()
 
     async def story() -> None:
-        loop = asyncio.get_running_loop()
-        historian = Historian(
-            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
-        )
+        historian = historian_by(peers.run)
         await historian.start()
         peers.all[0].kill()
         async with asyncio.timeout(20):
@@ -156,9 +154,7 @@ def test_a_stop_waits_until_it_has_ended() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        historian = Historian(
-            loop, "/state", options(), peers.run, messages.Base(), lambda: Position(1, 8)
-        )
+        historian = historian_by(peers.run)
         await historian.start()
         closing = loop.create_task(historian.close())
         await asyncio.sleep(0)

@@ -233,7 +233,7 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def altered(text: str, path: Path, value: Any) -> str:
-    """The text in place of another one, and what is the same in both untouched.
+    """The text with this value in place of another one, and what is the same in both untouched.
     Raises as ``put`` does, and KeyError if there is nothing.
     """
     root = value_of(text)
