@@ -282,6 +282,7 @@ def test_status_does_not_wait_for_it(own_site: Site) -> None:
 def test_a_tool_does_not_wait_for_it_longer_than_it_says(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", "one\n")
+    assert site.log()  # it has begun, so that it ends with its engine
     pid = historian_of(site.daemon)
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
