@@ -46,13 +46,13 @@ def _why_not_as_such(path: str) -> str | None:
         return f"your home directory {home} lies in it"
     if any(_inside(path, os.path.join(home, keys)) for keys in _KEYS):
         return "it holds your keys"
+    if ".git" in path.lower().split("/") or any(map(_is_repository, _with_above(path))):
+        return "it lies in a Git directory"
     if path in _SYSTEM:
         return "it is a system directory"
     if any(_inside(path, system) for system in _SYSTEM):
         allowed = any(_inside(path, other) and path != other for other in (*_SYSTEM_BUT, home))
         return None if allowed else "it lies in a system directory"
-    if ".git" in path.lower().split("/"):
-        return "it lies in a Git directory"
     return None
 
 
@@ -76,12 +76,23 @@ def _inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
+def _is_repository(directory: str) -> bool:
+    """Whether it is a Git repository's own directory, whatever its name."""
+    parts = ("HEAD", "objects", "refs")
+    return all(os.path.lexists(os.path.join(directory, part)) for part in parts)
+
+
 def _chain(path: str) -> list[_Identity]:
     """A directory and those above it, as far as they are there."""
+    found = map(_identity, _with_above(path))
+    return [identity for identity in found if identity is not None]
+
+
+def _with_above(path: str) -> list[str]:
     names = [path]
     while path != "/":
         names.append(path := os.path.dirname(path))
-    return [identity for name in names if (identity := _identity(name)) is not None]
+    return names
 
 
 def _identity(path: str) -> _Identity | None:

@@ -203,10 +203,7 @@ class Writer:
     def abandon(self, lane: Lane) -> None:
         """A client is gone: what it has asked for goes on, unless that is too much by now."""
         for item in self._queue.abandon(lane):
-            if isinstance(item, EditJob):
-                self._answer(item, _ABANDONED)
-            elif isinstance(item, _Task):
-                _fail(item.future, _ABANDONED)
+            self._refuse(item, _ABANDONED)
 
     def finish_within(self, seconds: float) -> None:
         """From now on take only so long for the calls that wait, and refuse the others."""
@@ -250,8 +247,22 @@ class Writer:
 
     def _turn(self) -> None:
         """Do what waits, for some milliseconds; then others of the loop have their turn."""
+        taken: list[Waiting] = []
+        try:
+            taken = self._queue.take(_MAX_BATCH, self._turn_s())
+            self._carry_out(list(taken))
+        except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+            self._failed("a turn of the writer", error)
+            for waiting in taken:
+                self._refuse(waiting.item, outcome_unknown())
+        finally:
+            self._awake = False
+            self._go_on_if_due()
+            self._keep_house_soon()
+
+    def _carry_out(self, items: list[Waiting]) -> None:
+        """Do these in their order, and put back those for which the turn is too short."""
         deadline = time.monotonic() + self._turn_s()
-        items = self._queue.take(_MAX_BATCH, self._turn_s())
         begun = False
         while items:
             if begun and time.monotonic() > deadline:
@@ -276,9 +287,6 @@ class Writer:
                     if waiting.item.asks:
                         self._ask(waiting.item)
             self._last_work = time.monotonic()
-        self._awake = False
-        self._go_on_if_due()
-        self._keep_house_soon()
 
     def _go_on_if_due(self) -> None:
         """Have another turn if something can be drawn, after those who wait for replies."""
@@ -298,12 +306,11 @@ class Writer:
     def _keep_house(self) -> None:
         """Do what nobody waits for, and say when there is more of it."""
         self._keeping = None
-        self.historian.follow()
         try:
+            self.historian.follow()
             self._housekeeping()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-            _log.exception("housekeeping failed")
-            self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+            self._failed("housekeeping", error)
         self._go_on_if_due()
         pause = self._pause()
         if pause is not None:
@@ -350,12 +357,9 @@ class Writer:
             try:
                 pending = self._try_batch(workspace, pending)
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-                # Whatever was made durable is settled at the next start.
-                _log.exception("a batch of calls failed")
-                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+                self._failed("a batch of calls", error)
                 for job in pending:
-                    if not job.answered:
-                        self._answer(job, outcome_unknown())
+                    self._refuse(job, outcome_unknown())
                 return
 
     def _try_batch(self, workspace: Workspace, jobs: list[EditJob]) -> list[EditJob]:
@@ -586,6 +590,19 @@ class Writer:
         _log.error("going read-only: %s", reason)
         self.state.read_only = self.state.read_only or reason
         self.checkpoints.give_up()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """After a defect: whatever was made durable is settled at the next start."""
+        _log.exception("%s failed", what)
+        self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+
+    def _refuse(self, item: EditJob | _Task, refusal: Refused) -> None:
+        """Give up something that was queued, unless it was answered already."""
+        if isinstance(item, EditJob):
+            if not item.answered:
+                self._answer(item, refusal)
+        elif not item.future.done():
+            _fail(item.future, refusal)
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
