@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 
 FIVE = "1\n2\n3\n4\n5\n"
 
@@ -468,12 +468,8 @@ def test_a_file_over_the_limit_is_refused(limited: Site) -> None:
 @pytest.fixture
 def limited() -> Any:
     """A workspace of a daemon that takes files up to 4,096 bytes."""
-    daemon = DaemonProcess({"max_file_bytes": 4096})
-    try:
-        daemon.start()
+    with running({"max_file_bytes": 4096}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def test_what_stood_before_the_oldest_commit_is_not_guessed(site: Site) -> None:
