@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
 from stet.cli import asking
-from stet.cli.history import moment, say_why_none
+from stet.cli.history import filters, say_why_none
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.report.gathering import export_pages, gather
@@ -25,12 +25,7 @@ _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, page after page."""
     first, last, paths = _range(arguments)
-    wanted: dict[str, Any] = {
-        "format": arguments.format,
-        "method": arguments.method,
-        "outside": arguments.outside,
-        **_filters(arguments, paths),
-    }
+    wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
     with asking.person(arguments, timeout=None) as session:
         ends = [each and asking.commit_named(session, each) for each in (first, last)]
         pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
@@ -63,23 +58,13 @@ def report(arguments: Arguments, output: Output) -> None:
     if output.as_json:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
-        made = gather(session, _filters(arguments, arguments.paths))
+        made = gather(session, filters(arguments, "paths"))
     path = os.path.join(arguments.directory, arguments.output)
     with _whole_file(path) as file:
         file.writelines(page.html(made))
     output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         say_why_none(arguments, arguments.paths)
-
-
-def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
-    return {
-        "session": arguments.session,
-        "agent": arguments.agent,
-        "since": moment(arguments.since),
-        "until": moment(arguments.until),
-        "paths": paths or None,
-    }
 
 
 def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
