@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 import msgspec
@@ -31,24 +31,21 @@ def export(arguments: Arguments, output: Output) -> None:
         pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
         if output.as_json:
             output.value(_joined(list(pages)))
-        elif arguments.output is not None:
-            path = os.path.join(arguments.directory, arguments.output)
-            counts: list[ExportResult] = []
-            with _whole_file(path) as file:
-                for page in pages:
-                    file.write(page.content)
-                    counts.append(msgspec.structs.replace(page, content=""))
-            made = _joined(counts)
-            more = f", {made.context} of them made by others in between" if made.context else ""
-            said = f"{arguments.output}: {plural(made.commits, 'commit')}{more}"
-            print(said, file=sys.stderr)
-        else:
-            count = 0
+            return
+        commits = context = 0
+        with contextlib.ExitStack() as stack:
+            write: Callable[[str], object] = output.content
+            if arguments.output is not None:
+                path = os.path.join(arguments.directory, arguments.output)
+                write = stack.enter_context(_whole_file(path)).write
             for page in pages:
-                output.content(page.content)
-                count += page.commits
-            if not count:
-                say_why_none(arguments, paths)
+                write(page.content)
+                commits, context = commits + page.commits, context + page.context
+    if arguments.output is not None:
+        more = f", {context} of them made by others in between" if context else ""
+        print(f"{arguments.output}: {plural(commits, 'commit')}{more}", file=sys.stderr)
+    elif not commits:
+        say_why_none(arguments, paths)
 
 
 def report(arguments: Arguments, output: Output) -> None:
