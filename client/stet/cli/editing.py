@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,7 +84,7 @@ def _edit(
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
-    params.setdefault("request_id", uuid.uuid4().hex)
+    params.setdefault("request_id", calls.new_id())
     with asking.agent(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:

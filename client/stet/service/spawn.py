@@ -22,7 +22,7 @@ from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
     check_private,
-    make_above,
+    make_missing,
     make_private,
     runtime_directory,
     socket_path,
@@ -162,12 +162,6 @@ def _make(make: Callable[[str], None], directory: str, variable: str) -> None:
         raise DaemonUnreachable(f"no daemon runs and none can be started: {error}{mend}") from error
 
 
-def _make_state(directory: str) -> None:
-    make_above(directory)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
-
-
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -260,7 +254,7 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]
-    _make(_make_state, endpoint.state, "STET_STATE_DIR")
+    _make(make_missing, endpoint.state, "STET_STATE_DIR")
     try:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(endpoint.log).st_size > LOG_BYTES:
