@@ -23,7 +23,7 @@ from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import Found, History, seal_found
+from stetd.transaction.heads import History, SealedRecord, seal_outside
 from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
     )
 
 
-def seal_late_write(late: LateWrite, number: int) -> Found[Change] | None:
+def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None:
     """Two outside commits: the late bytes, then the file as it is (limit b).
 
     None if what was written late is the current content anyway.
@@ -141,7 +141,7 @@ def seal_late_write(late: LateWrite, number: int) -> Found[Change] | None:
     image = Image(object_id("blob", late.data), late.mode)
     if image.same_as(stands[late.path]):
         return None
-    return seal_found(
+    return seal_outside(
         [
             ("written late to the replaced file", {late.path: image}),
             ("the file as it stands", stands),

@@ -389,7 +389,10 @@ class Preparer:
 def _changes(prepared: Prepared) -> bool:
     """Whether there is anything to be recorded."""
     record = prepared.record
-    return bool(record.commits or record.clipboards or prepared.noted) and not prepared.preview
+    return (
+        bool(record.commits or record.clipboards or prepared.always_recorded)
+        and not prepared.preview
+    )
 
 
 def light(refusal: Refused) -> Refused:
