@@ -213,7 +213,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
-    server = Server(reloading.settings, daemon.handlers, listeners, idle=stop.set)
+    server = Server(reloading.settings, daemon.handlers, listeners, on_idle=stop.set)
     reloading.apply = partial(_go_by, daemon, server)
     tasks: set[asyncio.Task[object]] = set()
 

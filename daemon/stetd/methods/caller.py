@@ -247,7 +247,7 @@ class Caller:
             place = msgspec.structs.replace(place, number=0)
         async with self._reading:
             if self.client is not None:
-                await self.client.taken()
+                await self.client.wait_writable()
             return await self.shared.writer.historian.ask(question, params, result, place)
 
     def place(self) -> Place:
