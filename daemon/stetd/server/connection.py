@@ -430,8 +430,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self.tasks or (self._framer.has_frame and not self._input_ignored):
             return
         if self._input_ignored and not self._peer_sent_eof:
-            # The client may still be sending. If we closed now, its write would fail before it
-            # reads the refusal. So we send the refusal and EOF, and drop what it still sends.
+            # The client may still be sending, and if we closed now its write would fail before
+            # it reads the refusal. So we send the refusal and EOF, and drop further input.
             if "linger" not in self._timers:
                 self._start_timer("linger", LINGER_S, self.abort)
                 self._transport.write_eof()

@@ -216,9 +216,8 @@ def _mount(line: bytes) -> Mount:
 def locate(table: Sequence[Mount], path: bytes) -> Location | None:
     """Where an absolute path without links leads; None if the table does not say.
 
-    The walk follows the kernel: from the root mount on, it enters each mount whose mount point is
-    on the path, and the topmost one if several are stacked. A mount has one parent, so no mount is
-    passed twice.
+    As in the kernel, the walk goes from the root mount into each mount that is mounted on the path,
+    topmost first where several are stacked. A mount has one parent, so none is passed twice.
     """
     numbers = {mount.number for mount in table}
     mounted_on: defaultdict[int, list[Mount]] = defaultdict(list)
@@ -232,12 +231,9 @@ def locate(table: Sequence[Mount], path: bytes) -> Location | None:
     if len(roots) != 1:
         return None  # the root directory is not a mount, as after chroot(2)
     [current] = roots
-    # The mount at "/" is where the walk begins; a mount on top of it can't be passed.
-    while on_path := [
-        mount
-        for mount in mounted_on[current.number]
-        if (path + b"/").startswith(mount.point + b"/")
-    ]:
+    # A mount at "/" never matches: the walk begins there.
+    whole = path + b"/"
+    while on_path := [m for m in mounted_on[current.number] if whole.startswith(m.point + b"/")]:
         current = min(on_path, key=lambda mount: len(mount.point))
         if sum(mount.point == current.point for mount in on_path) > 1:
             return None

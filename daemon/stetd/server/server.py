@@ -115,8 +115,7 @@ class Server:
                     **_KEEP_SOCKET_FILE,
                 )
             )
-            # asyncio uses one number for the accepts per turn and for the kernel's queue.
-            listener.socket.listen(_BACKLOG)
+            listener.socket.listen(_BACKLOG)  # asyncio has set it to _ACCEPTS_PER_TURN
         self._reset_idle_timer()
 
     def reconfigure(self, settings: Settings) -> None:
@@ -152,28 +151,26 @@ class Server:
             connection.close(LINGER_S)
         await self._all_closed.wait()
 
-    def admit(self, connection: ClientConnection, credentials: Credentials) -> Refused | None:
+    def admit(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
         """Count a new connection. Returns the refusal if it is turned away."""
-        refused = self._reason_to_refuse(connection, credentials)
+        refused = self._refusal_of(connection, peer)
         if refused is None:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", credentials.pid, refused.kind)
+            log.warning("pid %d turned away: %s", peer.pid, refused.kind)
             if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
         self._all_closed.clear()
         self._reset_idle_timer()
         return refused
 
-    def _reason_to_refuse(
-        self, connection: ClientConnection, credentials: Credentials
-    ) -> Refused | None:
-        if credentials.uid != os.geteuid():
+    def _refusal_of(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
+        if peer.uid != os.geteuid():
             return refuse(
                 Kind.NOT_PERMITTED,
-                f"This daemon serves user id {os.geteuid()} only, and you are {credentials.uid}. "
-                "Use your own user's daemon.",
+                f"This daemon serves user id {os.geteuid()} only, and you are {peer.uid}. Use "
+                "your own user's daemon.",
             )
         count = sum(other.control == connection.control for other in self._admitted)
         if count >= self.settings.max_connections:

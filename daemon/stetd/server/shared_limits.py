@@ -4,8 +4,8 @@
   unread replies. When all connections hold more than ``max_held_bytes``, the one that holds the
   most is refused (``overloaded``) and closed, then the next, until the rest fits.
 - Large requests in progress may hold a quarter of that; more of them wait until there is room.
-- Decoding large requests may take one fifth of the event loop's time. In the other four fifths
-  large requests wait in a queue; small requests do not.
+- Decoding large requests may take one fifth of the event loop's time. The rest of the time they
+  wait in a queue; small requests do not.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class SharedLimits:
         self._grown = 0
         self._in_work = 0
         self._waiting_for_room: list[Callable[[], None]] = []
-        #: When the next large request may be decoded, on the loop's clock, and the connections
-        #: that wait to decode one.
+        #: The loop's time at which the next large request may be decoded, and who waits for it.
         self._next_decode_at = 0.0
         self._decode_queue: deque[Callable[[], None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
