@@ -53,7 +53,7 @@ EXIT_UNREADABLE_STATE = 6
 #: Descriptors beside the connections: journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
 #: Seconds that the service manager may take to hear that the daemon is ready.
-_READY_PATIENCE_S = 10.0
+_READY_TIMEOUT_S = 10.0
 #: Seconds after which it is asked again whether clients can come.
 _LOOK_S = 5.0
 #: From malloc.h.
@@ -170,11 +170,11 @@ def _run(
 
     planners = Planners()
     try:
-        with systemd.more_time():
+        with systemd.extend_timeout():
             daemon = Daemon.open(
                 reloading.settings,
                 directories,
-                tell=systemd.tell_status,
+                tell=systemd.set_status,
                 planners=planners,
                 keep=locks,
             )
@@ -193,8 +193,8 @@ def _run(
     except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
-        systemd.tell_status("Writing the last checkpoint")
-        with systemd.more_time():
+        systemd.set_status("Writing the last checkpoint")
+        with systemd.extend_timeout():
             daemon.close()
     log.info("stopped")
     return 0
@@ -217,7 +217,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
-    server = Server(reloading.settings, daemon.handlers, listeners, idle=stop.set)
+    server = Server(reloading.settings, daemon.handlers, listeners, on_idle=stop.set)
     reloading.apply = partial(_go_by, daemon, server)
     tasks: set[asyncio.Task[object]] = set()
 
@@ -240,12 +240,12 @@ async def _serve(
     # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
     gc.freeze()
     gc.enable()
-    systemd.notify("READY=1", f"STATUS={status()}", patience_s=_READY_PATIENCE_S)
+    systemd.notify("READY=1", f"STATUS={status()}", timeout_s=_READY_TIMEOUT_S)
     if "NOTIFY_SOCKET" in os.environ:
-        spawn(systemd.keep_status(status))
+        spawn(systemd.update_status(status))
         interval = systemd.heartbeat_interval()
         if interval is not None:
-            spawn(systemd.beat(interval))
+            spawn(systemd.send_heartbeats(interval))
     spawn(_until_unreachable([each.path for each in listeners if each.path], stop))
     await stop.wait()
     log.info("stopping")
