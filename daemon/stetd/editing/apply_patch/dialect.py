@@ -357,7 +357,7 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
             other = f"hunk {problem.other.number} (line {problem.other.line} of the patch)"
             what = (
                 f"adds the same lines as {other} at the same place, line {lines[0]} of {path}"
-                if problem.identical
+                if problem.reason is Reason.REPEATED
                 else f"changes the same lines as {other}, at line {lines[0]} of {path}"
             )
             sentence = f"{what}. Leave one of them out, or join the two into one hunk."

@@ -43,11 +43,11 @@ class Written(msgspec.Struct, frozen=True):
         return self.start, self.end > self.start, self.placed.start, self.placed.hunk.index
 
 
-def write(document: Document, placed: Placed) -> list[Written] | None:
-    """The changes of a hunk, in order; None when its added lines can't be indented."""
+def write(document: Document, placed: Placed) -> list[Written]:
+    """The changes of a hunk, in order. Raises Problem when its added lines can't be indented."""
     indented = _indented(document, placed)
     if indented is None:
-        return None
+        raise Problem(Reason.SHIFT, placed.hunk, (placed.start,), placed.rung)
     return [
         Written(
             placed,
@@ -104,7 +104,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
     """Of each old line that is not blank: its line in the file, both indentations."""
     at = placed.start
-    for line in placed.lines:
+    for line in placed.form.lines:
         if line.sign == ADDED:
             continue
         if not is_blank(line.text):
@@ -123,8 +123,6 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
     return change if change and change.uniform else None
 
 
-#: Problems that the failure of a hunk before may be the cause of.
-_DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
 #: After so many failed hunks the others are not tried.
 MOST_FAILED = 200
 
@@ -163,17 +161,13 @@ def update(
     written: list[Written] = []
     failed = 0
     for hunk in hunks:
-        found = placer.place(hunk)
-        if isinstance(found, Placed):
-            changes = write(document, found)
-            if changes is None:
-                found = Problem(Reason.SHIFT, hunk, (found.start,), found.rung)
-            else:
-                written += changes
-        if isinstance(found, Problem):
+        try:
+            written += write(document, placer.place(hunk))
+        except Problem as problem:
             failed += 1
-            if not problems or found.reason not in _DEPENDENT:
-                problems.append(found)
+            # The failure of a hunk before may be the cause of any other problem.
+            if not problems or problem.reason is Reason.ABSENT:
+                problems.append(problem)
             if failed == MOST_FAILED:
                 break
     written.sort(key=lambda each: each.order)
@@ -205,8 +199,7 @@ def _repetitions(written: Iterable[Written]) -> list[Problem]:
         other = seen.setdefault((each.start, each.lines), hunk)
         if other is not hunk:
             first, second = sorted((other, hunk), key=lambda one: one.index)
-            problem = Problem(Reason.OVERLAP, second, (each.start,), other=first, identical=True)
-            problems.append(problem)
+            problems.append(Problem(Reason.REPEATED, second, (each.start,), other=first))
     return problems
 
 
