@@ -146,7 +146,7 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
 
 def _service(endpoint: Endpoint) -> Iterator[Finding]:
     directory = unit_files.units_directory()
-    units = {name: service.installed_unit(directory, name) for name in NAMES}
+    units = {name: service.installed_unit(name) for name in NAMES}
     # A link: the socket is enabled although its unit is gone.
     link = os.path.join(directory, "sockets.target.wants", SOCKET)
     if not any(units.values()) and not os.path.islink(link):
@@ -178,9 +178,9 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
         its = unit_files.variable(texts[SERVICE], name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
-    hardened = service.is_hardened(unit_files.units_directory())
+    hardened = service.is_hardened()
     if hardened:
-        texts[HARDENED] = service.installed_unit(unit_files.units_directory(), HARDENED) or ""
+        texts[HARDENED] = service.installed_unit(HARDENED) or ""
     if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
         return None
     return "the units are not those of this version and installation"
