@@ -13,7 +13,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet import errors
-from stet.cli.parser import Parser
+from stet.cli.arguments import COMMANDS
 from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helping
 from stet.wire.failures import Kind
@@ -31,7 +31,7 @@ def test_a_method_is_told_as_a_command(method: str) -> None:
 
     assert not METHOD.search(told)
     for command in re.findall(r"stet ([a-z]+)", told):
-        assert command in Parser().known
+        assert command in COMMANDS
 
 
 def test_a_methods_parameters_are_not_told_as_options(ws: Installation) -> None:
@@ -87,7 +87,7 @@ def test_every_kind_has_a_command_that_helps(kind: str) -> None:
     found = helping(error, "stet undo")
 
     assert found is not None
-    assert found.split()[1] in Parser().known
+    assert found.split()[1] in COMMANDS
 
 
 def test_every_error_without_an_answer_leads_to_the_doctor() -> None:
@@ -160,7 +160,7 @@ def test_a_refused_command_ends_with_the_one_that_helps(
         pytest.fail(f"{words} is not refused")
 
     assert not METHOD.search(done.stderr)
-    assert re.search(rf"\bstet ({'|'.join(Parser().known)})\b", done.stderr.removeprefix("stet: "))
+    assert re.search(rf"\bstet ({'|'.join(COMMANDS)})\b", done.stderr.removeprefix("stet: "))
 
 
 def test_programs_get_the_message_as_it_is(ws: Installation) -> None:

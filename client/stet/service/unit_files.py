@@ -50,6 +50,11 @@ def units_directory(environ: Mapping[str, str] = os.environ) -> str:
     return os.path.join(config_home(environ), "systemd", "user")
 
 
+def unit_path(name: str) -> str:
+    """The path of a person's own unit."""
+    return os.path.join(units_directory(), name)
+
+
 def template(name: str) -> str:
     """The text of a unit as it is shipped."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
