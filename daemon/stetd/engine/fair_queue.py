@@ -146,7 +146,7 @@ class FairQueue:
         return drawn
 
     def put_back(self, drawn: Sequence[Waiting]) -> None:
-        """Put items that were drawn in this order, but not run, back to the front of their lanes."""
+        """Put drawn items that were not run back to the front of their lanes, in that order."""
         for waiting in reversed(drawn):
             lane = waiting.lane
             again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)

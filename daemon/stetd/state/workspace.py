@@ -82,15 +82,15 @@ class Workspace:
         if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
             raise Changed(paths[0] if paths else "")
 
-    def apart(self) -> Workspace:
+    def duplicate(self) -> Workspace:
         """The same files through a handle of its own, for planning that goes on while this
         workspace may be closed; close that.
 
         Raises OSError.
         """
-        apart = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
-        apart.excludes = self.excludes
-        return apart
+        duplicate = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
+        duplicate.excludes = self.excludes
+        return duplicate
 
     @property
     def shadow(self) -> str:

@@ -204,7 +204,7 @@ class Resolver:
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
-    def meant(self, path: str, directory: str = "") -> Iterator[str]:
+    def possible_paths(self, path: str, directory: str = "") -> Iterator[str]:
         """What a request's path may mean to the history. Raises Refused.
 
         A file of just this name, whatever is a link today; a link itself; what it leads to.
