@@ -496,7 +496,7 @@ class Writer:
         record = prepared.record
         # Unmarked if a directory could not be removed yet: until the next checkpoint only the
         # record says so, and recovery tries again.
-        if not workspace.worktree.still_there(record.leftover_directories):
+        if not workspace.worktree.has_leftover(record.leftover_directories):
             mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:
