@@ -641,7 +641,7 @@ class Writer:
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)
-        self.modes.end()
+        self.modes.end_grants()
 
     def _record_late_write(self, late: LateWrite) -> None:
         """Record that another program wrote to a displaced file."""

@@ -131,7 +131,7 @@ class Recovery:
         mark = (0, 0)
         if checkpoint is not None:
             mark = checkpoint.segment, checkpoint.offset
-            state.begin(checkpoint)
+            state.load_checkpoint(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
                 self._starts[known.name] = held or Reached(known.head, known.commits)
