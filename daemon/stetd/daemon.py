@@ -27,7 +27,7 @@ from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Running, start_process
 from stetd.processes.historian_messages import Base, Options
-from stetd.recovery.startup import Recovery, contents
+from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import Opening
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
@@ -95,7 +95,7 @@ class Daemon:
         state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
-        checkpoint, records = contents(read_journal(wal, disk))
+        checkpoint, records = split_records(read_journal(wal, disk))
         recovery = Recovery(state, boot)
         recovery.replay(checkpoint, records)
         journal = Journal(

@@ -168,17 +168,17 @@ def no_repair_of_objects() -> None:
 
 def no_rolling_forward() -> None:
     """Recovery decides, and does nothing."""
-    settling.Settling.carry_out = lambda self, journal: None  # type: ignore[method-assign]
+    settling.FileRecovery.carry_out = lambda self, journal: None  # type: ignore[method-assign]
 
 
 def displaced_saves_cleared() -> None:
     """Recovery does not look into temporary files before it removes them."""
-    settling.Settling.look_at_temporaries = lambda self: None  # type: ignore[method-assign]
+    settling.FileRecovery.check_temporaries = lambda self: None  # type: ignore[method-assign]
 
 
 def decisions_not_synced() -> None:
     """Recovery acts on what it has decided before that is durable."""
-    settling.Settling.journal = _without_sync_always(settling.Settling.journal)  # type: ignore[method-assign]
+    settling.FileRecovery.journal = _without_sync_always(settling.FileRecovery.journal)  # type: ignore[method-assign]
 
 
 def _without_sync_always(act: Any) -> Any:

@@ -158,7 +158,7 @@ class Checkpoints:
         """Everything before the watermark is durable: record that, then drop what is older."""
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
-        await self._loop.run_in_executor(None, self._journal.sync_beside)
+        await self._loop.run_in_executor(None, self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
         if self._given_up:  # a sync failed meanwhile, and its error went to another descriptor
             return

@@ -153,10 +153,10 @@ async def _record_plans(
             raise refused_anew(known.outcome)
         return known.outcome
 
-    apart = workspace.apart()
+    duplicate = workspace.duplicate()
     try:
         with suppress(Refused):  # the recorded plan ends in it, and the writer raises it again
-            await plan_dialects(apart, call, session, limits, plan)
+            await plan_dialects(duplicate, call, session, limits, plan)
     finally:
-        apart.worktree.close()
+        duplicate.worktree.close()
     return recorded

@@ -30,7 +30,7 @@ from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
-from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotInPlace
+from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
 from stetd.processes.remembered import Key
@@ -189,7 +189,7 @@ class Preparer:
             job.session = session = self._admit(workspace, call, session)
             prepared = self._prepare(workspace, base, job, number, now)
             self._record_session(session, prepared)
-        except NotInPlace:
+        except NotYetPublished:
             return None
         except TakesLong:
             job.needs_asking = True

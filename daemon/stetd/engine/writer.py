@@ -500,7 +500,7 @@ class Writer:
         record = prepared.record
         # Unmarked if a directory could not be removed yet: until the next checkpoint only the
         # record says so, and recovery tries again.
-        if not workspace.worktree.still_there(record.leftover_directories):
+        if not workspace.worktree.has_leftover(record.leftover_directories):
             mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:
@@ -658,7 +658,7 @@ class Writer:
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)
-        self.modes.end()
+        self.modes.end_grants()
 
     def _record_late_write(self, late: LateWrite) -> None:
         """Record that another program wrote to a displaced file."""

@@ -34,7 +34,7 @@ from stetd.processes.framing import Message
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.priority import BEHIND_ALL, give_way
+from stetd.storage.priority import BEHIND_ALL, lower_priority
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Historian:
         self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="stet-read")
         self._workers = ThreadPoolExecutor(
-            1, thread_name_prefix="stet-work", initializer=give_way, initargs=(BEHIND_ALL,)
+            1, thread_name_prefix="stet-work", initializer=lower_priority, initargs=(BEHIND_ALL,)
         )
 
     def serve(self) -> None:

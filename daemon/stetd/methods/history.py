@@ -12,7 +12,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
 from stetd.methods.workspaces import deferred_at, disk_errors_refused
-from stetd.planning.file_reading import read_now
+from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
@@ -35,7 +35,7 @@ async def read(caller: Caller, wanted: Read) -> object:
         place = await caller.on_writer(caller.place)
         try:
             small = min(_SMALL_BYTES, place.max_file_bytes)
-            return read_now(replace(place, max_file_bytes=small), wanted)
+            return read_workspace_file(replace(place, max_file_bytes=small), wanted)
         except Refused as refusal:
             if refusal.kind != Kind.FILE_TOO_LARGE or place.max_file_bytes <= _SMALL_BYTES:
                 raise
@@ -101,7 +101,7 @@ async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
     what it had when the daemon started.
     """
     recorded = Reached(known.head, known.commits)
-    start, *later = caller.shared.workspaces.opening.recovery.reached(known.name)
+    start, *later = caller.shared.workspaces.opening.recovery.heads_since_checkpoint(known.name)
     position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:

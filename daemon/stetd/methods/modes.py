@@ -13,10 +13,10 @@ from stetd.session import upgrades
 from stetd.session.modes import (
     MODES,
     RESTRICTED,
-    NothingToEnd,
+    AlreadyUnrestricted,
     Standing,
-    granted,
-    until,
+    grant_end,
+    with_grant,
 )
 from stetd.session.sessions import Session
 from stetd.session.upgrades import APPROVED, DENIED, PENDING, SHORTEST_PREFIX, UpgradeRequest
@@ -103,9 +103,9 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
 def _new_standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
     try:
         if setting.for_ is not None:
-            return granted(now, setting.for_, caller.state.now())
+            return with_grant(now, setting.for_, caller.state.now())
         return Standing(setting.mode)
-    except NothingToEnd:
+    except AlreadyUnrestricted:
         raise invalid(
             f"mode_set: the {what} is unrestricted already, and without an end; when a grant "
             "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first."
@@ -117,8 +117,8 @@ def _mode_result(caller: Caller, session: Session | None, workspace: Workspace) 
     now = caller.state.now()
     mode, own, ceiling = caller.state.modes(session, workspace)
     ends = {
-        "session_until": until(session.standing, now) if session else None,
-        "workspace_until": until(workspace.standing, now),
+        "session_until": grant_end(session.standing, now) if session else None,
+        "workspace_until": grant_end(workspace.standing, now),
     }
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
@@ -141,7 +141,7 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
         return answer
     if decided is None:
         return answer
-    await caller.on_writer(lambda: caller.shared.writer.modes.seen(decided))
+    await caller.on_writer(lambda: caller.shared.writer.modes.note_denial_seen(decided))
     return _upgrade_result(decided)
 
 
@@ -149,7 +149,7 @@ def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) ->
     session, workspace = caller.require_session(), caller.open_workspace()
     state = caller.state
     if state.effective_mode(session, workspace) != RESTRICTED:
-        ends = [until(each.standing, state.now()) for each in (session, workspace)]
+        ends = [grant_end(each.standing, state.now()) for each in (session, workspace)]
         known = upgrades.latest_of(state.upgrades.values(), workspace.name, session.name)
         if known and (known.status != APPROVED or known.time < session.created):
             known = None  # older than this session: an earlier one of the same name asked

@@ -14,7 +14,7 @@ from stet.wire.results import (
 )
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
-from stetd.session.modes import until
+from stetd.session.modes import grant_end
 from stetd.session.sessions import check_clipboards
 from stetd.storage.journal_format import ClipboardSet
 from stetd.transaction.parameters import (
@@ -86,7 +86,7 @@ def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
         workspace = state.open.get(session.workspace)
         if workspace is None or only not in (None, workspace.name):
             continue
-        end = until(session.standing, state.now())
+        end = grant_end(session.standing, state.now())
         infos.append(
             SessionInfo(
                 session=session.name,

@@ -15,7 +15,7 @@ from stet.wire.results import WorkspaceInfo, WorkspaceList
 from stetd.config.directories import Directories
 from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
-from stetd.recovery.startup import begun_anew
+from stetd.recovery.startup import with_new_history
 from stetd.recovery.workspaces import Opening, open_repository
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
 from stetd.session.modes import UNRESTRICTED, Standing, mode_at
@@ -86,7 +86,7 @@ class Workspaces(msgspec.Struct, frozen=True):
             )
             # The person has moved the history of a forgotten workspace away: start a new one.
             starts_new = known.head is not None and repository.is_empty()
-            known = begun_anew(known) if starts_new else known
+            known = with_new_history(known) if starts_new else known
             workspace = state.open_workspace(known, repository)
         except OSError as error:
             raise io_failure(error) from error
@@ -113,7 +113,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         if writer.state.read_only is not None:
             raise read_only(writer.state.read_only)
         try:
-            workspace, objects = self.opening.again(known)
+            workspace, objects = self.opening.retry(known)
         except JournalBroken as error:
             writer.become_read_only(str(error))
             raise read_only(str(error)) from error

@@ -321,7 +321,7 @@ class Historian:
                 self.remembered.begin(said.filters)
             case messages.Pong():
                 for number in said.work.keys() & self._works.keys():
-                    self._works[number].take_over(said.work[number])
+                    self._works[number].copy_from(said.work[number])
             case messages.NewCommits():
                 self.on_commits(said.shadow)
             case messages.OtherVersion():

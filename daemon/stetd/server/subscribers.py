@@ -21,7 +21,7 @@ from stet.wire.results import FileChange
 from stetd.history.commits import commit_info, parse_commit
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import Place
-from stetd.state.events import Committed, Events, Note, Overflow, Told
+from stetd.state.events import AccessChanged, Committed, Events, Note, Overflow
 
 #: Files of one commit that an event lists at most.
 MAX_FILES = 1000
@@ -117,7 +117,7 @@ class Feed:
         """The event of a note; None if it is lost."""
         if isinstance(note, Overflow):
             return None
-        if isinstance(note, Told):
+        if isinstance(note, AccessChanged):
             return note.event
         files = note.files
         if files is None:

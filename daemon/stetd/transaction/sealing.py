@@ -57,7 +57,7 @@ def _work(item: DraftFile, worktree: Worktree) -> FileWork:
         mode = found.mode  # but not a link's: the file that replaces a link is a new one
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
-    after = Image(object_id("blob", item.after), worktree.kept_mode(item.target, mode))
+    after = Image(object_id("blob", item.after), worktree.resulting_mode(item.target, mode))
     return FileWork(item.target, item.found, item.after, after, temporary_name())
 
 

@@ -181,7 +181,7 @@ def _stage(work: FileWork, content: bytes, mode: int, worktree: Worktree) -> Non
     except FileNotFoundError as error:  # the directory was removed
         raise Displaced(work.target.path, None) from error
     failpoint("publish.staged")
-    if worktree.kept_mode(work.target, mode) != mode:
+    if worktree.resulting_mode(work.target, mode) != mode:
         # This file system keeps no modes (FAT, NTFS): planned again, the call says so.
         raise Displaced(work.target.path, work.before)
 

@@ -34,7 +34,7 @@ from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
-from stetd.planning.file_reading import meant
+from stetd.planning.file_reading import possible_paths
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.transaction.parameters import Export, invalid
@@ -58,7 +58,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
             raise _bad_cursor(asked.cursor)
         to, cursor = page.groups()
     wanted = filters(asked)
-    paths = list(meant(place, asked.paths or ()))
+    paths = list(possible_paths(place, asked.paths or ()))
 
     def run(lookup: CommitLookup) -> ExportResult:
         plan = _Plan(lookup, asked, wanted, paths, to, cursor)

@@ -140,7 +140,7 @@ def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
 def look(world: CallWorld, path: str) -> Version | None:
     """The file at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
     try:
-        found = world.look_at(path)
+        found = world.read_entry(path)
     except Refused as refusal:
         if refusal.kind == Kind.CONFLICT:
             raise InTheWay(path, refusal.extra["conflicts"][0]["hunks"][0]) from refusal
