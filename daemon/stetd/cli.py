@@ -68,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
         return _print_configuration(options, directories)
+    if not os.path.exists("/proc/self"):
+        from stet.service.spawn import NO_PROC
+
+        return _complain(NO_PROC, EXIT_FAILED)
     hangups: list[object] = []  # a SIGHUP before the daemon serves must not be lost
     signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
     path, must_exist = options.config or directories.config, bool(options.config)

@@ -449,3 +449,21 @@ def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None
         b"stet: no answer from the daemon for 5 s. It is waited for; Ctrl-C ends that, and stet "
         b"doctor says what to do.\n"
     )
+
+
+def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installation) -> None:
+    pid = ws.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        waiting = ws.start("doctor")
+        assert waiting.stderr is not None
+        assert select.select([waiting.stderr], [], [], 15)[0]
+        out, err = waiting.communicate(timeout=60)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert err == (
+        b"stet: no answer from the daemon for 2 s. It is waited for; after 20 s this says what to "
+        b"do.\n"
+    )
+    assert f"to mend: kill -9 {pid}; stet status".encode() in out

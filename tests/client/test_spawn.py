@@ -144,3 +144,22 @@ def test_a_directory_that_can_not_be_made_is_told_with_the_variable_for_another(
     variable = {"run": "STET_RUNTIME_DIR", "state": "STET_STATE_DIR"}[which]
     with pytest.raises(DaemonUnreachable, match=f"Set {variable} to a directory of your own"):
         spawn.reach(Endpoint(made["run"], made["state"], control=True), start=True)
+
+
+@pytest.mark.parametrize("command", ["stet.cli", "stetd.cli"])
+def test_without_proc_no_daemon_starts_and_one_sentence_says_why(
+    tmp_path: Path, command: str
+) -> None:
+    """As in a container or a sandbox that was given none."""
+    without = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*without, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespaces can be made here")
+    environ = os.environ | {
+        "STET_RUNTIME_DIR": str(tmp_path / "run"),
+        "STET_STATE_DIR": str(tmp_path / "state"),
+        "STET_CONFIG": str(tmp_path / "config.toml"),
+    }
+    argv = [*without, sys.executable, "-P", "-m", command, *(["status"] * (command == "stet.cli"))]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    assert spawn.NO_PROC in done.stderr
+    assert done.stderr.splitlines()[1:] in ([], ["Try: stet doctor"])

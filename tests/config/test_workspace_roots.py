@@ -1,7 +1,8 @@
-"""Which directories may be workspaces, by their names alone; the rest is in e2e/test_workspaces."""
+"""Which directories may be workspaces: what depends on where the home directory is."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,15 @@ import pytest
 from stetd.config.directories import Directories
 from stetd.config.workspace_roots import why_not
 
-_OWN = Directories("/nowhere/runtime", "/nowhere/state", "/nowhere/stet/config.toml")
 
-
-@pytest.mark.parametrize(
-    ("expected", "path"),
-    [
-        (None, "/var/www/site"),
-        ("it lies in a Git directory", "/var/www/site/.git"),
-        ("it lies in a Git directory", "/usr/src/linux/.GIT/hooks"),
-        ("it lies in a system directory", "/var/spool/site"),
-    ],
-)
-def test_a_git_directory_below_a_system_directory_is_no_workspace(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, expected: str | None, path: str
+def test_a_git_directory_is_refused_also_in_a_home_below_a_system_directory(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert expected == why_not(path, _OWN, [])
+    """As root's home is."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        monkeypatch.setenv("HOME", home)
+        own = Directories(f"{home}/run", f"{home}/state", f"{home}/config.toml")
+        git = Path(home, "project", ".git")
+        git.mkdir(parents=True)
+        assert why_not(str(git.parent), own, []) is None
+        assert why_not(str(git), own, []) == "it lies in a Git directory"

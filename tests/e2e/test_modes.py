@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site
+from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from e2e.test_events import Listener
 from stetd.storage.journal_format import ModeSet, read_segment
 
@@ -82,12 +82,8 @@ def restrict(site: Site, what: str) -> None:
 @pytest.fixture
 def restricted_daemon() -> Iterator[DaemonProcess]:
     """A daemon in which new sessions are restricted."""
-    daemon = DaemonProcess({"default_mode": '"restricted"'})
-    try:
-        daemon.start()
+    with running({"default_mode": '"restricted"'}) as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 # -- what is refused

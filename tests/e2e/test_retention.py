@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
+from e2e.running_daemon import ConnectionEnded, Site, fsck, git, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
@@ -27,14 +27,10 @@ from stetd.upkeep.retention import Policy, retain
 @pytest.fixture
 def small() -> Iterator[Site]:
     """A daemon that keeps a megabyte of history, and a workspace with some more."""
-    daemon = DaemonProcess({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2})
-    try:
-        daemon.start()
+    with running({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2}) as daemon:
         site = daemon.site("w")
         grown(site, 32)
         yield site
-    finally:
-        daemon.close()
 
 
 def grown(site: Site, calls: int, start: int = 0) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
+from e2e.running_daemon import ConnectionEnded, Site, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
@@ -22,7 +22,7 @@ from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
 from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
-from stetd.transaction.drafts import Who
+from stetd.transaction.drafts import Requester
 from stetd.upkeep.snapshot import snapshot
 
 
@@ -235,14 +235,10 @@ def test_it_is_the_persons(own_site: Site) -> None:
 
 @pytest.fixture
 def small() -> Iterator[Site]:
-    daemon = DaemonProcess(
+    with running(
         {"snapshot_max_files": 20, "snapshot_max_bytes": 10_000, "max_file_bytes": 4000}
-    )
-    try:
-        daemon.start()
+    ) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def files_of_state(site: Site) -> list[Path]:
@@ -327,7 +323,7 @@ def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
 def taking(daemon: InProcess) -> SnapshotResult:
     [workspace] = daemon.writer.state.open.values()
     limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
-    asked = Who(None, None, None, "snapshot", None)
+    asked = Requester(None, None, None, "snapshot", None)
     return daemon.wait_for(snapshot(daemon.writer, workspace, asked, limits, Progress()))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 from hooks.test_observe import after, before, told, whole
 from rigs.forked_daemon import ForkedDaemon
 from stetd.observing.current_content import ScanResult
@@ -225,12 +225,8 @@ def test_more_than_is_noted_is_no_look_at_everything() -> None:
 @pytest.fixture
 def few_files() -> Iterator[DaemonProcess]:
     """A daemon that takes two files a call, and only small ones."""
-    daemon = DaemonProcess({"max_call_files": "2", "max_file_bytes": "5000"})
-    try:
-        daemon.start()
+    with running({"max_call_files": "2", "max_file_bytes": "5000"}) as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 def _configure(daemon: DaemonProcess, text: str) -> None:

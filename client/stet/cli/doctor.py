@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import stet
 from stet.cli import doctor_clients, doctor_places, service
+from stet.cli.asking import told_of_silence
 from stet.cli.doctor_places import START, Finding
 from stet.cli.output import Output
 from stet.cli.usage import Arguments
@@ -30,6 +31,8 @@ _PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "
 _INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0
+#: Seconds without one after which the person is told what is waited for.
+_SILENT_S = 2.0
 
 
 def doctor(arguments: Arguments, output: Output) -> int:
@@ -84,10 +87,14 @@ def _packages() -> Finding:
 
 def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     """Whether it answers; then what it says of itself and of the workspace."""
+    advice = f"after {_ANSWER_S:.0f} s this says what to do."
     try:
-        with stet.connect(
-            None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
-        ) as session:
+        with (
+            told_of_silence(_SILENT_S, advice),
+            stet.connect(
+                None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
+            ) as session,
+        ):
             status, workspaces = session.status(), session.workspace_list().workspaces
     except stet.StetError as error:
         pid, where = holder(endpoint), elsewhere(endpoint)

@@ -123,9 +123,14 @@ def make_above(directory: str) -> None:
 
 
 def make_private(directory: str) -> None:
-    """Create a directory if it is missing, never wider than mode 0700; then check_private()."""
+    """Create a directory if it is missing, then check_private()."""
+    make_missing(directory)
+    check_private(directory)
+
+
+def make_missing(directory: str) -> None:
+    """Create a directory if it is missing, never wider than mode 0700."""
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
         os.chmod(directory, 0o700)  # an umask may have taken more away than it should
-    check_private(directory)

@@ -30,6 +30,24 @@ from stet.wire import messages
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 
 T = TypeVar("T")
+#: Characters that are shown on each side of one that can't be sent.
+_SHOWN = 40
+#: What the encoders raise, and check_params. UnicodeEncodeError is a ValueError.
+UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def unsendable(what: str, error: Exception) -> InvalidParams:
+    """The refusal of params, or of a tool's arguments, which no encoding can have."""
+    if isinstance(error, UnicodeEncodeError):
+        # A lone surrogate: Python reads names so that are not UTF-8.
+        around = error.object[max(0, error.start - _SHOWN) : error.end + _SHOWN]
+        return InvalidParams(
+            f"{what} cannot be sent: {around!r} is not valid UTF-8. Names and texts must be valid "
+            "Unicode, without lone surrogates; rename a file whose name is not."
+        )
+    return InvalidParams(
+        f"{what} cannot be sent: {error}. Send text, finite numbers, booleans, lists and objects."
+    )
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -66,12 +84,8 @@ class Conversation:
         try:
             messages.check_params(params)
             payload = messages.encode_request(self.encoding, number, method, params)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            # UnicodeEncodeError is a ValueError: text with a lone surrogate.
-            raise InvalidParams(
-                f"the params of {method} cannot be sent: {error}. Send text, "
-                "finite numbers, booleans, lists and objects; text must be valid Unicode."
-            ) from error
+        except UNSENDABLE as error:
+            raise unsendable(f"the params of {method}", error) from error
         self._last_id = number
         self.waiting.add(number)
         return number, enclose(self.encoding, payload)

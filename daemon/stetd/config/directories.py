@@ -21,7 +21,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 import msgspec
@@ -31,7 +31,7 @@ from stet.service.socket_path import (
     CONTROL_SOCKET,
     UnsafeDirectory,
     config_path,
-    make_above,
+    make_missing,
     make_private,
     runtime_directory,
     state_directory,
@@ -68,9 +68,7 @@ class Directories(msgspec.Struct, frozen=True):
         make_private(self.runtime)
         check_above(self.runtime, "STET_RUNTIME_DIR")
         check_sockets(self.runtime)
-        make_above(self.state)
-        with suppress(FileExistsError):
-            os.mkdir(self.state, 0o700)
+        make_missing(self.state)
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
         check_configuration(self.config)

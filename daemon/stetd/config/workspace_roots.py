@@ -42,31 +42,31 @@ def _why_unsuitable(path: str) -> str | None:
         return "it is the root of the file system"
     if path == home or here == _identity(home):
         return "it is your home directory itself, with keys and configuration in it"
-    if here in _with_parents(home):
+    if here in _existing_with_parents(home):
         return f"your home directory {home} lies in it"
     if any(_inside(path, os.path.join(home, keys)) for keys in _KEY_DIRECTORIES):
         return "it holds your keys"
+    if ".git" in path.lower().split("/") or any(map(_is_repository, _with_parents(path))):
+        return "it lies in a Git directory"
     if path in _SYSTEM:
         return "it is a system directory"
     if any(_inside(path, system) for system in _SYSTEM):
         exceptions = (*_SYSTEM_EXCEPTIONS, home)
         if not any(_inside(path, other) and path != other for other in exceptions):
             return "it lies in a system directory"
-    if ".git" in path.lower().split("/"):
-        return "it lies in a Git directory"
     return None
 
 
 def _why_overlapping(path: str, own: Directories) -> str | None:
-    here, above = _identity(path), _with_parents(path)
+    here, above = _identity(path), _existing_with_parents(path)
     for directory in (own.state, own.runtime):
         real = os.path.realpath(directory)
-        if here in _with_parents(real) or _inside(real, path):
+        if here in _existing_with_parents(real) or _inside(real, path):
             return f"stet's own directory {directory} lies in it"
         if _identity(real) in above or _inside(path, real):
             return f"it is, or lies in, stet's own directory {directory}"
     folder = os.path.dirname(os.path.realpath(own.config))
-    if here in _with_parents(folder) or _inside(folder, path):
+    if here in _existing_with_parents(folder) or _inside(folder, path):
         return f"stet's configuration {own.config} lies in it, which says who may write"
     if os.path.basename(folder) == "stet" and _inside(path, folder):
         return f"it lies in the directory of stet's configuration {own.config}"
@@ -77,12 +77,23 @@ def _inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def _with_parents(path: str) -> list[_Identity]:
+def _is_repository(directory: str) -> bool:
+    """Whether this is the directory of a Git repository itself, whatever its name."""
+    parts = ("HEAD", "objects", "refs")
+    return all(os.path.lexists(os.path.join(directory, part)) for part in parts)
+
+
+def _existing_with_parents(path: str) -> list[_Identity]:
     """A directory and its parents, as far as they exist."""
+    found = map(_identity, _with_parents(path))
+    return [identity for identity in found if identity is not None]
+
+
+def _with_parents(path: str) -> list[str]:
     names = [path]
     while path != "/":
         names.append(path := os.path.dirname(path))
-    return [identity for name in names if (identity := _identity(name)) is not None]
+    return names
 
 
 def _identity(path: str) -> _Identity | None:

@@ -36,7 +36,7 @@ from stetd.state.decisions import Wait, Waits, end
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
-from stetd.transaction.drafts import Who
+from stetd.transaction.drafts import Requester
 from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.transaction.refusals import no_longer_allowed
 from stetd.upkeep.schedule import Upkeep
@@ -128,9 +128,9 @@ class Caller:
         """Agent and session, for the log."""
         return {"agent": self.agent, "session": self.session}
 
-    def who(self, method: str, why: str, request: str | None = None) -> Who:
-        """The author of a commit that this client asks for."""
-        return Who(self.agent, self.session, self.peer, method, request, why)
+    def who(self, method: str, why: str, request: str | None = None) -> Requester:
+        """Who asks, for a commit's author and trailers."""
+        return Requester(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
         """Note that the client has disconnected. Its calls go on without anybody to answer."""

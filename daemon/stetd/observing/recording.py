@@ -138,7 +138,7 @@ def observe(
         head=history.head,
         session=session,
         targets=[],
-        noted=asked.phase == "before" and asked.use is not None,
+        always_recorded=asked.phase == "before" and asked.use is not None,
     )
 
 

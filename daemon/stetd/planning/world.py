@@ -17,7 +17,7 @@ from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.drafts import DraftFile, Who
+from stetd.transaction.drafts import DraftFile, Requester
 
 #: Methods whose planning reads commits, which must then all have reached Git.
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
@@ -60,9 +60,9 @@ class EditCall:
         return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
 
     @property
-    def who(self) -> Who:
+    def who(self) -> Requester:
         """Who asks."""
-        return Who(self.agent, self.session, self.peer, self.method, self.request, self.why)
+        return Requester(self.agent, self.session, self.peer, self.method, self.request, self.why)
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -31,9 +31,9 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.heads import seal_found
+from stetd.transaction.heads import seal_outside
 from stetd.transaction.sealing import seal_restoring
-from stetd.transaction.transaction import Displaced, FileWork, PutBack, install, mark_published
+from stetd.transaction.transaction import Displaced, FileWork, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
 #: A commit, and the number of the record that has it.
@@ -211,7 +211,7 @@ class Settling:
         worktree = self.workspace.worktree
         with worktree.resolve_exactly(temporary.path) as target:
             if now is None:
-                worktree.put_in(target, temporary.name)
+                worktree.rename_in(target, temporary.name)
             else:
                 worktree.swap(target, temporary.name)
                 self.kept_names.discard(temporary.name)
@@ -313,7 +313,7 @@ class Settling:
         steps = [(subject, {path: each.image if each else None}) for each in found]
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
         history = workspace.history(now)
-        sealed = seal_found(steps, blobs, history, number=number, workspace=workspace.name)
+        sealed = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
         if write is not None:
             before, after = write
             content = None
@@ -362,7 +362,7 @@ class Settling:
     def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
         worktree, first = self.workspace.worktree, self.state.number + 1
         history = self.workspace.history(int(time.time()))
-        putting_back = PutBack(worktree, journal, history, self.state.number, self.workspace.name)
+        putting_back = Restorer(worktree, journal, history, self.state.number, self.workspace.name)
         try:
             install(work, worktree)
         except Displaced:

@@ -106,7 +106,7 @@ def is_idle(session: Session, begins_in: str) -> bool:
     return not holds and session.mode == begins_in
 
 
-def let_go(idle: Iterable[Session], now: float) -> list[Session]:
+def expired(idle: Iterable[Session], now: float) -> list[Session]:
     """The idle sessions that are not kept any longer."""
     newest = sorted(idle, key=lambda each: (each.last_seen, each.created, each.name), reverse=True)
     kept = [each for each in newest[:MOST_IDLE] if each.last_seen >= now - LONGEST_IDLE_S]

@@ -21,9 +21,9 @@ from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import (
     Entrant,
     Session,
+    expired,
     hash_secret,
     is_idle,
-    let_go,
     secret_matches,
 )
 from stetd.session.upgrades import PENDING, decide, latest_of
@@ -112,7 +112,7 @@ class Sessions:
             next_mode=self._state.effective_mode(fresh, workspace),
         )
 
-    def let_go(self) -> None:
+    def drop_idle(self) -> None:
         """Forget idle sessions that need not be kept; a checkpoint is about to be made."""
         state = self._state
         used = set(self.connected())
@@ -123,7 +123,7 @@ class Sessions:
             for key, session in state.sessions.items()
             if key not in used and is_idle(session, begins.get(session.workspace, ""))
         ]
-        for session in let_go(idle, state.now().wall):
+        for session in expired(idle, state.now().wall):
             del state.sessions[session.workspace, session.name]
 
     def _open(self, session: Session) -> None:

@@ -36,7 +36,7 @@ _ALWAYS_COMPARE = 1 << 20
 #: A file that changed so shortly before it was read may change again without its times doing so.
 RACY_NS = 50_000_000
 #: Type and permission bits; set-id bits are left out, a file system may drop them.
-COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
+_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Read at once of a file that is longer than it was said to be.
 _CHUNK = 1 << 20
@@ -82,8 +82,15 @@ class OnDisk(msgspec.Struct, frozen=True):
 
     @property
     def image(self) -> Image | None:
-        """Its image; None for a directory, device or the like (no file, to the history)."""
+        """Its image; None for a directory, a device or the like: the history sees no file there."""
         return Image(self.oid, self.mode) if self.data is not None else None
+
+    def has_image(self, image: Image | None) -> bool:
+        """Whether it has this image, but for set-id bits."""
+        own = self.image
+        if own is None or image is None:
+            return own is image
+        return own.oid == image.oid and not (own.mode ^ image.mode) & _COMPARED_MODE
 
 
 def temporary_name() -> str:
@@ -336,7 +343,7 @@ class Worktree:
             os.close(fd)
         return handle
 
-    def put_in(self, target: Target, temporary: str) -> None:
+    def rename_in(self, target: Target, temporary: str) -> None:
         """Give the staged file a name that must be free. FileExistsError if it is not."""
         try:
             self._disk.rename_new(temporary, target.name, target.dir_fd)
@@ -344,9 +351,9 @@ class Worktree:
             if error.errno not in UNSUPPORTED_RENAME:
                 raise
             self.replacement = "rename"
-            self._put_in_by_linking(target, temporary)
+            self._rename_in_by_linking(target, temporary)
 
-    def _put_in_by_linking(self, target: Target, temporary: str) -> None:
+    def _rename_in_by_linking(self, target: Target, temporary: str) -> None:
         try:
             self._link(target, temporary, target.name)
         except OSError as error:
@@ -406,7 +413,7 @@ class Worktree:
         else:
             self._disk.rename(kept, temporary, target.dir_fd)
 
-    def take_out(self, target: Target, temporary: str) -> None:
+    def rename_out(self, target: Target, temporary: str) -> None:
         """Move the file in place out to the temporary name. FileNotFoundError if it is gone."""
         try:
             self._disk.rename_new(target.name, temporary, target.dir_fd)
@@ -416,21 +423,21 @@ class Worktree:
             self.replacement = "rename"
             self._disk.rename(target.name, temporary, target.dir_fd)
 
-    def is_out(self, target: Target, temporary: str, expected: OnDisk, handle: int) -> bool:
-        """Whether what is at the temporary name is the file of :meth:`stage`'s handle, as it was
-        read. It saves opening the file by its name.
+    def matches_descriptor(self, target: Target, temporary: str, expected: OnDisk, fd: int) -> bool:
+        """Whether the displaced file is the one of :meth:`stage`'s descriptor, unchanged since it
+        was read. This saves opening it by name.
         """
-        if handle < 0 or expected.size > _ALWAYS_COMPARE:
+        if fd < 0 or expected.size > _ALWAYS_COMPARE:
             return False
         try:
             now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
         except FileNotFoundError:
             return False
         same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
-        return same and os.pread(handle, expected.size + 1, 0) == expected.data
+        return same and os.pread(fd, expected.size + 1, 0) == expected.data
 
-    def came_out(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
-        """Compare what is at the temporary name with what was read; None if it is the same."""
+    def compare_displaced(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
+        """The displaced file (at the temporary name) if it is not the one that was read."""
         try:
             now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
             unchanged = (
@@ -445,10 +452,9 @@ class Worktree:
         except FileNotFoundError:
             # Somebody removed our temporary file; what was read is in the history.
             return None
-        same = found.oid == expected.oid and not (found.mode ^ expected.mode) & COMPARED_MODE
-        return None if same and found.data is not None else found
+        return None if found.data is not None and found.has_image(expected.image) else found
 
-    def keep_open(self, target: Target, temporary: str) -> int:
+    def open_displaced(self, target: Target, temporary: str) -> int:
         """A handle on a displaced regular file, -1 if there is none to be had."""
         try:
             return os.open(temporary, _READ, dir_fd=target.dir_fd)
