@@ -15,8 +15,7 @@ socket buffer. A connection is paused while
 - the client does not read its replies (more than HIGH_WATER bytes wait to be sent).
 
 A client that does not read its replies, or stops in the middle of a frame, is dropped after
-``frame_timeout_s``. The methods themselves, and the order of writing calls, are in
-``stetd.methods``.
+``frame_timeout_s``. ``stetd.methods`` has the methods, and keeps the order of writing calls.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._credentials = credentials_of(transport.get_extra_info("socket"))
         self._turned_away = self._server.admit(self, self._credentials)
         if self._turned_away is not None:
-            self._start_timer("linger", LINGER_S, self._turn_away, None)
+            self._arm("linger", LINGER_S, self._turn_away, None)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's name
         """The shared receive buffer; to allocate one per read would cost more than the read."""
@@ -168,7 +167,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Resume: the client has read its replies."""
         self._replies_waiting = False
-        self._cancel_timer("unread")
+        self._disarm("unread")
         self._writable.set()
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
@@ -178,7 +177,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
         """Forget the client. Its calls go on, and their changes are recorded."""
         for name in list(self._timers):
-            self._cancel_timer(name)
+            self._disarm(name)
         self._peer_sent_eof = True
         # Calls in progress still refer to this connection; free its half-received frame.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
@@ -216,7 +215,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close when all replies are sent, or at the latest after ``linger_s`` seconds."""
         self._transport.close()
         if linger_s is not None:
-            self._start_timer("linger", linger_s, self.abort)
+            self._arm("linger", linger_s, self.abort)
         else:
             self._watch_replies()
 
@@ -257,7 +256,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             log.exception("a connection from pid %d could not be opened", self._credentials.pid)
             failed = "The daemon failed to open the connection; see its log."
             self._turned_away = refuse(Kind.INTERNAL, failed)
-        self._start_timer("linger", LINGER_S, self._turn_away, None)
+        self._arm("linger", LINGER_S, self._turn_away, None)
 
     def start_requests(self) -> None:
         """Start the requests that have arrived, within the limits.
@@ -421,9 +420,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
-                self._start_timer(
-                    "stalled", self._server.settings.frame_timeout_s, self._check_stalled
-                )
+                self._arm("stalled", self._server.settings.frame_timeout_s, self._check_stalled)
 
     def _close_when_answered(self) -> None:
         """Close as soon as all received requests are answered."""
@@ -433,7 +430,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             # The client may still be sending, and if we closed now its write would fail before
             # it reads the refusal. So we send the refusal and EOF, and drop further input.
             if "linger" not in self._timers:
-                self._start_timer("linger", LINGER_S, self.abort)
+                self._arm("linger", LINGER_S, self.abort)
                 self._transport.write_eof()
                 self._transport.resume_reading()
             return
@@ -451,7 +448,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport.is_reading():  # else reading is paused, and the client can't be late
             left -= self._loop.time() - self._last_received
         if left > 0:
-            self._start_timer("stalled", left, self._check_stalled)
+            self._arm("stalled", left, self._check_stalled)
         else:
             text = f"The connection paused for {limit:g} s in the middle of a message. Send whole "
             self._refuse(None, refuse(Kind.PARSE_ERROR, text + "messages."))
@@ -469,12 +466,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             log.warning("pid %d does not read its replies: connection dropped", pid)
             self.abort()
 
-        self._start_timer("unread", self._server.settings.frame_timeout_s, check)
+        self._arm("unread", self._server.settings.frame_timeout_s, check)
 
-    def _start_timer(
-        self, name: str, seconds: float, do: Callable[..., None], *args: object
-    ) -> None:
-        self._cancel_timer(name)
+    def _arm(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
+        """Start a timer; one of the same name is stopped."""
+        self._disarm(name)
 
         def expire() -> None:
             del self._timers[name]
@@ -482,7 +478,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
         self._timers[name] = self._loop.call_later(seconds, expire)
 
-    def _cancel_timer(self, name: str) -> None:
+    def _disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()

@@ -91,11 +91,9 @@ class SharedLimits:
 
     def _start_timer(self) -> None:
         if self._decode_queue and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(
-                self._next_decode_at, self._wake_next_decoders
-            )
+            self._timer = asyncio.get_running_loop().call_at(self._next_decode_at, self._wake_next)
 
-    def _wake_next_decoders(self) -> None:
+    def _wake_next(self) -> None:
         # One at a time: waking all would cost more, as only one may decode.
         self._timer = None
         try:
