@@ -21,6 +21,7 @@ import msgspec
 from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
+    check_owner,
     check_private,
     make_above,
     make_private,
@@ -166,6 +167,7 @@ def _make_state(directory: str) -> None:
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
+    check_owner(directory, os.stat(directory), directory)  # else the log would be another user's
 
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
