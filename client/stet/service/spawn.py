@@ -21,6 +21,7 @@ import msgspec
 from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
+    check_owner,
     check_private,
     make_missing,
     make_private,
@@ -162,6 +163,11 @@ def _make(make: Callable[[str], None], directory: str, variable: str) -> None:
         raise DaemonUnreachable(f"no daemon runs and none can be started: {error}{mend}") from error
 
 
+def _make_state(directory: str) -> None:
+    make_missing(directory)
+    check_owner(directory, os.stat(directory), directory)  # else the log would be another user's
+
+
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -254,7 +260,7 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]
-    _make(make_missing, endpoint.state, "STET_STATE_DIR")
+    _make(_make_state, endpoint.state, "STET_STATE_DIR")
     try:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(endpoint.log).st_size > LOG_BYTES:

@@ -30,6 +30,7 @@ from stet.service.socket_path import (
     AGENT_SOCKET,
     CONTROL_SOCKET,
     UnsafeDirectory,
+    check_owner,
     config_path,
     make_missing,
     make_private,
@@ -175,7 +176,7 @@ def check_state(directory: str) -> None:
     It may be a symbolic link if link and target belong to the user.
     """
     for info in (os.lstat(directory), os.stat(directory)):
-        _check_owner(directory, info, directory)
+        check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
         mend = f"mv '{directory}' '{directory}.old'"
         raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
@@ -186,7 +187,7 @@ def check_state(directory: str) -> None:
             found = os.lstat(path)
         except FileNotFoundError:
             continue  # a running daemon has just removed it
-        _check_owner(path, found, directory)
+        check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
             raise _unsafe(
                 f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
@@ -229,17 +230,6 @@ def check_configuration(path: str) -> None:
         raise _unsafe(
             f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w '{path}'"
         )
-
-
-def _check_owner(path: str, info: os.stat_result, directory: str) -> None:
-    if info.st_uid == os.geteuid():
-        return
-    mend = f"sudo chown -R {os.geteuid()} '{directory}'"
-    raise UnsafeDirectory(
-        f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
-        f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",
-        mend,
-    )
 
 
 def _check_writers(path: str, info: os.stat_result, mend: str) -> None:
