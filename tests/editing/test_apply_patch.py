@@ -1,18 +1,11 @@
-"""The requirement document "Memo CLI apply_patch Tool", line by line of its behaviour lists."""
+"""The ``apply_patch`` dialect: what tests/scenarios/apply_patch does not show."""
 
 from __future__ import annotations
 
 import pytest
 
-from patch_calls import after, patch, planned, refused, rungs, updated
-from stet.wire.failures import Refused
-from stetd.editing.apply_patch.dialect import plan
-from tree_world import Tree, TreeWorld
-
-
-def test_input_is_required() -> None:
-    with pytest.raises(Refused, match='"input" is missing'):
-        plan({}, TreeWorld(Tree()))
+from patch_calls import patch, planned, refused, rungs, updated
+from tree_world import Tree
 
 
 @pytest.mark.parametrize(
@@ -25,67 +18,6 @@ def test_input_is_required() -> None:
 )
 def test_a_patch_starts_with_begin_patch_and_ends_with_end_patch(text: str) -> None:
     assert refused({}, text).kind == "parse_error"
-
-
-def test_the_optional_move_can_appear_before_hunks() -> None:
-    text = patch(
-        "*** Update File: path/to/file",
-        "*** Move to: path/to/new-file",
-        "@@ update renamed file",
-        "+new content",
-        "*** End of File",
-    )
-    assert after({"path/to/file": b"old\n"}, text) == {"path/to/new-file": b"old\nnew content\n"}
-
-
-def test_the_optional_move_can_appear_after_hunks() -> None:
-    text = patch(
-        "*** Update File: path/to/file",
-        "@@ update renamed file",
-        "+new content",
-        "*** Move to: path/to/new-file",
-        "*** End of File",
-    )
-    assert after({"path/to/file": b"old\n"}, text) == {"path/to/new-file": b"old\nnew content\n"}
-
-
-def test_the_example_of_an_add() -> None:
-    text = patch("*** Add File: path/to/file", "+line1", "+line2")
-    assert after({}, text) == {"path/to/file": b"line1\nline2\n"}
-
-
-def test_the_example_of_a_delete() -> None:
-    assert after({"path/to/file": b"x\n"}, patch("*** Delete File: path/to/file")) == {}
-
-
-def test_the_example_of_an_update() -> None:
-    text = patch(
-        "*** Update File: path/to/file",
-        "@@ optional context description",
-        "-line to remove",
-        "+line to add",
-        " unchanged line",
-        "*** End of File",
-    )
-    before = {"path/to/file": b"first\nline to remove\nunchanged line\n"}
-    assert after(before, text) == {"path/to/file": b"first\nline to add\nunchanged line\n"}
-
-
-def test_the_example_of_a_heredoc() -> None:
-    text = patch("*** Add File: path/to/file", "<<EOF", "line1", "line2", "EOF")
-    assert after({}, text) == {"path/to/file": b"line1\nline2\n"}
-
-
-@pytest.mark.parametrize("line", ["unchanged", "*unchanged", "> unchanged"])
-def test_hunk_lines_begin_with_one_of_three_signs(line: str) -> None:
-    text = patch("*** Update File: a", "@@", "-x", line)
-    assert refused({"a": b"x\nunchanged\n"}, text).kind == "parse_error"
-
-
-def test_end_of_file_appears_alone_on_its_line() -> None:
-    text = patch("*** Update File: a", "@@", "-x", "+y", "*** End of File +z")
-    refusal = refused({"a": b"x\n"}, text)
-    assert ("parse_error", 6) == (refusal.kind, refusal.failures[0].line)
 
 
 def test_target_paths_are_normalized_to_absolute_ones() -> None:
@@ -103,23 +35,6 @@ def test_writable_roots_are_enforced_before_anything_is_changed(path: str) -> No
     assert refused(tree, text).kind == "path_outside_workspace"
 
 
-def test_an_update_applies_each_hunk_by_matching() -> None:
-    hunks = ["@@", "-a", "+A", "@@", "-c", "+C"]
-    assert updated(b"a\nb\nc\n", *hunks) == b"A\nb\nC\n"
-
-
-def test_a_move_removes_the_source_when_it_is_another_file() -> None:
-    text = patch("*** Update File: a", "*** Move to: b", "-x", "+y")
-    assert after({"a": b"x\n"}, text) == {"b": b"y\n"}
-    text = patch("*** Update File: a", "*** Move to: ./a", "-x", "+y")
-    assert after({"a": b"x\n"}, text) == {"a": b"y\n"}
-
-
-def test_missing_context_is_an_error() -> None:
-    text = patch("*** Update File: a", "@@", " x", "-gone", "+y")
-    assert refused({"a": b"x\n"}, text).kind == "old_text_not_found"
-
-
 @pytest.mark.parametrize(
     ("rung", "line"),
     [
@@ -132,10 +47,6 @@ def test_missing_context_is_an_error() -> None:
 def test_strategies_are_tried_in_order(rung: str, line: bytes) -> None:
     hunk = ["@@", "-  it's", "+  it is"]
     assert [rung] == rungs(b"first\n" + line + b"last\n", *hunk)
-
-
-def test_a_stricter_strategy_decides() -> None:
-    assert updated(b"\tx\nx\nx \n", "-x", "+y") == b"\tx\ny\nx \n"
 
 
 @pytest.mark.parametrize("dash", "\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
@@ -171,6 +82,20 @@ def test_the_output_lists_added_changed_and_deleted_files() -> None:
     ) == made.message
 
 
-def test_empty_old_lines_insert_at_the_end_of_the_file() -> None:
-    assert updated(b"a\nb\n", "@@", "+c") == b"a\nb\nc\n"
-    assert updated(b"", "+c") == b"c\n"
+def test_carriage_returns_that_not_all_lines_of_a_hunk_have_are_text() -> None:
+    assert updated(b"a\n", " a", "+b\r") == b"a\nb\r\n"
+
+
+def test_lines_further_off_do_not_tell_how_new_ones_are_indented() -> None:
+    hunk = [" a", "-b", "+B", " c", " d"]
+    assert updated(b"  a\n  b\n  c\nd\n", *hunk) == b"  a\n  B\n  c\nd\n"
+
+
+def test_a_line_may_be_added_before_one_that_becomes_the_same() -> None:
+    assert updated(b"a\nb\nc\n", " a", "+x", "@@", "-b", "+x") == b"a\nx\nx\nc\n"
+
+
+def test_an_edit_is_reported_behind_what_a_later_update_puts_before_it() -> None:
+    text = patch("*** Update File: a", "-b", "+B", "*** Update File: a", " a", "+x")
+    made = planned({"a": b"a\nb\nc\n"}, text)
+    assert [(each.line, each.end_line) for each in made.edits] == [(3, 3), (2, 2)]
