@@ -6,7 +6,6 @@ change the file again, and then moves them.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -261,19 +260,12 @@ def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
 _MOST_LINKS = 40
 
 
-class Node(msgspec.Struct, frozen=True):
-    """The file at a path in the middle of a patch; ``data`` None: nothing."""
+class Node(SourceFile, frozen=True):
+    """The file at a path in the middle of a patch."""
 
-    data: bytes | None = None
-    mode: int | None = None
     #: The path of this file before the patch, None for a new one.
     origin: str | None = None
     marks: tuple[Mark, ...] = ()
-
-    @property
-    def is_link(self) -> bool:
-        """Whether this is a symbolic link."""
-        return self.mode is not None and stat.S_ISLNK(self.mode)
 
 
 @dataclass
@@ -311,7 +303,7 @@ class Composition:
             node = self.node(own)
             if not node.is_link:
                 return own
-            spelled = SourceFile(own, node.data, node.mode).leads_to(self.world.root)
+            spelled = node.leads_to(self.world.root)
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
     def node(self, path: str) -> Node:
@@ -319,18 +311,18 @@ class Composition:
         if path not in self._nodes:
             source = self._found[path]
             origin = path if source.data is not None else None
-            self._nodes[path] = Node(source.data, source.mode, origin)
+            self._nodes[path] = Node(path, source.data, source.mode, origin)
         return self._nodes[path]
 
-    def put(self, path: str, node: Node) -> None:
-        """Put ``node`` at a path."""
-        self.node(path)
-        self._nodes[path] = node
+    def put(self, node: Node) -> None:
+        """Put ``node`` at its path."""
+        self.node(node.path)
+        self._nodes[node.path] = node
 
     def move(self, source: str, target: str) -> None:
         """Move the file at ``source`` to ``target``, and nothing at ``source``."""
-        self.put(target, self.node(source))
-        self.put(source, Node())
+        self.put(replace(self.node(source), path=target))
+        self.put(Node(source, None))
 
     # -- the outcome
 
@@ -370,7 +362,7 @@ class Composition:
         for path, node in self._nodes.items():
             if node.data is None or not node.marks:
                 continue
-            count = max(1, Document.from_bytes(node.data).line_count)
+            count = max(1, node.document.line_count)
             for mark in node.marks:
                 first = min(mark.first + 1, count)
                 last = min(max(first, mark.last), count)
