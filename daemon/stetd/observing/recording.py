@@ -111,7 +111,7 @@ def observe(
     directory = "" if asked.whole else call.directory
     seen = Seen(workspace, directory, limits)
     seen.look(asked.paths, through_links=not asked.whole)
-    history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
+    history = workspace.history(now, base.head)
     sealing = _Sealing(workspace, call, asked, seen, history, protection, note or BeforeNote())
     result, paths = sealing.before() if asked.phase == "before" else sealing.after()
     blobs = _new_contents(seen, paths)
@@ -243,9 +243,7 @@ class _Sealing:
         return result, paths
 
     def _changes(self) -> tuple[dict[str, Image | None], bool]:
-        return outside_changes(
-            self.history.head, self.seen.images, self._load, self.workspace.excludes
-        )
+        return outside_changes(self.history, self.seen.images)
 
     def _is_own(self, path: str, image: Image | None, before: StoodBefore) -> bool:
         """Whether the tool must have made this of what the history knows: a file, or none."""
