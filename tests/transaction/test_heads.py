@@ -51,8 +51,8 @@ def test_what_was_found_is_told_from_what_the_history_has(
     changes: dict[str, Image | None],
     first_seen: bool,
 ) -> None:
-    load = histories.repository.load_tree
-    assert (changes, first_seen) == outside_changes(histories.head, found, load)
+    history = History(histories.head, histories.repository.load_tree, 0)
+    assert (changes, first_seen) == outside_changes(history, found)
 
 
 def test_a_record_of_what_was_found_says_what_the_history_had_before_each(

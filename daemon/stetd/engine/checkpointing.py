@@ -68,7 +68,7 @@ class Checkpoints:
         if not self.needed or self.running or self._given_up:
             return None
         since = last_work
-        if self._journal.private_since is not None:  # private content goes even if calls go on
+        if self._journal.private_since is not None:  # it must go soon, even if calls go on
             since = min(since, self._journal.private_since)
         due = max(since + self.settings.checkpoint_idle_s, self._not_before)
         return max(0.0, due - time.monotonic())

@@ -135,7 +135,7 @@ def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None
     """
     workspace = late.workspace
     tree, load = workspace.head.tree, workspace.repository.load_tree
-    # The path, or a directory above it, may have become a directory or a file meanwhile.
+    # By now the path may be a directory, or a directory above it a file.
     replaced = paths_in_the_way(tree, late.path, load)
     current = {path: _current_image(workspace, path) for path in [late.path, *replaced]}
     image = Image(object_id("blob", late.data), late.mode)

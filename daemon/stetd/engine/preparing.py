@@ -242,15 +242,12 @@ class Preparer:
             return seal(
                 draft,
                 call.who,
+                history=workspace.history(now, base.head),
                 number=number,
-                time=now,
                 digest=call.digest,
                 workspace=workspace.name,
                 worktree=workspace.worktree,
-                head=base.head,
                 session=session,
-                load=workspace.repository.load_tree,
-                excludes=workspace.excludes,
                 preview=call.preview or draft.preview,
             )
         except BaseException:
@@ -279,7 +276,7 @@ class Preparer:
             raise
 
     def _before_note(self, workspace: Workspace, job: EditJob, now: int) -> BeforeNote | None:
-        """The note that was taken before the tool ran that is observed now. Raises TakesLong."""
+        """The note that was taken before the observed tool ran. Raises TakesLong."""
         call = job.call
         use = call.params.get("use")
         if use is None or call.params["phase"] != "after":

@@ -557,13 +557,10 @@ class Writer:
             aborted, number = abort(
                 voided,
                 cause,
-                base=workspace.head,
+                history=workspace.history(int(time.time())),
                 number=self.state.number + 1,
-                time=int(time.time()),
                 journal=self.journal,
                 worktree=workspace.worktree,
-                load=workspace.repository.load_tree,
-                excludes=workspace.excludes,
             )
         except (OSError, JournalBroken) as error:
             self.become_read_only(f"a call could be neither finished nor voided: {error}")

@@ -110,7 +110,7 @@ def observe(
     directory = "" if asked.whole else call.directory
     seen = CurrentContent(workspace, directory, limits)
     seen.read(asked.paths, through_links=not asked.whole)
-    history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
+    history = workspace.history(now, base.head)
     recorder = _Recorder(workspace, call, asked, seen, history, protection, note or BeforeNote())
     result, paths = recorder.before() if asked.phase == "before" else recorder.after()
     blobs = _new_contents(seen, paths)
@@ -242,9 +242,7 @@ class _Recorder:
         return result, paths
 
     def _changes(self) -> tuple[dict[str, Image | None], bool]:
-        return outside_changes(
-            self.history.head, self.seen.images, self._load, self.workspace.excludes
-        )
+        return outside_changes(self.history, self.seen.images)
 
     def _is_own(self, path: str, image: Image | None, before: FilesBefore) -> bool:
         """Whether the change of this file must be the tool's; ``image``: None if it is deleted."""

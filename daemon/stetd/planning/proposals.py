@@ -58,8 +58,7 @@ def proposal_of(draft: Draft, number: int) -> Proposal:
     for item in draft.files:
         item.target.close()
         found = item.found.image if item.found is not None else None
-        file = ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
-        files.append(file)
+        files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
     same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}
     return Proposal(files=files, number=number, **same)
 

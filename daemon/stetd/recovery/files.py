@@ -55,7 +55,7 @@ class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class RemovableDirectories(msgspec.Struct, frozen=True):
+class MadeDirectories(msgspec.Struct, frozen=True):
     """Directories that an undone or voided call made: to be removed if they are empty.
 
     ``settled_by`` as for a temporary file; the deepest first.
@@ -83,11 +83,19 @@ class Replay:
     #: Path to the boot id of its last record.
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
-    directories: list[RemovableDirectories] = field(default_factory=list)
+    directories: list[MadeDirectories] = field(default_factory=list)
     commits: list[RecordedCommit] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     #: Contents of files that are excluded from the history.
     private: dict[str, bytes] = field(default_factory=dict)
+
+    def commits_after(self, head: str | None) -> list[RecordedCommit]:
+        """The commits that come after a head; all of them, if the head is not among them."""
+        for at in range(len(self.commits), 0, -1):
+            commit = self.commits[at - 1][1]
+            if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
+                return self.commits[at:]
+        return self.commits
 
 
 @dataclass(slots=True)
@@ -239,11 +247,11 @@ class FileRecovery:
 
     def remove_directories(self) -> None:
         """Remove the directories that undone or voided calls have made, if they are empty."""
-        for removable in self.replay.directories:
+        for made in self.replay.directories:
             # A mark says that they were removed; after a power cut they may be there again.
-            if removable.settled_by in self.published and removable.boot == self.boot:
+            if made.settled_by in self.published and made.boot == self.boot:
                 continue
-            for directory in removable.paths:
+            for directory in made.paths:
                 self.workspace.worktree.remove_directory(directory)
 
     def _discard(self, temporary: Temporary) -> None:

@@ -24,7 +24,7 @@ class TornTail(msgspec.Struct, frozen=True):
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """``refused``: the segment that this version can't read, and why; ``newer``: it is too old."""
+    """``refused``: the segment that can't be read, and why; ``newer``: a newer version wrote it."""
 
     segments: int
     refused: str | None = None

@@ -14,14 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import (
-    FileRecovery,
-    RecordedCommit,
-    Recovered,
-    RemovableDirectories,
-    Replay,
-    Temporary,
-)
+from stetd.recovery.files import FileRecovery, MadeDirectories, Recovered, Replay, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
@@ -79,15 +72,6 @@ def with_new_history(known: WorkspaceState) -> WorkspaceState:
     return msgspec.structs.replace(
         known, head=None, commits=0, unsettled=None, cut=None, forgetting=None
     )
-
-
-def _after(commits: Sequence[RecordedCommit], head: str | None) -> Sequence[RecordedCommit]:
-    """The commits that come after the head; all of them, if the head is not among them."""
-    for at in range(len(commits), 0, -1):
-        commit = commits[at - 1][1]
-        if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
-            return commits[at:]
-    return commits
 
 
 class Settled(NamedTuple):
@@ -150,26 +134,25 @@ class Recovery:
         """Collect a record that the workspace's files, or Git, may not have yet."""
         record, place = placed.record, (placed.segment, placed.offset)
         if isinstance(record, Published):
-            names = [n for n, replay in self._replays.items() if record.number in replay.numbers]
-        elif isinstance(record, Change | Abort):
-            held = self._state.unsettled.get(record.workspace)
-            if place < mark and (held is None or not held.holds(*place)):
-                return
-            names = [record.workspace]
-            replay = self._replays.setdefault(record.workspace, Replay(first=place))
-            replay.numbers.add(record.number)
-            replay.blobs.update(record.blobs)
-            replay.private.update(record.private)
-            if isinstance(record, Change):
-                self._note_change(replay, placed.boot, record)
-            else:
-                self._note_abort(replay, placed.boot, record)
-            if place < mark and held is not None and held.start is not None:
-                self._collect_commits(replay, record)
-        else:
+            for replay in self._replays.values():
+                if record.number in replay.numbers:
+                    replay.last = placed.segment
+        if not isinstance(record, Change | Abort):
             return
-        for name in names:
-            self._replays[name].last = placed.segment
+        held = self._state.unsettled.get(record.workspace)
+        if place < mark and (held is None or not held.holds(*place)):
+            return
+        replay = self._replays.setdefault(record.workspace, Replay(first=place))
+        replay.last = placed.segment
+        replay.numbers.add(record.number)
+        replay.blobs.update(record.blobs)
+        replay.private.update(record.private)
+        if isinstance(record, Change):
+            self._note_change(replay, placed.boot, record)
+        else:
+            self._note_abort(replay, placed.boot, record)
+        if place < mark and held is not None and held.start is not None:
+            self._collect_commits(replay, record)
 
     def _apply(self, record: Record) -> None:
         state = self._state
@@ -215,7 +198,7 @@ class Recovery:
             made = {path for commit in record.commits for path in commit.meta.directories}
             paths = sorted(made, reverse=True)
         if paths:
-            replay.directories.append(RemovableDirectories(paths, settled_by, boot))
+            replay.directories.append(MadeDirectories(paths, settled_by, boot))
 
     def _apply_change(self, record: Change) -> None:
         state = self._state
@@ -281,7 +264,7 @@ class Recovery:
         start = self.start_of(name)
         replay = self._replays.setdefault(name, Replay((0, 0)))
         history = History(head_at(repository, start.head, start.commits), repository.load_tree, 0)
-        for number, commit in _after(replay.commits, start.head):
+        for number, commit in replay.commits_after(start.head):
             if isinstance(commit, Rewritten):
                 history.head = head_at(repository, commit.head, commit.commits)
             else:
@@ -300,14 +283,14 @@ class Recovery:
 
     def heads_since_checkpoint(self, name: str) -> list[Reached]:
         """The heads of a history: the one that Git has, and that of each later commit."""
-        found = [self.start_of(name)]
-        commits = self._replays[name].commits if name in self._replays else []
-        for _, commit in _after(commits, found[0].head):
+        heads = [self.start_of(name)]
+        replay = self._replays.get(name)
+        for _, commit in replay.commits_after(heads[0].head) if replay is not None else ():
             if isinstance(commit, Rewritten):
-                found.append(Reached(commit.head, commit.commits))
+                heads.append(Reached(commit.head, commit.commits))
             else:
-                found.append(Reached(commit.oid, found[-1].commits + 1))
-        return found
+                heads.append(Reached(commit.oid, heads[-1].commits + 1))
+        return heads
 
     # -- the workspace's files
 

@@ -109,9 +109,7 @@ class Modes:
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
-        """Report that a session was ended. ``fresh``: a new one of its name; ``denied``: its
-        request.
-        """
+        """Report that a session was ended. ``fresh``: a new one of its name."""
         if denied is not None:
             self._decided(denied)
         if mode_at(ended.standing, self._state.now()) != fresh.mode:
@@ -160,10 +158,7 @@ class Modes:
     def approve(
         self, request: UpgradeRequest, *, note: str, seconds: float | None
     ) -> UpgradeRequest:
-        """Make the request's session unrestricted, for ``seconds`` or (None) without an end.
-
-        Raises Refused.
-        """
+        """Approve a request, for ``seconds`` or (None) without an end. Raises Refused."""
         now = self._state.now()
         workspace = self._state.open.get(request.workspace)
         session = self._state.sessions.get((request.workspace, request.session))

@@ -61,9 +61,9 @@ class Workspace:
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
 
-    def history(self, now: int) -> History:
-        """A history on the head, for new commits at this time."""
-        return History(self.head, self.repository.load_tree, now, self.excludes)
+    def history(self, now: int, head: Head | None = None) -> History:
+        """A history on a head, by default the workspace's, for new commits at this time."""
+        return History(head or self.head, self.repository.load_tree, now, self.excludes)
 
     def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
         """Remember the commits that record ``number`` added; None: not known."""

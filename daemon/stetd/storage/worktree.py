@@ -614,7 +614,7 @@ def _copy_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
     try:
         info, own = os.fstat(source), os.fstat(fd)
         if info.st_gid == unknown_owner("gid"):
-            # An unknown group can't be given to the file, and not be compared with its own.
+            # An unknown group can neither be set nor compared with the temporary file's.
             raise OSError(errno.EINVAL, _UNKNOWN_IDS, target.name)
         if info.st_gid != own.st_gid:
             _if_permitted(lambda: os.fchown(fd, -1, info.st_gid))

@@ -171,26 +171,24 @@ def regraded(
 
 
 def outside_changes(
-    head: Head,
-    found: Mapping[str, Image | None],
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
+    history: History, found: Mapping[str, Image | None]
 ) -> tuple[dict[str, Image | None], bool]:
     """The changes that bring the history to what was found on disk, without excluded files.
 
     Also returns whether all of them are files that are seen for the first time.
     """
+    tree, load = history.head.tree, history.load
     changes: dict[str, Image | None] = {}
     first_seen = True
     for path, image in found.items():
         # Also if no file was found: a file may be made there now, so these can't exist.
-        for other in paths_in_the_way(head.tree, path, load):
+        for other in paths_in_the_way(tree, path, load):
             if other not in found:
                 changes[other] = None
                 first_seen = False
-        if excludes(path):
+        if history.excludes(path):
             continue
-        known = find_entry(head.tree, path, load)
+        known = find_entry(tree, path, load)
         there = (image.git_mode, image.oid) if image else None
         if known != there:
             changes[path] = image

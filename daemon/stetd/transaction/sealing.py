@@ -13,17 +13,16 @@ import msgspec
 
 from stet.wire.results import EditResult, FileChange
 from stetd.history.commits import CommitMeta
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.excluding import Excludes
 from stetd.history.git_patch import FileState
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import Image, LoadTree, NewObject, object_id
+from stetd.history.objects import Image, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
-    Head,
     History,
     SealedRecord,
     outside_changes,
@@ -65,22 +64,19 @@ def seal(
     draft: Draft,
     who: Requester,
     *,
+    history: History,
     number: int,
-    time: int,
     digest: bytes,
     workspace: str,
     worktree: Worktree,
-    head: Head,
     session: Session | None,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
     preview: bool = False,
 ) -> Prepared:
-    """Turn a draft into a prepared transaction. Changes nothing."""
+    """Turn a draft into a prepared transaction on a history. Changes nothing."""
+    time, excludes = history.time, history.excludes
     works = [_work(item, worktree) for item in draft.files]
-    history = History(head, load, time, excludes)
     found = {work.target.path: work.before_image for work in works}
-    outside, first_seen = outside_changes(head, found, load, excludes)
+    outside, first_seen = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
     if changed or draft.record_always:

@@ -21,8 +21,7 @@ import msgspec
 from stet.wire.failures import Refused
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.history.objects import Image, LoadTree, NewObject
+from stetd.history.objects import Image, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Abort, Change, Published
@@ -250,27 +249,24 @@ def abort(
     voided: Sequence[Prepared],
     cause: Exception,
     *,
-    base: Head,
+    history: History,
     number: int,
-    time: int,
     journal: Journal,
     worktree: Worktree,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> tuple[SealedRecord[Abort], int]:
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
-    One record, number ``number``, is synced before any file is restored (PROTOCOL.md 6). It names
-    for every path the image that holds afterwards, and keeps the displaced content. ``base`` is
-    the head before the first voided record.
+    One record, with this ``number``, is synced before any file is restored (PROTOCOL.md 6). It
+    names for every path the image that holds afterwards, and keeps the displaced content.
+    ``history`` is at the head before the first voided record.
 
     Returns the abort with its commits, and the number of the last record written: each save that
     is found while restoring is a record of its own. Raises OSError or JournalBroken if a record
     can't be written or a file can't be restored; all other files are restored even then.
     """
-    history = History(base, load, time, excludes)
+    parent = history.head.commit
     images, displaced_blobs = _images_after_abort(voided, cause)
-    blobs, private = split_blobs(displaced_blobs, [images], excludes)
+    blobs, private = split_blobs(displaced_blobs, [images], history.excludes)
     for prepared in voided:
         for commit in prepared.record.commits:
             # The abort voids the call, not the outside edits that were found with it.
@@ -278,18 +274,18 @@ def abort(
                 history.add(commit.meta, commit.changes)
                 found = {image.oid for image in commit.changes.values() if image}
                 blobs.update({o: data for o, data in prepared.record.blobs.items() if o in found})
-    outside, _ = outside_changes(history.head, images, load, excludes)
+    outside, _ = outside_changes(history, images)
     if outside:
         history.add_outside(outside, "changed outside")
     record = Abort(
         number=number,
         workspace=voided[0].record.workspace,
         voided=[prepared.record.number for prepared in voided],
-        parent=base.commit,
+        parent=parent,
         stands=images,
         commits=history.commits,
         blobs=blobs,
-        time=time,
+        time=history.time,
         private=private,
     )
     restorer = Restorer(worktree, journal, history, number, record.workspace)
@@ -315,7 +311,7 @@ def _images_after_abort(
         for work in prepared.files:
             images.setdefault(work.target.path, work.before_image)
     if isinstance(cause, Displaced):
-        # Never left out: recovery would take the path's voided image for the last one.
+        # Named even without a file: else recovery would take its voided image for the last one.
         images[cause.path] = cause.found.image if cause.found else None
         if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
