@@ -7,9 +7,10 @@ of its own unless there is a new file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
@@ -24,6 +25,8 @@ _COMPARED_BYTES = 4 << 20
 _INDEXED_BYTES = 64 << 20
 #: The same of one part of a commit (of a file that has more, nothing is); and its files.
 _PART_BYTES, _PART_FILES = 1 << 20, 64
+#: Characters that an answer may have: it is made, sent and read in memory.
+_LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
 Blobs = Callable[[str], bytes]
 
@@ -94,6 +97,33 @@ def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
 def state_of(blob: Blobs, known: Change) -> FileState | None:
     """A file with its content."""
     return FileState(*known, blob(known[1])) if known else None
+
+
+def described_all(
+    blob: Blobs, changes: Iterable[PathChange], what: str
+) -> tuple[list[FileChange], str]:
+    """Files as in results, and their diffs in one. Raises Refused (file_too_large) for ``what``."""
+    files: list[FileChange] = []
+    diffs: list[str] = []
+    size = 0
+    for change in changes:
+        file, diff = described(blob, change)
+        files.append(file)
+        diffs.append(diff)
+        size += len(diff)
+        check_size(size, what)
+    return files, "".join(diffs)
+
+
+def check_size(size: int, what: str) -> None:
+    """Refuse (file_too_large) an answer of so many characters, if those are too many."""
+    if size > _LARGEST_ANSWER:
+        raise refuse(
+            Kind.FILE_TOO_LARGE,
+            f"{what} has more than {_LARGEST_ANSWER >> 20} MiB, which is too much for one answer. "
+            "Narrow it: `diff` and `export` take paths, and `export` a session, or from and to. Or "
+            "use plain git on the shadow repository.",
+        )
 
 
 def file_change(row: FileRow) -> FileChange:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, ReadResult
-from stetd.historian.queries.commit_changes import Blobs, PathChange, described
+from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
@@ -108,13 +108,14 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
         changed = [PathChange(*each) for each in repository.trees.changed(before, after)]
     else:
         changed, unrecorded = _against_workspace(repository, place, before, after, paths)
-    found = [
-        described(blob, change)
+    chosen = (
+        change
         for change in _with_renames(blob, changed)
         if concerns(paths, change.path)
         or (change.old_path is not None and concerns(paths, change.old_path))
-    ]
-    return DiffResult("".join(text for _, text in found), [change for change, _ in found])
+    )
+    files, text = described_all(blob, chosen, "the diff")
+    return DiffResult(text, files)
 
 
 def concerns(paths: Sequence[str], path: str) -> bool:
