@@ -207,7 +207,9 @@ class Caller:
         check_label("request_id", common.request_id)
         why = message_of(method, common.message)
         kept = {key: value for key, value in given.items() if key != "request_id"}
-        canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
+        # From another directory a relative path is another file: that is another call.
+        told = [method, own, kept, *([self.directory] if self.directory else [])]
+        canonical = msgspec.msgpack.encode(told, order="deterministic")
         call = EditCall(
             workspace=self.workspace or "",
             method=method,
