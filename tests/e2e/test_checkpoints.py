@@ -18,7 +18,7 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.recovery.startup import contents
+from stetd.recovery.startup import split_records
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import read_journal
 from stetd.storage.journal_format import Change
@@ -207,7 +207,7 @@ def test_no_checkpoint_is_recorded_after_the_sync_of_a_file_has_failed(tmp_path:
     finally:
         goes_on.set()
         daemon.close()
-    checkpoint, records = contents(read_journal(str(tmp_path / "state" / "journal"), Disk()))
+    checkpoint, records = split_records(read_journal(str(tmp_path / "state" / "journal"), Disk()))
     assert checkpoint is None
     assert [placed for placed in records if isinstance(placed.record, Change)]
 

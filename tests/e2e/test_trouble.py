@@ -23,7 +23,7 @@ import pytest
 
 from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from stet.wire.framing import Encoding
-from stetd.engine.preparing import MOST_UNWRITTEN
+from stetd.engine.preparing import MAX_UNWRITTEN
 from unwritable import unwritable
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -278,9 +278,9 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     with unwritable(site.shadow):
         while (refusal := edit(taken)) is None:
             taken += 1
-            assert taken * len(BIG) * 5 < MOST_UNWRITTEN
+            assert taken * len(BIG) * 5 < MAX_UNWRITTEN
         assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
-        assert (taken + 2) * len(BIG) * 5 > MOST_UNWRITTEN  # what stood there before is kept, too
+        assert (taken + 2) * len(BIG) * 5 > MAX_UNWRITTEN  # what stood there before is kept, too
         edited = BIG * 5 + "".join(f"edit {number}\n" for number in range(taken))
         assert site.bytes_of("big.txt") == edited.encode()
         site.person.call("mode_set", mode="restricted", scope="workspace")

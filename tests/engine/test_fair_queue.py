@@ -239,7 +239,7 @@ def test_nothing_of_a_lane_that_is_held_is_drawn_and_others_go_on() -> None:
     assert {"o0", "o1"} >= set(everything(queue))
     assert not queue.empty
     assert [held] == queue.held()
-    queue.let_go(held)
+    queue.release(held)
     assert ["h0", "h1", "h2"] == [item for item in everything(queue) if item != "o0"]
     assert queue.empty
     assert [] == queue.held()
@@ -253,7 +253,7 @@ def test_what_waits_for_all_waits_for_who_is_held_and_others_go_on() -> None:
     queue.put("all", Lane(), after_all=True)
     queue.put("after", other)
     assert ["before", "after"] == everything(queue)
-    queue.let_go(held)
+    queue.release(held)
     assert ["h0", "h1", "all"] == everything(queue)
 
 
@@ -265,7 +265,7 @@ def test_what_waits_for_all_on_a_held_lane_waits_for_what_came_before_only() -> 
     queue.hold(held)
     fill(queue, other, "o", 3)
     assert ["o0", "o1", "o2"] == everything(queue)
-    queue.let_go(held)
+    queue.release(held)
     assert ["h0", "all", "h1"] == everything(queue)
 
 
@@ -274,8 +274,8 @@ def test_who_is_gone_while_held_is_given_up_with_too_many_others() -> None:
     fill(queue, held, "h", fair_queue.MOST_ABANDONED + 1)
     queue.hold(held)
     assert fair_queue.MOST_ABANDONED + 1 == len(queue.abandon(held))
-    queue.let_go(held)
-    queue.let_go(held)
+    queue.release(held)
+    queue.release(held)
     assert queue.empty
     assert [] == everything(queue)
 
@@ -303,7 +303,7 @@ def test_what_waits_for_all_for_so_long_is_next_then_and_the_rest_keeps_its_orde
     fill(queue, busy := Lane(), "b", 2)
     assert "all" == items(queue)[0]
     assert {"behind", "b1"} >= set(everything(queue))
-    queue.let_go(held)
+    queue.release(held)
     assert ["h0", "h1"] == everything(queue)
     assert queue.empty
     assert not busy.waiting
@@ -327,7 +327,7 @@ def test_what_waits_no_longer_for_all_still_waits_for_its_own_lane() -> None:
     queue.hold(own)
     clock.now += 10
     assert [] == everything(queue)
-    queue.let_go(own)
+    queue.release(own)
     assert ["before", "all"] == everything(queue)
 
 

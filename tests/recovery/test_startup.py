@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stetd.history.commits import CommitMeta
-from stetd.recovery.startup import Placed, Recovery
+from stetd.recovery.startup import PlacedRecord, Recovery
 from stetd.session.modes import RESTRICTED, UNRESTRICTED
 from stetd.session.sessions import Session
 from stetd.state.state import State
@@ -39,7 +39,7 @@ def change(number: int, *commits: str, **fields: Any) -> Change:
 def replayed(*records: Record) -> tuple[State, Recovery]:
     state = State("/state", Disk())
     recovery = Recovery(state, "this boot")
-    placed = [Placed(1, 10 * at, "this boot", record) for at, record in enumerate(records, 1)]
+    placed = [PlacedRecord(1, 10 * at, "this boot", record) for at, record in enumerate(records, 1)]
     recovery.replay(START, placed)
     return state, recovery
 
@@ -47,19 +47,19 @@ def replayed(*records: Record) -> tuple[State, Recovery]:
 def test_a_workspace_that_is_allowed_again_goes_on_with_its_history() -> None:
     state, recovery = replayed(change(6, A), WorkspaceAllowed("w", "/w"))
     assert state.known["w"] == WorkspaceState("w", "/w", RESTRICTED, A, 8)
-    assert recovery.reached("w") == [Reached(OLD, 7), Reached(A, 8)]
+    assert recovery.heads_since_checkpoint("w") == [Reached(OLD, 7), Reached(A, 8)]
 
 
 def test_a_workspace_that_is_allowed_anew_begins_a_new_history() -> None:
     state, recovery = replayed(change(6, A), WorkspaceAllowed("w", "/w", anew=True), change(7, B))
     assert state.known["w"] == WorkspaceState("w", "/w", RESTRICTED, B, 1)
-    assert recovery.reached("w") == [Reached(None, 0), Reached(B, 1)]
+    assert recovery.heads_since_checkpoint("w") == [Reached(None, 0), Reached(B, 1)]
 
 
 def test_a_workspace_that_is_allowed_for_the_first_time_has_no_history() -> None:
     state, recovery = replayed(WorkspaceAllowed("new", "/new"))
     assert state.known["new"] == WorkspaceState("new", "/new", UNRESTRICTED, None, 0)
-    assert recovery.reached("new") == [Reached(None, 0)]
+    assert recovery.heads_since_checkpoint("new") == [Reached(None, 0)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_history_goes_on_from_where_forgetting_a_path_has_led(
     known = state.known["w"]
     assert (known.head, known.commits, known.forgetting) == (B, 8, forgetting)
     expected = [Reached(OLD, 7), Reached(A, 8), Reached(OTHER, 7), Reached(B, 8)]
-    assert recovery.reached("w") == expected
+    assert recovery.heads_since_checkpoint("w") == expected
 
 
 def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() -> None:

@@ -70,10 +70,12 @@ def reply_before_journal() -> None:
 def no_outside_check() -> None:
     """What comes out of an exchange is not looked at."""
 
-    def came_out(self: Worktree, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
+    def compare_displaced(
+        self: Worktree, target: Target, temporary: str, expected: OnDisk
+    ) -> OnDisk | None:
         return None
 
-    Worktree.came_out = came_out  # type: ignore[method-assign]
+    Worktree.compare_displaced = compare_displaced  # type: ignore[method-assign]
 
 
 def no_exchange() -> None:
@@ -106,22 +108,22 @@ def _without_sync(act: Any) -> Any:
 
 def abort_names_one_path() -> None:
     """An abort says of the path where somebody saved what stands there, and of no other."""
-    what_stands = transaction._what_stands
+    images_after_abort = transaction._images_after_abort
 
     def of_one_path(voided: Any, cause: Any) -> Any:
-        stands, blobs = what_stands(voided, cause)
-        return {path: stands[path] for path in stands if path == getattr(cause, "path", "")}, blobs
+        images, blobs = images_after_abort(voided, cause)
+        return {path: images[path] for path in images if path == getattr(cause, "path", "")}, blobs
 
-    transaction.__dict__["_what_stands"] = of_one_path
+    transaction.__dict__["_images_after_abort"] = of_one_path
 
 
 def put_back_without_looking() -> None:
     """What comes out when a file is put back is not looked at."""
 
-    def swap_back(self: transaction.PutBack, work: FileWork) -> None:
+    def swap_back(self: transaction.Restorer, work: FileWork) -> None:
         self.worktree.swap(work.target, work.temporary)
 
-    transaction.PutBack._swap_back = swap_back  # type: ignore[method-assign]
+    transaction.Restorer._swap_back = swap_back  # type: ignore[method-assign]
 
 
 def watermark_after_the_syncs() -> None:
@@ -166,17 +168,17 @@ def no_repair_of_objects() -> None:
 
 def no_rolling_forward() -> None:
     """Recovery decides, and does nothing."""
-    settling.Settling.carry_out = lambda self, journal: None  # type: ignore[method-assign]
+    settling.FileRecovery.carry_out = lambda self, journal: None  # type: ignore[method-assign]
 
 
 def displaced_saves_cleared() -> None:
     """Recovery does not look into temporary files before it removes them."""
-    settling.Settling.look_at_temporaries = lambda self: None  # type: ignore[method-assign]
+    settling.FileRecovery.check_temporaries = lambda self: None  # type: ignore[method-assign]
 
 
 def decisions_not_synced() -> None:
     """Recovery acts on what it has decided before that is durable."""
-    settling.Settling.journal = _without_sync_always(settling.Settling.journal)  # type: ignore[method-assign]
+    settling.FileRecovery.journal = _without_sync_always(settling.FileRecovery.journal)  # type: ignore[method-assign]
 
 
 def _without_sync_always(act: Any) -> Any:

@@ -25,7 +25,7 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.worktree import OnDisk, Worktree, temporary_name
-from stetd.transaction.transaction import Displaced, FileWork, PutBack, install
+from stetd.transaction.transaction import Displaced, FileWork, Restorer, install
 
 OPERATIONS = 10_000
 _LIMIT = 1 << 20
@@ -65,10 +65,10 @@ def operations(kind: str, count: int) -> list[Operation]:
 # -- editors
 
 
-class Quiet(PutBack):
-    """Putting back without a journal."""
+class Quiet(Restorer):
+    """Restores without a journal."""
 
-    def _found(self, work: FileWork, out: OnDisk | None, *, sync: bool = True) -> None:
+    def _record_outside(self, work: FileWork, file: OnDisk | None, *, sync: bool = True) -> None:
         self.number += 1
 
     def _swap_back(self, work: FileWork) -> None:

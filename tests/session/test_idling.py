@@ -12,8 +12,8 @@ from stetd.session.sessions import (
     LONGEST_IDLE_S,
     MOST_IDLE,
     Session,
+    expired,
     is_idle,
-    let_go,
     with_standing,
 )
 
@@ -64,11 +64,11 @@ def test_a_mode_that_was_set_is_worth_keeping_also_if_it_is_the_usual_one() -> N
 
 def test_those_seen_last_are_kept() -> None:
     idle = [session(f"s{n}", last_seen=NOW - n) for n in range(MOST_IDLE + 2)]
-    assert {f"s{MOST_IDLE}", f"s{MOST_IDLE + 1}"} == {each.name for each in let_go(idle, NOW)}
-    assert let_go(idle[:MOST_IDLE], NOW) == []
+    assert {f"s{MOST_IDLE}", f"s{MOST_IDLE + 1}"} == {each.name for each in expired(idle, NOW)}
+    assert expired(idle[:MOST_IDLE], NOW) == []
 
 
 def test_none_is_kept_that_was_not_seen_for_a_month() -> None:
     edge = session("edge", last_seen=NOW - LONGEST_IDLE_S)
     old = session("old", last_seen=NOW - LONGEST_IDLE_S - 1)
-    assert let_go([old, edge], NOW) == [old]
+    assert expired([old, edge], NOW) == [old]

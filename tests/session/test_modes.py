@@ -10,22 +10,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
+    AlreadyUnrestricted,
     Grant,
     Instant,
-    NothingToEnd,
     Standing,
-    granted,
+    grant_end,
     mode_at,
     remaining,
     stricter,
-    until,
+    with_grant,
 )
 from stetd.session.sessions import Session, with_standing
 from stetd.state.state import State
 from stetd.storage.disk import Disk
 
 GIVEN = Instant(wall=1000.0, running=50.0, boot="first")
-HOUR = granted(Standing(RESTRICTED), 3600, GIVEN)
+HOUR = with_grant(Standing(RESTRICTED), 3600, GIVEN)
 
 
 def test_a_grant_says_when_it_was_given_and_when_it_ends_by_both_clocks() -> None:
@@ -57,23 +57,23 @@ def test_a_grant_holds_while_both_clocks_say_so(
 
 
 def test_the_end_that_is_told_is_the_one_that_comes_first() -> None:
-    assert until(HOUR, GIVEN) == 4600.0
-    assert until(HOUR, Instant(900.0, 3640.0, "first")) == 910.0
-    assert until(HOUR, Instant(4600.0, 3650.0, "first")) is None
-    assert until(Standing(RESTRICTED), GIVEN) is None
-    assert until(Standing(UNRESTRICTED), GIVEN) is None
+    assert grant_end(HOUR, GIVEN) == 4600.0
+    assert grant_end(HOUR, Instant(900.0, 3640.0, "first")) == 910.0
+    assert grant_end(HOUR, Instant(4600.0, 3650.0, "first")) is None
+    assert grant_end(Standing(RESTRICTED), GIVEN) is None
+    assert grant_end(Standing(UNRESTRICTED), GIVEN) is None
 
 
 def test_a_new_grant_takes_the_place_of_the_one_before() -> None:
     later = Instant(1010.0, 60.0, "first")
-    shorter = granted(HOUR, 5, later)
+    shorter = with_grant(HOUR, 5, later)
     assert shorter.grant is not None
     assert (remaining(shorter.grant, later), shorter.mode) == (5.0, RESTRICTED)
 
 
 def test_what_is_unrestricted_without_an_end_takes_no_grant() -> None:
-    with pytest.raises(NothingToEnd):
-        granted(Standing(UNRESTRICTED), 5, GIVEN)
+    with pytest.raises(AlreadyUnrestricted):
+        with_grant(Standing(UNRESTRICTED), 5, GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_stricter_holds(expected: str, modes: tuple[str | None, ...]) -> Non
 def test_whoever_asks_for_a_mode_looks_at_the_clocks(expected: str, seconds: float) -> None:
     """Nobody has noticed the end, or done anything about it."""
     state = State("/nowhere", Disk(), boot="this")
-    standing = granted(Standing(RESTRICTED), seconds, state.now())
+    standing = with_grant(Standing(RESTRICTED), seconds, state.now())
     session = with_standing(
         Session(workspace="w", name="s", mode=RESTRICTED, created=0, last_seen=0), standing
     )
@@ -155,7 +155,7 @@ class Clocks(RuleBasedStateMachine):
     @precondition(lambda self: self.base == RESTRICTED)
     @rule(seconds=st.integers(1, 100))
     def grant(self, seconds: int) -> None:
-        self.standing = granted(self.standing, seconds, self.now)
+        self.standing = with_grant(self.standing, seconds, self.now)
         self.seconds = seconds
         self.passed = self.passed_in_boot = 0
         self.same_boot = self.clock_never_set = self.clock_not_set_in_boot = True
@@ -189,7 +189,7 @@ class Clocks(RuleBasedStateMachine):
 
     @invariant()
     def the_end_is_told_exactly_while_a_grant_makes_the_difference(self) -> None:
-        end = until(self.standing, self.now)
+        end = grant_end(self.standing, self.now)
         by_grant = self.base == RESTRICTED and mode_at(self.standing, self.now) == UNRESTRICTED
         assert (end is not None) == by_grant
         assert end is None or end > self.wall

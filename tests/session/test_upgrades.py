@@ -11,10 +11,10 @@ from stetd.session.upgrades import (
     PENDING,
     UpgradeRequest,
     decide,
-    kept,
     latest_of,
     matching,
     pending_in,
+    without_old,
 )
 
 
@@ -56,7 +56,7 @@ def test_all_pending_and_the_last_decided_ones_are_kept_in_their_order() -> None
         decide(request(f"d{n:03}"), bool(n % 2), time=n, note="") for n in range(MOST_DECIDED + 5)
     ]
     waiting = request("waiting")
-    remaining = kept(by_id(waiting, *decided))
+    remaining = without_old(by_id(waiting, *decided))
     assert list(remaining) == ["waiting", *(each.id for each in decided[5:])]
     assert remaining["waiting"].status == PENDING
 
@@ -64,7 +64,7 @@ def test_all_pending_and_the_last_decided_ones_are_kept_in_their_order() -> None
 def test_those_decided_longest_ago_go_first_whenever_they_were_asked() -> None:
     early = decide(request("early"), True, time=10_000, note="")
     others = [decide(request(f"d{n:03}"), True, time=n, note="") for n in range(MOST_DECIDED)]
-    remaining = kept(by_id(early, *others))
+    remaining = without_old(by_id(early, *others))
     assert "early" in remaining
     assert "d000" not in remaining
 

@@ -7,11 +7,11 @@ import pytest
 from stet.wire.events import ModeEvent
 from stetd.history.objects import NewObject
 from stetd.state import events
-from stetd.state.events import Events, Note, Overflow, Told
+from stetd.state.events import AccessChanged, Events, Note, Overflow
 
 
-def mode(number: int, workspace: str = "w") -> Told:
-    return Told(workspace, ModeEvent("/w", str(number), "restricted", None, "restricted"))
+def mode(number: int, workspace: str = "w") -> AccessChanged:
+    return AccessChanged(workspace, ModeEvent("/w", str(number), "restricted", None, "restricted"))
 
 
 def taken(queue: Events) -> list[tuple[int, Note]]:

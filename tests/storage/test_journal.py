@@ -210,7 +210,7 @@ def test_a_failure_that_a_checkpoint_hears_of_is_not_kept_from_a_call(tmp_path: 
     journal.append(*published(1))
     failing = True
     with pytest.raises(JournalBroken):
-        journal.sync_beside()
+        journal.sync_in_thread()
     with pytest.raises(JournalBroken):
         journal.sync()
 
@@ -221,7 +221,7 @@ def test_relaxed_durability_syncs_checkpoints_only(tmp_path: Path, disk: Failing
     journal.append(*published(1))
     journal.sync()
     assert disk.synced == []
-    journal.sync_beside()
+    journal.sync_in_thread()
     assert disk.synced == ["00000001.wal"]
     assert journal.sync_s == 0.0
 

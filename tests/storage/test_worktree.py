@@ -140,7 +140,7 @@ def test_swap_puts_the_new_file_in_and_the_old_one_out(tmp_path: Path, worktree:
     worktree.swap(target, name)
     assert (tmp_path / "a").read_bytes() == b"new"
     assert (tmp_path / name).read_bytes() == b"old"
-    assert worktree.came_out(target, name, before) is None
+    assert worktree.compare_displaced(target, name, before) is None
     worktree.discard(target, name)
     assert os.listdir(tmp_path) == ["a"]
 
@@ -163,7 +163,7 @@ def test_save_in_between_comes_out(tmp_path: Path, worktree: Worktree, how: str,
         os.utime(file, ns=(before.mtime_ns, before.mtime_ns))
     saved = file.read_bytes()
     worktree.swap(target, name)
-    out = worktree.came_out(target, name, before)
+    out = worktree.compare_displaced(target, name, before)
     assert out is not None
     assert out.data == saved
 
@@ -193,7 +193,7 @@ def test_the_handle_of_staging_tells_whether_the_file_is_out(
     worktree.swap(target, name)
     if how == "gone":
         (tmp_path / name).unlink()
-    assert worktree.is_out(target, name, before, handle) == (how == "not at all")
+    assert worktree.matches_descriptor(target, name, before, handle) == (how == "not at all")
     os.close(handle)
 
 
@@ -227,7 +227,7 @@ def test_changed_permission_comes_out(tmp_path: Path, worktree: Worktree) -> Non
     target, name = staged(worktree, "a", b"new")
     (tmp_path / "a").chmod(0o600)
     worktree.swap(target, name)
-    out = worktree.came_out(target, name, before)
+    out = worktree.compare_displaced(target, name, before)
     assert out is not None
     assert out.mode == 0o100600
 
@@ -240,7 +240,7 @@ def test_touched_file_with_the_same_content_does_not_count_as_changed(
     target, name = staged(worktree, "a", b"new")
     os.utime(tmp_path / "a")
     worktree.swap(target, name)
-    assert worktree.came_out(target, name, before) is None
+    assert worktree.compare_displaced(target, name, before) is None
 
 
 @pytest.mark.parametrize("becomes", ["directory", "link"])
@@ -255,7 +255,7 @@ def test_what_is_no_regular_file_any_more_comes_out(tmp_path: Path, becomes: str
     else:
         (tmp_path / "a").symlink_to("old")
     worktree.swap(target, name)
-    out = worktree.came_out(target, name, before)
+    out = worktree.compare_displaced(target, name, before)
     assert out is not None
     assert (out.image is None) == (becomes == "directory")
     worktree.close()
@@ -273,15 +273,15 @@ def test_new_file_does_not_replace_one_that_was_made_meanwhile(
     target, name = staged(worktree, "a", b"new")
     (tmp_path / "a").write_bytes(b"somebody's")
     with pytest.raises(FileExistsError):
-        worktree.put_in(target, name)
+        worktree.rename_in(target, name)
     assert (tmp_path / "a").read_bytes() == b"somebody's"
 
 
 def test_file_put_in_and_taken_out(tmp_path: Path, worktree: Worktree) -> None:
     target, name = staged(worktree, "a", b"new")
-    worktree.put_in(target, name)
+    worktree.rename_in(target, name)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new"}
-    worktree.take_out(target, name)
+    worktree.rename_out(target, name)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {name: b"new"}
 
 
@@ -321,7 +321,7 @@ def test_staging_never_follows_or_overwrites_what_has_the_temporary_name(
 def test_link_is_staged_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
     target, name = target_of(worktree, "a"), temporary_name()
     worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, like=None)
-    worktree.put_in(target, name)
+    worktree.rename_in(target, name)
     assert os.readlink(tmp_path / "a") == "where"
 
 
@@ -563,18 +563,18 @@ def test_files_are_replaced_where_there_are_no_links_either(
     target, name = staged(without_links, "a", b"new")
     without_links.swap(target, name)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new", name: b"old"}
-    assert without_links.came_out(target, name, before) is None
+    assert without_links.compare_displaced(target, name, before) is None
 
 
 def test_files_are_made_where_there_are_no_links_either(
     tmp_path: Path, without_links: Worktree
 ) -> None:
     target, name = staged(without_links, "a", b"new")
-    without_links.put_in(target, name)
+    without_links.rename_in(target, name)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new"}
     target, name = staged(without_links, "a", b"newer")
     with pytest.raises(FileExistsError):
-        without_links.put_in(target, name)
+        without_links.rename_in(target, name)
     assert (tmp_path / "a").read_bytes() == b"new"
 
 

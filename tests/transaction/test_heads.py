@@ -14,7 +14,7 @@ from stetd.transaction.heads import (
     outside_changes,
     permissions_of,
     regraded,
-    seal_found,
+    seal_outside,
 )
 from storage.histories import Histories
 
@@ -51,15 +51,15 @@ def test_what_was_found_is_told_from_what_the_history_has(
     changes: dict[str, Image | None],
     first_seen: bool,
 ) -> None:
-    load = histories.repository.load_tree
-    assert (changes, first_seen) == outside_changes(histories.head, found, load)
+    history = History(histories.head, histories.repository.load_tree, 0)
+    assert (changes, first_seen) == outside_changes(history, found)
 
 
 def test_a_record_of_what_was_found_says_what_the_history_had_before_each(
     histories: Histories,
 ) -> None:
     """Recovery makes the chain of a path of it: an image too many, and a removal is taken back."""
-    found = seal_found(
+    found = seal_outside(
         [("changed outside", {"f": Y, "new": X}), ("the file as it stands", {"f": None})],
         {Y.oid: b"y\n", X.oid: b"x\n"},
         History(histories.head, histories.repository.load_tree, 0),

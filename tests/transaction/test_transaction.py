@@ -14,8 +14,8 @@ from stetd.storage.journal import Journal, read_journal
 from stetd.storage.journal_format import Abort, Change, Published, Record
 from stetd.storage.worktree import Worktree
 from stetd.transaction import transaction
-from stetd.transaction.drafts import Draft, DraftFile, Who
-from stetd.transaction.heads import Found
+from stetd.transaction.drafts import Draft, DraftFile, Requester
+from stetd.transaction.heads import History, SealedRecord
 from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 from storage.histories import Histories
@@ -64,33 +64,32 @@ class Calls:
         found = self.worktree.read(target, 1 << 20)
         prepared = seal(
             Draft("edit", f"write {path}", [DraftFile(target, found, after)]),
-            Who("bot", "s", None, "patch", "r1"),
+            Requester("bot", "s", None, "patch", "r1"),
+            history=self.history(),
             number=1,
-            time=0,
             digest=b"",
             workspace="w",
             worktree=self.worktree,
-            head=self.histories.head,
             session=None,
-            load=self.histories.repository.load_tree,
         )
         self.journal.append(prepared.record, reserve=prepared.abort_reserve)
         self.journal.sync()
         self.journal.told.clear()
         return prepared
 
-    def aborted(self, prepared: Prepared, cause: Displaced) -> Found[Abort]:
+    def aborted(self, prepared: Prepared, cause: Displaced) -> SealedRecord[Abort]:
         found, _ = abort(
             [prepared],
             cause,
-            base=self.histories.head,
+            history=self.history(),
             number=2,
-            time=0,
             journal=self.journal,
             worktree=self.worktree,
-            load=self.histories.repository.load_tree,
         )
         return found
+
+    def history(self) -> History:
+        return History(self.histories.head, self.histories.repository.load_tree, 0)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Checkpoints: from the journal to where things are kept (PROTOCOL.md 8).
+"""Checkpoints: all that the journal says is made durable elsewhere, then dropped (PROTOCOL.md 8).
 
-The writer takes the watermark and the snapshot; a thread syncs the workspace's files, and the
-historian Git; the writer writes the checkpoint record and drops what is older. In that order.
+In this order: the writer takes the watermark and the snapshot; a thread syncs the workspace's
+files and the historian syncs Git; the writer writes the checkpoint record and drops old segments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Takes checkpoints. ``make_read_only`` is called when none can be taken any more."""
+    """Takes checkpoints. Calls ``make_read_only`` when none can be taken any more."""
 
     def __init__(
         self,
@@ -48,33 +48,33 @@ class Checkpoints:
         self._not_before = 0.0
         self._fresh = False
         self.running = False
-        #: Called before the snapshot: what is let go now is in no checkpoint.
+        #: Called before the snapshot is taken.
         self.on_begin: Callable[[], None] = lambda: None
-        #: Called when one has ended: the next may be due by now.
+        #: Called when a checkpoint has ended: the next may be due.
         self.on_end: Callable[[], None] = lambda: None
-        #: What ``State.unsynced`` was when the one began that runs; it comes back if that fails.
+        #: ``State.unsynced`` as the running checkpoint took it; given back if that fails.
         self.syncing: dict[str, set[str]] = {}
-        #: The newest one that is durable, of those that this daemon has taken.
+        #: The newest durable checkpoint of this daemon.
         self.recorded: Checkpoint | None = None
-        #: Something has been journalled since the last one was begun.
+        #: Records were appended since the last checkpoint began.
         self.needed = False
 
     def give_up(self) -> None:
-        """Take none any more: only the journal is to be trusted."""
+        """Take no checkpoint any more: only the journal can be trusted."""
         self._given_up = True
 
     def due_in(self, last_work: float) -> float | None:
-        """Seconds until one is due if nothing happens any more; None if none is needed."""
+        """Seconds until a checkpoint is due if no call comes; None if none is needed."""
         if not self.needed or self.running or self._given_up:
             return None
         since = last_work
-        if self._journal.private_since is not None:  # calls must not keep it in the journal
+        if self._journal.private_since is not None:  # it must go soon, even if calls go on
             since = min(since, self._journal.private_since)
         due = max(since + self.settings.checkpoint_idle_s, self._not_before)
         return max(0.0, due - time.monotonic())
 
     def begin_if_due(self, last_work: float) -> None:
-        """Begin one when there was no work for a while, or the journal has grown."""
+        """Begin a checkpoint after a while without work, or when the journal has grown."""
         due_in = self.due_in(last_work)
         grown = self._journal.bytes > self.settings.checkpoint_bytes
         grown = grown and time.monotonic() >= self._not_before
@@ -82,12 +82,11 @@ class Checkpoints:
             self.begin()
 
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
-        """Start a checkpoint: watermark and snapshot now, the syncs in the background.
+        """Begin a checkpoint: take watermark and snapshot now, sync in the background.
 
-        ``done`` is called after a checkpoint that was begun later
-        than this call; also if it failed, which is then in the log. A daemon that is
-        read-only takes none: it would drop the records that the next start has to settle.
-        ``fresh``: nothing that is in the journal now stays in it.
+        ``done`` is called after a checkpoint that began no earlier than this call, even if it
+        failed (the log says so). A read-only daemon takes none: it would drop the records that
+        the next start has to settle. ``fresh``: no record of now stays in the journal.
         """
         self._fresh = self._fresh or fresh
         if done is not None:
@@ -96,8 +95,8 @@ class Checkpoints:
             return
         waiting, self._waiting = self._waiting, []
         if self._given_up:
-            for told in waiting:
-                told()
+            for callback in waiting:
+                callback()
             return
         self.running = True
         self.needed = False
@@ -128,9 +127,9 @@ class Checkpoints:
         waiting: list[Callable[[], None]],
         sync_files: Callable[[], None],
     ) -> None:
-        """Have all that the snapshot says made durable, and record it."""
+        """Make all that the snapshot says durable, then record it."""
         try:
-            # In a thread: a disk may take long for it.
+            # In a thread, because a disk may take long.
             await self._loop.run_in_executor(None, sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
@@ -143,8 +142,8 @@ class Checkpoints:
             self._make_read_only(str(error))
         except (HistorianLost, Refused, OSError) as error:
             _log.warning("no checkpoint could be taken: %s", error)
-            self._defer()
-        except Exception as error:  # noqa: BLE001 - a defect must not keep those who wait
+            self._retry_later()
+        except Exception as error:  # noqa: BLE001 - the callbacks must be called
             _log.exception("a checkpoint failed")
             self._make_read_only(f"internal error: {type(error).__name__}, see the log")
         self.running = False
@@ -156,29 +155,27 @@ class Checkpoints:
             self.on_end()
 
     async def _finish(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
-        """Everything up to the watermark is durable: say so, then drop what is older."""
+        """Everything before the watermark is durable: record that, then drop what is older."""
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
-        await self._loop.run_in_executor(None, self._journal.sync_beside)
+        await self._loop.run_in_executor(None, self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
-        if self._given_up:  # a sync that failed meanwhile has been reported to another handle
+        if self._given_up:  # a sync failed meanwhile, and its error went to another descriptor
             return
         self.recorded = snapshot
         self.syncing = {}
         self._historian.base = Base.of(snapshot)
-        await self._forget_what_is_kept(snapshot, requests)
+        await self._drop_durable(snapshot, requests)
 
-    def _defer(self) -> None:
+    def _retry_later(self) -> None:
         self.needed = True
         for name, paths in self.syncing.items():
             self._state.unsynced.setdefault(name, set()).update(paths)
         self.syncing = {}
         self._not_before = time.monotonic() + self.settings.checkpoint_idle_s
 
-    async def _forget_what_is_kept(
-        self, snapshot: Checkpoint, requests: list[RequestRecord]
-    ) -> None:
-        """Drop from memory and from the journal what the checkpoint has made durable."""
+    async def _drop_durable(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+        """Drop the replies and the segments that the checkpoint has made durable elsewhere."""
         for request in requests:
             if self._state.requests.get(request.key) is request:
                 del self._state.requests[request.key]
@@ -192,14 +189,14 @@ class Checkpoints:
             _log.warning("old journal segments remain: %s", error)
 
     def _clear_leftovers(self) -> None:
-        """Try again to remove what could not be; the record will name what still is there."""
+        """Try again to remove leftovers; the checkpoint names those that remain."""
         for name, workspace in self._state.open.items():
             cleared = workspace.worktree.clear_leftovers()
             if cleared:
                 self._state.unsynced.setdefault(name, set()).update(cleared)
 
     def _start_segment(self) -> None:
-        """Begin a segment, so that all before the watermark can be dropped."""
+        """Begin a segment, so that all segments before the watermark can be dropped."""
         try:
             self._journal.start_segment()
         except OSError as error:

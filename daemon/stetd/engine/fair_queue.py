@@ -1,24 +1,23 @@
-"""What waits for the writer: in order on each lane, fairly between lanes.
+"""The writer's queue: first in, first out on each lane, fair between lanes.
 
-A *lane* is one connection's, or the daemon's own. Whoever has used the least of the writer's
-time goes first (start-time fair queueing), so a client that sends one call at a time does not
-wait behind the thousands that others have queued: it waits for its fair share. A lane that was
-empty begins where the others are; it saves up nothing. One that is new begins a little behind them
-and behind other new ones: else clients with a connection per call would go before those that stay.
+Each connection has a *lane*, and the daemon has one. The lane that has used the least of the
+writer's time goes first (start-time fair queueing), so a client that sends one call at a time waits
+for its fair share, not for the thousands of calls that others have queued. A lane that was empty
+begins where the others are: it saves up nothing. A new lane begins a little behind them, and behind
+other new lanes: else clients with a connection per call would overtake clients that stay.
 
-The order of one lane is never changed. Between lanes there is no order to keep: what waits on
-two of them is not answered yet, so neither side can know which came first. What must see all
-that came before it, on every lane, says so (``after_all``). It holds up its own lane only, not
-those that come later, so a flood of such requests gains nothing.
+The order of one lane is never changed. Between lanes there is no order to keep: two items that wait
+are both unanswered, so no client can know which came first. An item that must see all items before
+it, on every lane, is put with ``after_all``. It holds up its own lane only, not later items of
+others, so a flood of such items gains nothing.
 
-A lane can be *held*: its first item has begun and goes on somewhere else (it is being planned), and
-those behind it wait for it. It keeps its place in the order, so what must see all that came before
-it waits for it too; nobody else does.
+A lane can be *held*: its first item has begun and is being planned by another process, and the
+items behind it wait. It keeps its place in the order: ``after_all`` items wait for it, no others.
 
-What waits for all may say for how long (``within``): after so many seconds it is next, though not
-before what its own lane has asked for earlier. What it goes before is done later, and sees it.
+An ``after_all`` item can have a time limit (``within``): after so many seconds it is next, though
+not before earlier items of its own lane. The items that it overtakes run later, and see its effect.
 
-No threads and no I/O; only the writer knows what the items are (:mod:`stetd.engine.writer`).
+No threads and no I/O; only the writer (:mod:`stetd.engine.writer`) knows what the items are.
 """
 
 from __future__ import annotations
@@ -31,44 +30,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: What the first item of a lane is taken to cost, in seconds.
+#: Estimated cost of a lane's first item, in seconds.
 _FIRST_GUESS_S = 0.001
-#: Seconds by which a new lane begins behind the others, and behind the new one before it.
+#: Seconds by which a new lane begins behind the others, and behind the new lane before it.
 NEWCOMER_S = 0.002
-#: How much of a lane's estimate is the newest item's.
-_NEWEST = 0.3
-#: Seconds by which a lane can be ahead of the others at most. What it used beyond that, or while
-#: nobody else wanted anything, is forgotten: one long call is not paid for by many short ones.
+#: Weight of the newest item's cost in a lane's estimate.
+_NEWEST_WEIGHT = 0.3
+#: Seconds by which a lane's use can exceed that of the others. More, and what it used while no
+#: other lane had items, is forgotten: many short calls do not have to pay for one long call.
 MOST_AHEAD_S = 0.25
 
-#: Items of clients that are gone which may wait together; more are given up.
+#: Items of lost clients that may wait, of all lanes together; above that a lane's are dropped.
 MOST_ABANDONED = 1_000
 
-#: Items that were drawn out of turn and are kept, at least, before they are let go.
+#: ``_order`` is cleaned only when it has at least this many drawn items.
 _MOST_DRAWN = 256
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One client's place in the queue. Only the queue looks inside."""
+    """One client's items. Only the queue reads the fields."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
-    #: Seconds of the writer that were used, on a clock that all lanes share.
+    #: Seconds of the writer's time that were used, on a virtual clock that all lanes share.
     used: float = 0.0
+    #: Seconds that the next item will take.
     estimate: float = _FIRST_GUESS_S
-    #: Nothing was ever put on it.
+    #: No item was ever put on it.
     new: bool = True
     #: Its client is gone.
     abandoned: bool = False
-    #: Nothing of it is to be done for now.
+    #: No item may be drawn for now.
     held: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """An item in its lane. ``estimate``: the seconds that it was taken to cost when drawn.
+    """An item in its lane. ``estimate``: seconds that were charged when it was drawn.
 
-    ``due``: when it stops waiting for all, on the queue's clock.
+    ``due``: when ``after_all`` ends, by the queue's clock.
     """
 
     item: Any
@@ -80,36 +80,35 @@ class Waiting:
 
 
 class FairQueue:
-    """``clock`` gives seconds."""
+    """The queue. ``clock`` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        #: Lanes whose first item needs to wait for nothing but its turn.
+        #: Lanes whose first item waits only for its turn.
         self._ready: set[Lane] = set()
-        #: All items in the order in which they came. Drawn ones are dropped when they are at
-        #: its front, or are the most of it: they may hold megabytes.
+        #: All items in the order of arrival. Drawn items are dropped when they are at the front,
+        #: or are more than half of it: they may hold megabytes.
         self._order: deque[Waiting] = deque()
-        #: Those that do not wait for ever. Drawn ones are dropped when it is read.
-        self._pressing: list[Waiting] = []
+        #: The items with a time limit. Drawn items are dropped when it is read.
+        self._timed: list[Waiting] = []
         self._length = 0
         self._abandoned = 0
         self._held: set[Lane] = set()
-        #: Where the lane that was drawn last is, and where the foremost is.
-        self._now = 0.0
-        self._foremost = 0.0
-        #: Where the last new lane has begun.
-        self._newest = 0.0
+        #: ``used`` of the lane that was drawn last, and the largest of any lane.
+        self._virtual_now = 0.0
+        self._foremost_used = 0.0
+        #: ``used`` with which the last new lane began.
+        self._newest_start = 0.0
 
     def put(
         self, item: Any, lane: Lane, *, after_all: bool = False, within: float = math.inf
     ) -> None:
-        """Queue an item behind those of its lane; ``after_all``: behind all that wait by now.
-
-        ``within``: for so many seconds.
+        """Queue an item behind those of its lane; ``after_all``: behind all items, but for at most
+        ``within`` seconds.
         """
         waiting = Waiting(item, lane, after_all, due=self._clock() + within)
         if waiting.due < math.inf:
-            self._pressing.append(waiting)
+            self._timed.append(waiting)
         self._length += 1
         self._abandoned += lane.abandoned
         self._order.append(waiting)
@@ -117,9 +116,9 @@ class FairQueue:
             self._order = deque(each for each in self._order if not each.drawn)
         lane.waiting.append(waiting)
         if len(lane.waiting) == 1:
-            lane.used = max(lane.used, self._beginning() if lane.new else self._now)
+            lane.used = max(lane.used, self._start_of_new_lane() if lane.new else self._virtual_now)
             lane.new = False
-            self._look_at(lane)
+            self._update_ready(lane)
 
     @property
     def empty(self) -> bool:
@@ -127,105 +126,104 @@ class FairQueue:
         return not self._length
 
     def take(self, most: int, turn_s: float) -> list[Waiting]:
-        """At most ``most`` items that need not wait, in the order in which to do them.
-
-        More than one only as long as they are foreseen to take ``turn_s`` seconds together.
+        """Draw the next items, in the order in which to run them: at most ``most``, and after the
+        first only as long as all together are estimated to take ``turn_s`` seconds.
         """
         if not self._length:
-            self._now = self._foremost
+            self._virtual_now = self._foremost_used
             return []
         heap = [(lane.used, id(lane), lane) for lane in self._ready]
         heapq.heapify(heap)
         drawn: list[Waiting] = []
-        foreseen = 0.0
+        estimated = 0.0
         while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
-            if drawn and foreseen + lane.estimate > turn_s:
+            if drawn and estimated + lane.estimate > turn_s:
                 break
-            foreseen += lane.estimate
+            estimated += lane.estimate
             drawn.append(self._draw(lane))
             if lane in self._ready:
                 heapq.heappush(heap, (lane.used, id(lane), lane))
         return drawn
 
     def put_back(self, drawn: Sequence[Waiting]) -> None:
-        """Take back what was drawn, in that order, and not done: each is first in its lane."""
+        """Put drawn items that were not run back to the front of their lanes, in their order."""
         for waiting in reversed(drawn):
             lane = waiting.lane
             again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
             self._order.appendleft(again)
             if again.due < math.inf:
-                self._pressing.append(again)
+                self._timed.append(again)
             self._length += 1
             self._abandoned += lane.abandoned
             lane.waiting.appendleft(again)
             lane.used -= waiting.estimate
-            self._look_at(lane)
+            self._update_ready(lane)
 
     def hold(self, lane: Lane) -> None:
-        """Draw nothing from a lane until it is let go. What waits for all waits for it, too."""
+        """Draw nothing from a lane until it is released. ``after_all`` items wait for it, too."""
         lane.held = True
         self._held.add(lane)
-        self._look_at(lane)
+        self._update_ready(lane)
 
-    def let_go(self, lane: Lane) -> None:
-        """Go on with a lane: it has waited for its turn already."""
+    def release(self, lane: Lane) -> None:
+        """Draw from a held lane again."""
         if not lane.held:
             return
         lane.held = False
         self._held.discard(lane)
-        lane.used = max(lane.used, self._now)
-        self._look_at(lane)
+        lane.used = max(lane.used, self._virtual_now)
+        self._update_ready(lane)
 
     def held(self) -> list[Lane]:
         """The lanes that are held."""
         return list(self._held)
 
     def held_items(self) -> list[tuple[Lane, Any]]:
-        """The held lanes on which something is left, with the first item of each."""
+        """The held lanes that have items, each with its first item."""
         return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
 
     def withdraw(self, lane: Lane, item: Any) -> bool:
-        """Take the first item out of a held lane, and let the lane go; False if it was given up."""
+        """Remove the first item of a held lane and release the lane; False if it is not there."""
         if not (lane.held and lane.waiting and lane.waiting[0].item is item):
             return False
         lane.waiting.popleft().drawn = True
         self._length -= 1
         self._abandoned -= lane.abandoned
-        self.let_go(lane)
+        self.release(lane)
         return True
 
     def abandon(self, lane: Lane) -> list[Any]:
-        """Say that the lane's client is gone. What is given up with it, because too much is left.
+        """Note that the lane's client is gone. Its items are dropped, and returned, if too many
+        items of such clients wait.
 
-        Otherwise somebody who comes, asks for much and goes, again and again, would fill the
-        memory with what nobody waits for.
+        Otherwise a client that connects, queues much and leaves, again and again, fills the memory.
         """
         if not lane.abandoned:
             lane.abandoned = True
             self._abandoned += len(lane.waiting)
         if self._abandoned <= MOST_ABANDONED:
             return []
-        given_up = list(lane.waiting)
-        self._abandoned -= len(given_up)
-        self._length -= len(given_up)
-        for waiting in given_up:
+        dropped = list(lane.waiting)
+        self._abandoned -= len(dropped)
+        self._length -= len(dropped)
+        for waiting in dropped:
             waiting.drawn = True
         lane.waiting.clear()
         self._ready.discard(lane)
-        return [waiting.item for waiting in given_up]
+        return [waiting.item for waiting in dropped]
 
     def charge(self, waiting: Waiting, seconds: float) -> None:
-        """Say what a drawn item has cost."""
+        """Correct the charge for a drawn item: it took so many seconds."""
         lane = waiting.lane
         used = lane.used + seconds - waiting.estimate
-        lane.used = min(used, self._now + MOST_AHEAD_S)
-        self._foremost = max(self._foremost, lane.used)
-        lane.estimate += _NEWEST * (seconds - lane.estimate)
+        lane.used = min(used, self._virtual_now + MOST_AHEAD_S)
+        self._foremost_used = max(self._foremost_used, lane.used)
+        lane.estimate += _NEWEST_WEIGHT * (seconds - lane.estimate)
 
-    def _beginning(self) -> float:
-        begins = max(self._now, self._newest) + NEWCOMER_S
-        self._newest = min(begins, self._now + MOST_AHEAD_S)
-        return self._newest
+    def _start_of_new_lane(self) -> float:
+        begins = max(self._virtual_now, self._newest_start) + NEWCOMER_S
+        self._newest_start = min(begins, self._virtual_now + MOST_AHEAD_S)
+        return self._newest_start
 
     def _oldest(self) -> Waiting | None:
         while self._order and self._order[0].drawn:
@@ -233,11 +231,11 @@ class FairQueue:
         return self._order[0] if self._order else None
 
     def due_in(self) -> float | None:
-        """Seconds until something can be drawn, if nobody puts anything; None: nothing waits so."""
+        """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
         if self._can_draw():
             return 0.0
         now = self._clock()
-        return min((each.due - now for each in self._pressing if each.due > now), default=None)
+        return min((each.due - now for each in self._timed if each.due > now), default=None)
 
     def _can_draw(self) -> bool:
         oldest = self._oldest()
@@ -246,12 +244,12 @@ class FairQueue:
         return bool(self._ready) or oldest.after_all or self._overdue() is not None
 
     def _overdue(self) -> Waiting | None:
-        """What has waited for all as long as it does, and for nothing of its own lane."""
-        if not self._pressing:
+        """The first item whose time limit is over, and that is the first of its lane."""
+        if not self._timed:
             return None
-        self._pressing = [each for each in self._pressing if not each.drawn]
+        self._timed = [each for each in self._timed if not each.drawn]
         now = self._clock()
-        for each in self._pressing:
+        for each in self._timed:
             if each.due <= now and not each.lane.held and each.lane.waiting[0] is each:
                 return each
         return None
@@ -279,13 +277,13 @@ class FairQueue:
         self._length -= 1
         self._abandoned -= lane.abandoned
         waiting.estimate = lane.estimate
-        self._now = max(self._now, lane.used)
+        self._virtual_now = max(self._virtual_now, lane.used)
         lane.used += lane.estimate
-        self._foremost = max(self._foremost, lane.used)
-        self._look_at(lane)
+        self._foremost_used = max(self._foremost_used, lane.used)
+        self._update_ready(lane)
         return waiting
 
-    def _look_at(self, lane: Lane) -> None:
+    def _update_ready(self, lane: Lane) -> None:
         if lane.waiting and not lane.held and not lane.waiting[0].after_all:
             self._ready.add(lane)
         else:

@@ -1,9 +1,8 @@
-"""Watching displaced files for a moment after they were replaced.
+"""Watching displaced files for a grace period after they were replaced.
 
-Another program may hold the old file open and write into it after the exchange: those
-bytes go to a file that has no name any more. For a grace period the daemon keeps a
-handle on it and reads it again when the period ends; late bytes are then recorded as
-outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
+Another program may have the old file open and write to it after the exchange, when it has no name
+any more. The daemon keeps a descriptor of it and reads it again at the end of the grace period.
+Late bytes are recorded as outside (PROTOCOL.md, limit b: lost if the daemon is killed before).
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import Found, History, seal_found
+from stetd.transaction.heads import History, SealedRecord, seal_outside
 from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
 _MAX_WATCHED = 256
+#: Bytes. Larger files are compared by size and time, not by content.
 _MAX_COMPARED = 1 << 20
 
 
 class LateWrite(msgspec.Struct, frozen=True):
-    """Bytes that reached a displaced file after it had been replaced."""
+    """The content of a displaced file that was written to after it was replaced."""
 
     workspace: Workspace
     path: str
@@ -54,18 +54,18 @@ class GraceWatch:
     """The displaced files still being watched, oldest first."""
 
     def __init__(self, period_s: float) -> None:
-        #: Seconds for which a file is watched that is replaced from now on.
+        #: Seconds for which a file is watched, from now on.
         self.period = period_s
         self._watched: deque[_Watched] = deque()
 
     def watch(self, workspace: Workspace, work: FileWork) -> None:
-        """Take over the handle on a displaced file."""
+        """Take over the descriptor of a displaced file."""
         fd, work.displaced_fd = work.displaced_fd, -1
         if fd < 0:
             return
         displaced = work.displaced
-        assert displaced is not None, "BUG: a handle on nothing"
-        # Nor is what comes late to a file that the history does not keep.
+        assert displaced is not None, "BUG: a descriptor of no file"
+        # Files that are excluded from the history are not watched.
         if self.period <= 0 or displaced.data is None or workspace.excludes(work.target.path):
             os.close(fd)
             return
@@ -76,7 +76,7 @@ class GraceWatch:
                 workspace,
                 work.target.path,
                 displaced.oid,
-                # As it was read, not as it is: it may have been written to since.
+                # As it was read: it may have been written to since.
                 (displaced.size, displaced.mtime_ns),
             )
         )
@@ -88,7 +88,7 @@ class GraceWatch:
         return self._watched[0].due - time.monotonic() if self._watched else None
 
     def expired(self, *, all_of_them: bool = False) -> Iterator[LateWrite]:
-        """End the watches that are due, or too many, and give what was written late."""
+        """End the watches that are due, or too many; yields the late writes."""
         now = time.monotonic()
         while self._watched and (
             all_of_them or self._watched[0].due <= now or len(self._watched) > _MAX_WATCHED
@@ -96,7 +96,7 @@ class GraceWatch:
             watched = self._watched.popleft()
             late = None
             try:
-                late = _look_again(watched)
+                late = _read_again(watched)
             except OSError as error:
                 _log.warning("late writes to %s can't be looked for: %s", watched.path, error)
             finally:
@@ -110,8 +110,8 @@ class GraceWatch:
             os.close(self._watched.popleft().fd)
 
 
-def _look_again(watched: _Watched) -> LateWrite | None:
-    """The content of the displaced file now, if it is not what was displaced.
+def _read_again(watched: _Watched) -> LateWrite | None:
+    """The content of the displaced file now, if it has changed.
 
     Small files are compared by content: a write within one tick of the clock leaves size
     and time as they were.
@@ -128,23 +128,23 @@ def _look_again(watched: _Watched) -> LateWrite | None:
     )
 
 
-def seal_late_write(late: LateWrite, number: int) -> Found[Change] | None:
-    """Two outside commits: the late bytes, then the file as it is (limit b).
+def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None:
+    """Two outside commits: the late bytes, then the current content again (limit b).
 
-    None if what was written late is the current content anyway.
+    None if the late bytes are the current content.
     """
     workspace = late.workspace
     tree, load = workspace.head.tree, workspace.repository.load_tree
-    # A directory may have the file's name by now, or a file that of a directory above it.
-    hidden = paths_in_the_way(tree, late.path, load)
-    stands = {path: _standing_image(workspace, path) for path in [late.path, *hidden]}
+    # By now the path may be a directory, or a directory above it a file.
+    replaced = paths_in_the_way(tree, late.path, load)
+    current = {path: _current_image(workspace, path) for path in [late.path, *replaced]}
     image = Image(object_id("blob", late.data), late.mode)
-    if image.same_as(stands[late.path]):
+    if image.same_as(current[late.path]):
         return None
-    return seal_found(
+    return seal_outside(
         [
             ("written late to the replaced file", {late.path: image}),
-            ("the file as it stands", stands),
+            ("the file as it stands", current),
         ],
         {image.oid: late.data},
         History(workspace.head, load, int(time.time())),
@@ -153,8 +153,8 @@ def seal_late_write(late: LateWrite, number: int) -> Found[Change] | None:
     )
 
 
-def _standing_image(workspace: Workspace, path: str) -> Image | None:
-    """What the history has at a path, with the permission bits that only the disk knows."""
+def _current_image(workspace: Workspace, path: str) -> Image | None:
+    """The image that the history has at a path, with the permission bits of the file on disk."""
     known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
     if known is None:
         return None

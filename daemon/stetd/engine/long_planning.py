@@ -1,10 +1,10 @@
-"""Calls that take long to plan are planned in processes of their own, while the writer goes on.
+"""Planning long calls in other processes, while the writer goes on.
 
-The writer begins with every call itself, but not for long (:mod:`stetd.editing.patience`). A call
-that needs longer is planned by a planner (:mod:`stetd.processes.planner`), on the files as they are
-now. What planning asked and what came of it is recorded. Then the writer asks the same questions
-again, and if all answers are the same (nearly always), the recorded plan is what it would have
-planned. So every check of a call is made by the writer, when the call is carried out.
+The writer begins to plan every call itself, but gives up soon (:mod:`stetd.editing.patience`).
+Then a planner (:mod:`stetd.processes.planner`) plans the call on the files as they are now. Every
+question that planning asks of the workspace is recorded, with its answer. When the writer carries
+out the call it asks the same questions again; if all answers are the same (nearly always), the
+recorded plan is the one that it would have made. So the writer makes every check of a call.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
 
 #: Seconds for which the writer plans a call itself.
-AT_ONCE_S = 0.01
-#: Calls of more bytes are never planned there: their tokens may have to be counted.
-AT_ONCE_BYTES = 60_000
-#: Seconds after which planning a call is given up.
-MOST_S = 120.0
-#: Calls that are planned at a time.
-_AT_A_TIME = 2
-#: Seconds without such a call after which a process is ended.
+WRITER_PLANNING_S = 0.01
+#: The writer never plans calls of more bytes: their tokens may have to be counted.
+WRITER_PLANNING_BYTES = 60_000
+#: Seconds after which a planner gives up.
+PLANNING_TIMEOUT_S = 120.0
+#: Planners that work at the same time.
+_MAX_PLANNING = 2
+#: Seconds after which an idle planner is ended.
 _IDLE_S = 20.0
 
 _log = logging.getLogger(__name__)
@@ -46,28 +46,28 @@ _LOST = refuse(
 
 
 class Planners:
-    """The processes that plan, and whose turn it is."""
+    """The planner processes, and the calls that wait for one."""
 
     def __init__(self, begin: Callable[[], Awaitable[Planner]] = begin_planner) -> None:
         self._begin = begin
         self._working = 0
-        #: Calls that wait for their turn: whether somebody still waits for the answer.
+        #: Calls that wait for their turn; the function says whether a client waits for the answer.
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self._planners: set[Planner] = set()
         self._idle: list[Planner] = []
-        self._ending: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
-        """Wait until few calls are planned; calls that nobody waits for come last."""
-        if self._working >= _AT_A_TIME:
+        """Wait until a planner may work; calls that no client waits for come last."""
+        if self._working >= _MAX_PLANNING:
             turn = asyncio.get_running_loop().create_future()
             self._waiting[turn] = wanted
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._give_turn()  # it came too late
+                    self._release_turn()  # the turn came together with the cancellation
                 raise
             finally:
                 self._waiting.pop(turn, None)
@@ -76,10 +76,10 @@ class Planners:
         try:
             yield
         finally:
-            self._give_turn()
+            self._release_turn()
 
-    def _give_turn(self) -> None:
-        """Hand the turn that ends to the next one that waits."""
+    def _release_turn(self) -> None:
+        """Give a turn that has ended to the next call."""
         waiting = [(turn, wanted) for turn, wanted in self._waiting.items() if not turn.done()]
         if waiting:
             next((turn for turn, wanted in waiting if wanted()), waiting[0][0]).set_result(None)
@@ -89,7 +89,7 @@ class Planners:
     async def plan(
         self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
     ) -> list[RecordedPlan] | None:
-        """The plans of a call's dialects; None if no process can be had. Raises Refused."""
+        """The plans of a call's dialects; None if no planner can be started. Raises Refused."""
         new = not self._idle
         try:
             planner = await self._new() if new else self._idle.pop()
@@ -98,10 +98,10 @@ class Planners:
             return None
         try:
             await reached("beside.planning")
-            recorded = await _recorded(call, workspace, session, limits, planner)
+            recorded = await _record_plans(call, workspace, session, limits, planner)
         except PlannerLost as error:
             self._end(planner)
-            if not new:  # it ended long ago
+            if not new:  # it may have ended long ago
                 return await self.plan(call, workspace, session, limits)
             _log.error("the process that planned %s ended: %s", call.method, error)
             raise refused_anew(_LOST) from None
@@ -109,15 +109,15 @@ class Planners:
             self._end(planner)
             raise
         self._idle.append(planner)
-        if self._ending is not None:
-            self._ending.cancel()
-        self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
         return recorded
 
     def close(self) -> None:
-        """End the processes; no call is being planned any more."""
-        if self._ending is not None:
-            self._ending.cancel()
+        """End the planners; no call is being planned any more."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for planner in list(self._planners):
             self._end(planner)
 
@@ -135,16 +135,16 @@ class Planners:
             self._end(self._idle.pop())
 
 
-async def _recorded(
+async def _record_plans(
     call: EditCall,
     workspace: Workspace,
     session: Session | None,
     limits: CallLimits,
     planner: Planner,
 ) -> list[RecordedPlan]:
-    """The plans of all dialects of a call, made on the files as they are on the disk now."""
+    """Have a planner plan all dialects of a call, on the files as they are on disk now."""
     recorded: list[RecordedPlan] = []
-    until = time.monotonic() + MOST_S
+    until = time.monotonic() + PLANNING_TIMEOUT_S
 
     async def plan(method: str, params: Mapping[str, Any], world: World) -> Plan:
         known = await planner.plan(method, params, world, until)
@@ -153,10 +153,10 @@ async def _recorded(
             raise refused_anew(known.outcome)
         return known.outcome
 
-    apart = workspace.apart()
+    duplicate = workspace.duplicate()
     try:
-        with suppress(Refused):  # the writer will come to the same
-            await plan_dialects(apart, call, session, limits, plan)
+        with suppress(Refused):  # the recorded plan ends in it, and the writer raises it again
+            await plan_dialects(duplicate, call, session, limits, plan)
     finally:
-        apart.worktree.close()
+        duplicate.worktree.close()
     return recorded

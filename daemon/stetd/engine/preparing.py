@@ -1,8 +1,9 @@
-"""From calls that wait to sealed transactions, or to answers: what changes nothing yet.
+"""Turns queued calls into sealed transactions or answers. Changes nothing yet.
 
-A call that was answered before is answered so again. One that may be made is planned on the head
-that the call before it will leave, checked and sealed. What takes too long for the event loop, or
-needs the history, is marked (``asks``): the writer has it planned elsewhere, and brings it again.
+A retry gets the recorded answer. Any other call is checked, planned on the head that the call
+before it will leave, and sealed. A call that takes too long for the event loop, or needs the
+history, is marked (``needs_asking``): the writer asks a planner or the historian, and prepares
+the call again with the response.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from stet.wire.results import EditResult
 from stetd.config.settings import Settings
 from stetd.editing.patience import TakesLong, limited
 from stetd.engine.fair_queue import Lane
-from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S
+from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.history.commits import rfc3339
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
-from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotInPlace
+from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
 from stetd.processes.remembered import Key
@@ -59,11 +60,11 @@ from stetd.transaction.transaction import Prepared
 
 _log = logging.getLogger(__name__)
 
-#: How often a call is planned elsewhere at most, while its files change each time.
+#: How often a call is planned by a process while its files change each time.
 _MAX_OVERTAKEN = 5
-#: Bytes that the journal may have while the history can't be written, and while it only takes
-#: long; more if checkpoints are to be rarer than that.
-MOST_UNWRITTEN, _MOST_BEHIND = 64 << 20, 512 << 20
+#: Bytes of the journal at which edits are refused: if the history can't be written, and if writing
+#: it only takes long. Never less than ``checkpoint_bytes``.
+MAX_UNWRITTEN, _MAX_BEHIND = 64 << 20, 512 << 20
 
 
 @dataclass(slots=True)
@@ -74,30 +75,31 @@ class EditJob:
     future: Future[EditResult]
     lane: Lane
     attempts: int = 0
-    #: Seconds that planning and publishing it has taken.
+    #: Seconds spent on planning and publishing it.
     seconds: float = 0.0
     begun: bool = False
     answered: bool = False
-    #: In which it was planned last.
+    #: The session in which it was planned last.
     session: Session | None = None
-    #: It can't go on here: a planner or the historian is to be asked.
-    asks: bool = False
-    #: It was planned elsewhere, by ``asking``; what came of that: plans, a proposal, why there are
-    #: none; None if no process could be had.
-    planned: bool = False
-    found: list[RecordedPlan] | Proposal | Exception | None = None
+    #: The writer must ask a planner or the historian before it can go on.
+    needs_asking: bool = False
+    #: Asks them, and stores the response: plans, a proposal, or the error. None: no response yet,
+    #: or no planner could be started.
     asking: asyncio.Task[None] | None = None
-    #: A call that may have been answered long ago, about which the historian is to be asked; and
-    #: what it has said of such calls.
-    unknown: Key | None = None
+    response: list[RecordedPlan] | Proposal | Exception | None = None
+    #: A planner was asked.
+    planned: bool = False
+    #: A request that may have been answered long ago: the historian is to be asked about it.
+    old_request: Key | None = None
+    #: The historian's answers about such requests.
     recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
-    #: How often what was planned elsewhere did not hold any more.
+    #: How often the response did not hold any more when it was used.
     overtaken: int = 0
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What planning made of a job: a transaction to publish, or an answer to give."""
+    """The result of preparing a job: a transaction to publish, or an answer to send."""
 
     job: EditJob
     prepared: Prepared | None = None
@@ -105,7 +107,7 @@ class Outcome:
 
 
 class Preparer:
-    """Plans, checks and seals calls on the state. ``elsewhere``: long calls can be planned so."""
+    """Plans, checks and seals calls. ``has_planners``: long calls can be planned by processes."""
 
     def __init__(
         self,
@@ -115,17 +117,17 @@ class Preparer:
         historian: Historian,
         settings: Settings,
         *,
-        elsewhere: bool,
+        has_planners: bool,
     ) -> None:
-        self.go_by(settings)
+        self.configure(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
-        self._elsewhere = elsewhere
+        self._has_planners = has_planners
 
-    def go_by(self, settings: Settings) -> None:
-        """Go by these settings from now on."""
+    def configure(self, settings: Settings) -> None:
+        """Use these settings from now on."""
         self._settings = settings
         self.limits = CallLimits(
             settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes
@@ -133,9 +135,9 @@ class Preparer:
         self._protection = Protection(settings.protected, settings.protected_action)
 
     def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
-        """Plan jobs one after the other, for some ``turn_s`` seconds at most.
+        """Prepare jobs one after the other; no new one is begun after ``turn_s`` seconds.
 
-        Those without an outcome go back into the queue, or are to be planned elsewhere first.
+        Jobs without an outcome go back into the queue, or must be asked about first.
         """
         base = Base(workspace.head)
         sessions: dict[str, Session | None] = {}
@@ -146,9 +148,9 @@ class Preparer:
         deadline = time.perf_counter() + turn_s
         for job in jobs:
             if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
-                break  # these calls have not been begun; they are put back into the queue
+                break  # no time left for this job and the ones behind it
             if job.lane in held:
-                continue  # as this one, because a call before it has not been planned yet
+                continue  # a job before it in its lane has no outcome yet
             job.begun = True
             name = job.call.session
             if name is not None and name not in sessions:
@@ -177,35 +179,33 @@ class Preparer:
         number: int,
         now: int,
     ) -> Outcome | None:
-        """Plan a job; None if something is to be asked for it first, or those before it are to be
-        in place.
-        """
+        """Prepare a job; None if it needs asking, or earlier calls must be published first."""
         call = job.call
         try:
-            # First: a call that was applied is answered so, whatever the mode is by now.
+            # First: a retry gets its answer, whatever the mode is now.
             replayed = self._replay(job)
             if replayed is not None:
                 return Outcome(job, answer=replayed)
-            job.session = session = self._admitted(workspace, call, session)
+            job.session = session = self._admit(workspace, call, session)
             prepared = self._prepare(workspace, base, job, number, now)
-            self._keep(session, prepared)
-        except NotInPlace:
+            self._record_session(session, prepared)
+        except NotYetPublished:
             return None
         except TakesLong:
-            job.asks = True
+            job.needs_asking = True
             return None
         except Changed as change:
             job.overtaken += 1
             if job.overtaken == _MAX_OVERTAKEN:
                 return Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
-            job.asks = True
+            job.needs_asking = True
             return None
         except Refused as refusal:
             cut = self._state.known[workspace.name].cut
             if cut is not None:
                 when = rfc3339(cut.time)
                 refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
-            return Outcome(job, answer=light(refusal))
+            return Outcome(job, answer=without_traceback(refusal))
         except OSError as error:
             return Outcome(job, answer=io_failure(error))
         except MissingObject as error:
@@ -231,7 +231,7 @@ class Preparer:
                 session,
                 limits=self.limits,
                 protection=self._protection,
-                note=self._note(workspace, job, now),
+                note=self._before_note(workspace, job, now),
                 number=number,
                 now=now,
             )
@@ -242,15 +242,12 @@ class Preparer:
             return seal(
                 draft,
                 call.who,
+                history=workspace.history(now, base.head),
                 number=number,
-                time=now,
                 digest=call.digest,
                 workspace=workspace.name,
                 worktree=workspace.worktree,
-                head=base.head,
                 session=session,
-                load=workspace.repository.load_tree,
-                excludes=workspace.excludes,
                 preview=call.preview or draft.preview,
             )
         except BaseException:
@@ -258,18 +255,18 @@ class Preparer:
                 item.target.close()
             raise
 
-    def _admitted(
+    def _admit(
         self, workspace: Workspace, call: EditCall, session: Session | None
     ) -> Session | None:
-        """The session in which a call may be made; the person's may be in none. Raises Refused."""
+        """Check whether a call may be made; returns its session, if it has one. Raises Refused."""
         if call.entrant is not None:
             session = self._sessions.find(call.entrant, session)
         self.check_mode(workspace, call, session)
         self._check_writable(call)
         return session
 
-    def _keep(self, session: Session | None, prepared: Prepared) -> None:
-        """Record the session first, if it is new and something will be of it. Raises Refused."""
+    def _record_session(self, session: Session | None, prepared: Prepared) -> None:
+        """Record a new session before its first transaction. Raises Refused."""
         if session is None or not _changes(prepared):
             return
         try:
@@ -278,42 +275,42 @@ class Preparer:
             prepared.close()
             raise
 
-    def _note(self, workspace: Workspace, job: EditJob, now: int) -> BeforeNote | None:
-        """What was noted before the tool ran that is observed now. Raises TakesLong."""
+    def _before_note(self, workspace: Workspace, job: EditJob, now: int) -> BeforeNote | None:
+        """The note that was taken before the observed tool ran. Raises TakesLong."""
         call = job.call
         use = call.params.get("use")
         if use is None or call.params["phase"] != "after":
             return None
         key = (workspace.name, call.session or "", note_id(use))
-        noted = self._answered(key, job)
+        noted = self._find_answered(key, job)
         if noted is None or now - noted.time > NOTE_SECONDS:
             return None
         return read_note(noted.reply)
 
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
-        """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
-        call, session, found = job.call, job.session, job.found
+        """Plan a call, or use the response. Raises Refused, TakesLong, Changed."""
+        call, session, response = job.call, job.session, job.response
         limits, protection = self.limits, self._protection
 
         def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
 
-        if isinstance(found, Exception):
-            raise found
+        if isinstance(response, Exception):
+            raise response
         if call.needs_history:
-            if not isinstance(found, Proposal):
+            if not isinstance(response, Proposal):
                 check_if_match(workspace, base, call, session, limits)
                 raise TakesLong
-            paths = [file.path for file in found.files]
-            workspace.check_unchanged(found.number, paths, found.reverts)
-            return plan_call(workspace, base, call, session, limits, protection, proposal=found)
-        if isinstance(found, list):
-            return plan(Replay(found))
-        if not self._elsewhere or job.planned:
+            paths = [file.path for file in response.files]
+            workspace.check_unchanged(response.number, paths, response.reverts)
+            return plan_call(workspace, base, call, session, limits, protection, proposal=response)
+        if isinstance(response, list):
+            return plan(Replay(response))
+        if not self._has_planners or job.planned:
             return plan()
-        if call.size > AT_ONCE_BYTES:
+        if call.size > WRITER_PLANNING_BYTES:
             raise TakesLong
-        with limited(AT_ONCE_S):
+        with limited(WRITER_PLANNING_S):
             return plan()
 
     def check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
@@ -321,12 +318,12 @@ class Preparer:
         if call.control and call.needs_history:
             return  # the person's own undo works in every mode
         if call.method == OBSERVE:
-            return  # nothing is written to a file: it is better known than not
+            return  # it writes no file, and only records what tools have done
         if self._state.effective_mode(session, workspace) == RESTRICTED:
             raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
 
     def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
-        """Refuse what reaches into a restricted workspace from the one around it."""
+        """Refuse paths in a restricted workspace that lies inside this one."""
         if call.control and call.needs_history:
             return
         for inner, root in self._state.restricted_below(workspace):
@@ -340,7 +337,7 @@ class Preparer:
         if self._state.read_only is not None:
             raise read_only(self._state.read_only)
         trouble = self._historian.trouble
-        most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
+        most = MAX_UNWRITTEN if trouble is not None else _MAX_BEHIND
         if self._journal.bytes > max(most, self._settings.checkpoint_bytes):
             raise history_unwritable(trouble)
 
@@ -355,14 +352,14 @@ class Preparer:
             check_label("the clipboard name", name)
         check_clipboards(session, changes, self._settings.max_clipboard_bytes)
 
-    def _answered(self, key: Key, job: EditJob) -> RequestRecord | None:
-        """The record of an answered call. Raises TakesLong where the historian is to be asked."""
+    def _find_answered(self, key: Key, job: EditJob) -> RequestRecord | None:
+        """The record of an answered request. Raises TakesLong if the historian must be asked."""
         found = self._state.requests.get(key) or self._historian.remembered.find(key)
         if found is None and self._historian.remembered.may_be_old(key):
             if key not in job.recalled:
-                if isinstance(job.found, Refused):
-                    raise job.found  # nobody knows: it must not be done twice
-                job.unknown = key
+                if isinstance(job.response, Refused):
+                    raise job.response  # it may have been carried out: never do it twice
+                job.old_request = key
                 raise TakesLong
             found = job.recalled[key]
         return found
@@ -371,7 +368,7 @@ class Preparer:
         call = job.call
         if not call.once:
             return None
-        record = self._answered(call.key, job)
+        record = self._find_answered(call.key, job)
         if record is None:
             return None
         if record.digest != call.digest:
@@ -380,19 +377,22 @@ class Preparer:
         return msgspec.structs.replace(result, replayed=True, diff="")
 
     async def recall(self, job: EditJob, key: Key) -> None:
-        """Ask the historian for a call that may have been answered long ago. Raises Refused."""
-        job.unknown = None
+        """Ask the historian for the record of an old request. Raises Refused."""
+        job.old_request = None
         found = await self._historian.ask("answered call", key, list[RequestRecord])
         job.recalled[key] = found[0] if found else None
 
 
 def _changes(prepared: Prepared) -> bool:
-    """Whether there is anything to be recorded."""
+    """Whether there is anything to record."""
     record = prepared.record
-    return bool(record.commits or record.clipboards or prepared.noted) and not prepared.preview
+    return (
+        bool(record.commits or record.clipboards or prepared.always_recorded)
+        and not prepared.preview
+    )
 
 
-def light(refusal: Refused) -> Refused:
-    """A refusal without its traceback, which keeps all that planning has read in memory."""
+def without_traceback(refusal: Refused) -> Refused:
+    """A refusal without its traceback, which would keep all files that were read in memory."""
     refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
     return refusal

@@ -1,13 +1,14 @@
-"""What changes anything, on the event loop: the order in which it takes calls is the history's.
+"""The writer: runs every state-changing call on the event loop, one at a time. Its order is the
+order of the history.
 
-Which call is next, of those that wait, the queue decides (:mod:`stetd.engine.fair_queue`):
-those of a connection in their order, connections in turns. Calls that are taken together are
-planned one after the other, share one journal sync (group commit), and are then published and
-answered in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run
-between batches.
+The queue decides which call is next (:mod:`stetd.engine.fair_queue`): calls of one connection in
+their order, connections in turns. Calls that are taken together are a batch: they are planned one
+after the other, share one sync of the journal (group commit), and are then published and answered
+in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run between
+batches.
 
-All that one turn of the loop has read is taken in the next turn, so calls that come together share
-a batch without waiting for each other.
+Each turn takes the calls that the turn of the loop before it has read, so calls that arrive
+together share a batch without waiting for each other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from stetd.engine.checkpointing import Checkpoints
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import Planners
-from stetd.engine.preparing import EditJob, Outcome, Preparer, light
+from stetd.engine.preparing import EditJob, Outcome, Preparer, without_traceback
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
 from stetd.planning.proposals import Proposal, Proposing
@@ -61,22 +62,22 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 64
 _MAX_ATTEMPTS = 8
-#: Seconds of work in one turn, as far as it can be foreseen: its calls share one sync of the
-#: journal, and one that comes meanwhile waits for them.
+#: Seconds of work in one turn, by estimate. Calls of a turn share one sync of the journal; a call
+#: that arrives meanwhile waits for all of them.
 TURN_S = 0.012
-#: Where a sync takes long, a turn is so many times as long, or most of the time would go into
-#: syncs; but it is no longer than LONGEST_TURN_S.
+#: On a slow disk a turn lasts as long as this many syncs, so that syncs do not take most of the
+#: time; but at most LONGEST_TURN_S.
 _SYNCS_A_TURN = 2
 LONGEST_TURN_S = 0.1
-#: Where a sync takes longer than this, calls are waited for that may share it: so long a part of
-#: it, and no longer than that.
-_LONG_SYNC_S, _GATHERED, _MOST_GATHERED_S = 0.002, 0.1, 0.005
-#: Seconds that a plan from elsewhere may wait to be used before the next call is planned.
-_USED_S = 5.0
-#: Seconds after a turn in which what nobody waits for is left: it is done once for many turns.
+#: On a slow disk a turn waits for more calls to share its sync: if a sync takes longer than
+#: _LONG_SYNC_S, it waits for the share _GATHER_SHARE of that time, at most _MAX_GATHER_S.
+_LONG_SYNC_S, _GATHER_SHARE, _MAX_GATHER_S = 0.002, 0.1, 0.005
+#: Seconds for which a planner's plan may wait to be used before the next call gets its turn.
+_PLAN_KEPT_S = 5.0
+#: Seconds between a turn and the housekeeping, which is done once for many turns.
 _HOUSEKEEPING_S = 0.005
-#: Seconds between two looks at calls that are planned elsewhere, before a stop.
-_LOOK_S = 0.05
+#: Seconds between checks of the calls that planners still have, while the daemon stops.
+_STOP_POLL_S = 0.05
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ _STOPPING = refuse(
 
 
 class Writer:
-    """Owns the state; everything that changes it goes through the queue."""
+    """Owns the state; every change of it goes through the queue."""
 
     def __init__(
         self,
@@ -120,29 +121,24 @@ class Writer:
         self.state = state
         self.journal = journal
         self.historian = historian
-        #: What subscribers get.
         self.events = Events()
-        #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
-        #: Who works here.
         self.sessions = Sessions(state, self.modes, self.record, settings.default_mode)
-        #: Where calls are planned that take long; None: here.
+        #: Processes that plan long calls; None: the writer plans every call itself.
         self._planners = planners
         self._queue = FairQueue()
-        #: Where the daemon's own work waits, which is little and not to wait for anybody.
+        #: The daemon's own tasks: they are short, and wait for no client.
         self._own_lane = Lane(estimate=0.0, new=False)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
         self._grace = GraceWatch(settings.grace_s)
         self._last_work = time.monotonic()
-        self._ends = math.inf
-        self._asking: set[asyncio.Task[None]] = set()
-        #: The next turn, if ``_awake``: what waits is then taken.
-        self._next: asyncio.Handle | None = None
-        self._awake = False
-        #: When housekeeping is next.
-        self._keeping: asyncio.TimerHandle | None = None
-        #: Whether the last batch was more than one call.
-        self._shared = False
+        self._stop_deadline = math.inf
+        self._asking_tasks: set[asyncio.Task[None]] = set()
+        self._next_turn: asyncio.Handle | None = None
+        self._turn_scheduled = False
+        self._housekeeping_timer: asyncio.TimerHandle | None = None
+        #: Whether the last batch had more than one call.
+        self._batch_was_shared = False
         self.checkpoints = Checkpoints(
             state,
             journal,
@@ -152,13 +148,13 @@ class Writer:
             self.become_read_only,
         )
         self.preparer = Preparer(
-            state, self.sessions, journal, historian, settings, elsewhere=planners is not None
+            state, self.sessions, journal, historian, settings, has_planners=planners is not None
         )
-        self.checkpoints.on_begin = self.sessions.let_go
+        self.checkpoints.on_begin = self.sessions.drop_idle
         self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
-        """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
+        """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
         future: Future[EditResult] = self._loop.create_future()
         if call.once:
             first = self._in_flight.get(call.key)
@@ -181,10 +177,10 @@ class Writer:
         after_all: bool = False,
         within: float = math.inf,
     ) -> Future[T]:
-        """Run something between batches: for a client, after what it has asked for before.
+        """Run a function between batches, after the calls that are queued on its lane.
 
-        ``after_all``: after every call that is queued already, whoever's it is; ``within``: or
-        after so many seconds.
+        ``after_all``: after every call that is queued on any lane, or at the latest after
+        ``within`` seconds.
         """
         future: Future[T] = self._loop.create_future()
         lane = lane or self._own_lane
@@ -193,65 +189,76 @@ class Writer:
         return future
 
     def is_next(self, lane: Lane) -> bool:
-        """Whether nothing that this client has asked for waits, so that it may go on at once."""
+        """Whether no earlier request of this client waits, so that its next one may run at once."""
         return not (lane.waiting or lane.held)
 
     def quiet_s(self) -> float:
-        """Seconds since the last writing call was carried out; 0 while some wait."""
+        """Seconds since the last writing call was carried out; 0 while calls wait."""
         return time.monotonic() - self._last_work if self._queue.empty else 0.0
 
     def abandon(self, lane: Lane) -> None:
-        """A client is gone: what it has asked for goes on, unless that is too much by now."""
+        """A client is gone. Its calls stay queued, unless too many calls of such clients are."""
         for item in self._queue.abandon(lane):
-            if isinstance(item, EditJob):
-                self._answer(item, _ABANDONED)
-            elif isinstance(item, _Task):
-                _fail(item.future, _ABANDONED)
+            self._refuse(item, _ABANDONED)
 
     def finish_within(self, seconds: float) -> None:
-        """From now on take only so long for the calls that wait, and refuse the others."""
-        self._ends = min(self._ends, time.monotonic() + seconds)
+        """Refuse the calls that are still queued after this time: the daemon is stopping."""
+        self._stop_deadline = min(self._stop_deadline, time.monotonic() + seconds)
         self._wake()
 
     async def drain(self) -> None:
-        """Wait until all that waits by now is done."""
+        """Wait until all that is queued now is done."""
         await self.submit(lambda: None, after_all=True)
 
     async def stop(self) -> None:
-        """Take no more turns. What is queued stays undone: drain before."""
+        """Take no more turns. Queued calls are not carried out: drain the queue before."""
         self._grace.close()
-        for handle in (self._next, self._keeping):
+        for handle in (self._next_turn, self._housekeeping_timer):
             if handle is not None:
                 handle.cancel()
-        self._awake = True
-        for task in self._asking:
+        self._turn_scheduled = True
+        for task in self._asking_tasks:
             task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*self._asking_tasks, return_exceptions=True)
 
     def _wake(self) -> None:
-        """Have a turn, after all that is readable now was read."""
-        if not self._awake:
-            self._awake = True
+        """Schedule a turn; the loop reads from all sockets that are readable before it."""
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
             gather = self._gather_s()
-            self._next = (
+            self._next_turn = (
                 self._loop.call_later(gather, self._turn)
                 if gather
                 else self._loop.call_soon(self._turn)
             )
 
     def _gather_s(self) -> float:
-        """Seconds to wait for more calls: those of clients that were answered together come almost
-        together again, and should share the next sync, too.
+        """Seconds to wait for more calls. Clients that were answered together send their next
+        calls almost together, and these should share a sync again.
         """
-        long = self._shared and self.journal.sync_s > _LONG_SYNC_S
-        return min(self.journal.sync_s * _GATHERED, _MOST_GATHERED_S) if long else 0.0
+        long = self._batch_was_shared and self.journal.sync_s > _LONG_SYNC_S
+        return min(self.journal.sync_s * _GATHER_SHARE, _MAX_GATHER_S) if long else 0.0
 
     # -- turns
 
     def _turn(self) -> None:
-        """Do what waits, for some milliseconds; then others of the loop have their turn."""
+        """Carry out queued calls and tasks for some milliseconds, then yield to the loop."""
+        taken: list[Waiting] = []
+        try:
+            taken = self._queue.take(_MAX_BATCH, self._turn_s())
+            self._carry_out(list(taken))
+        except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+            self._failed("a turn of the writer", error)
+            for waiting in taken:
+                self._refuse(waiting.item, outcome_unknown())
+        finally:
+            self._turn_scheduled = False
+            self._turn_again_if_due()
+            self._housekeep_soon()
+
+    def _carry_out(self, items: list[Waiting]) -> None:
+        """Carry out items in order; put back those for which the turn is too short."""
         deadline = time.monotonic() + self._turn_s()
-        items = self._queue.take(_MAX_BATCH, self._turn_s())
         begun = False
         while items:
             if begun and time.monotonic() > deadline:
@@ -263,60 +270,59 @@ class Writer:
                 self._run_task(first, items.pop(0))
                 continue
             batch = _take_batch(items)
-            self._shared = len(batch) > 1
+            self._batch_was_shared = len(batch) > 1
             self._run_batch([waiting.item for waiting in batch])
             late = [waiting for waiting in batch if not waiting.item.answered]
             for waiting in batch:
                 if waiting.item.answered:
                     self._queue.charge(waiting, waiting.item.seconds)
-            if late:  # one of the calls took long: whoever came meanwhile may be first
+            if late:  # a call took long: calls that arrived meanwhile may go first
                 self._queue.put_back([*late, *items])
                 items = []
                 for waiting in late:
-                    if waiting.item.asks:
-                        self._ask(waiting.item)
+                    if waiting.item.needs_asking:
+                        self._start_asking(waiting.item)
             self._last_work = time.monotonic()
-        self._awake = False
-        self._go_on_if_due()
-        self._keep_house_soon()
 
-    def _go_on_if_due(self) -> None:
-        """Have another turn if something can be drawn, after those who wait for replies."""
-        if not self._awake and self._queue.due_in() == 0:
-            self._awake = True
-            self._next = self._loop.call_soon(self._turn)
+    def _turn_again_if_due(self) -> None:
+        """Schedule another turn if an item can be drawn; replies are sent before it."""
+        if not self._turn_scheduled and self._queue.due_in() == 0:
+            self._turn_scheduled = True
+            self._next_turn = self._loop.call_soon(self._turn)
 
-    def _keep_house_soon(self) -> None:
-        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
-            self._keep_house_in(_HOUSEKEEPING_S)
+    def _housekeep_soon(self) -> None:
+        if (
+            self._housekeeping_timer is None
+            or self._housekeeping_timer.when() > self._loop.time() + _HOUSEKEEPING_S
+        ):
+            self._housekeep_in(_HOUSEKEEPING_S)
 
-    def _keep_house_in(self, seconds: float) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
-        self._keeping = self._loop.call_later(seconds, self._keep_house)
+    def _housekeep_in(self, seconds: float) -> None:
+        if self._housekeeping_timer is not None:
+            self._housekeeping_timer.cancel()
+        self._housekeeping_timer = self._loop.call_later(seconds, self._housekeep)
 
-    def _keep_house(self) -> None:
-        """Do what nobody waits for, and say when there is more of it."""
-        self._keeping = None
-        self.historian.follow()
+    def _housekeep(self) -> None:
+        """Do the work that no client waits for, and schedule the next."""
+        self._housekeeping_timer = None
         try:
-            self._housekeeping()
+            self.historian.follow()
+            self._do_housekeeping()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-            _log.exception("housekeeping failed")
-            self.become_read_only(f"internal error: {type(error).__name__}, see the log")
-        self._go_on_if_due()
-        pause = self._pause()
+            self._failed("housekeeping", error)
+        self._turn_again_if_due()
+        pause = self._next_housekeeping_s()
         if pause is not None:
-            self._keep_house_in(pause)
+            self._housekeep_in(pause)
 
     def _turn_s(self) -> float:
         return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
 
-    def _pause(self) -> float | None:
-        """How long to wait for work before there is housekeeping to do; None: no need."""
-        ends = self._ends < math.inf and self._queue.held()
+    def _next_housekeeping_s(self) -> float | None:
+        """Seconds until there is housekeeping to do, if no call comes; None: there is none."""
+        stopping = self._stop_deadline < math.inf and self._queue.held()
         due = [
-            _LOOK_S if ends else None,
+            _STOP_POLL_S if stopping else None,
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
@@ -329,18 +335,18 @@ class Writer:
         began = time.perf_counter()
         try:
             result = task.run()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+        except BaseException as error:  # noqa: BLE001 - the future's owner gets it
             _fail(task.future, error)
         else:
-            _give(task.future, result)
-        if waiting.lane is not self._own_lane:  # the daemon's work waits for nobody's turn
+            _resolve(task.future, result)
+        if waiting.lane is not self._own_lane:  # the daemon's own tasks are not charged
             self._queue.charge(waiting, time.perf_counter() - began)
 
     # -- batches
 
     def _run_batch(self, batch: list[EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
-        if workspace is None or time.monotonic() > self._ends:
+        if workspace is None or time.monotonic() > self._stop_deadline:
             closed = no_longer_allowed()
             for job in batch:
                 self._answer(job, closed if workspace is None else _STOPPING)
@@ -350,16 +356,13 @@ class Writer:
             try:
                 pending = self._try_batch(workspace, pending)
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-                # Whatever was made durable is settled at the next start.
-                _log.exception("a batch of calls failed")
-                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+                self._failed("a batch of calls", error)
                 for job in pending:
-                    if not job.answered:
-                        self._answer(job, outcome_unknown())
+                    self._refuse(job, outcome_unknown())
                 return
 
     def _try_batch(self, workspace: Workspace, jobs: list[EditJob]) -> list[EditJob]:
-        """Plan, journal and publish jobs; gives those that must be planned again."""
+        """Plan, journal and publish jobs; returns those that must be planned again."""
         try:
             workspace.check_present()
         except Refused as refusal:
@@ -379,46 +382,46 @@ class Writer:
                 if outcome.prepared is not None:
                     outcome.prepared.close()
 
-    # -- calls for which something is asked
+    # -- calls that need a planner or the historian
 
-    def _ask(self, job: EditJob) -> None:
-        """Have a job planned elsewhere. It is the first in its lane, which is held meanwhile."""
-        job.asks, job.found = False, None
+    def _start_asking(self, job: EditJob) -> None:
+        """Ask a planner or the historian about a job, the first in its lane. The lane is held."""
+        job.needs_asking, job.response = False, None
         if job.asking is not None:
             job.asking.cancel()
         self._queue.hold(job.lane)
-        job.asking = self._loop.create_task(self._asked(job))
-        self._asking.add(job.asking)
-        job.asking.add_done_callback(self._asking.discard)
+        job.asking = self._loop.create_task(self._ask(job))
+        self._asking_tasks.add(job.asking)
+        job.asking.add_done_callback(self._asking_tasks.discard)
 
-    async def _asked(self, job: EditJob) -> None:
+    async def _ask(self, job: EditJob) -> None:
         call, limits = job.call, self.preparer.limits
         try:
             workspace = self.state.open[call.workspace]
-            if job.unknown is not None:
-                await self.preparer.recall(job, job.unknown)
+            if job.old_request is not None:
+                await self.preparer.recall(job, job.old_request)
             elif call.needs_history:
                 asked, place = Proposing(call, limits), self.place(workspace, call.directory)
-                job.found = await self.historian.ask("take back", asked, Proposal, place)
+                job.response = await self.historian.ask("take back", asked, Proposal, place)
             elif self._planners is not None:
                 job.planned = True
                 async with self._planners.turn(lambda: self._is_wanted(job)):
-                    job.found = await self._planners.plan(call, workspace, job.session, limits)
+                    job.response = await self._planners.plan(call, workspace, job.session, limits)
                     await reached("beside.planned")
-                    self._go_on(job)
-                    await asyncio.sleep(_USED_S)  # this task is cancelled when the plan is used
+                    self._resume(job)
+                    await asyncio.sleep(_PLAN_KEPT_S)  # cancelled when the plan is used
                 return
         except Exception as error:  # noqa: BLE001 - the call is answered with it
-            job.found = error
-        self._go_on(job)
+            job.response = error
+        self._resume(job)
 
-    def _go_on(self, job: EditJob) -> None:
+    def _resume(self, job: EditJob) -> None:
         if not job.answered:
-            self._queue.let_go(job.lane)
+            self._queue.release(job.lane)
             self._wake()
 
     def place(self, workspace: Workspace, directory: str = "") -> Place:
-        """Where the historian is to look."""
+        """The workspace as the historian needs to know it for a question."""
         return Place(
             name=workspace.name,
             root=workspace.root,
@@ -431,9 +434,9 @@ class Writer:
         )
 
     def refuse_held(self) -> None:
-        """Refuse the calls that are being planned and may not be made in the mode that holds now.
+        """Refuse the calls on held lanes that the present mode forbids.
 
-        Nothing of them has been done; those behind them in their lanes go on.
+        They have changed nothing; the calls behind them in their lanes go on.
         """
         for lane, job in self._queue.held_items():
             workspace = self.state.open.get(job.call.workspace)
@@ -444,17 +447,17 @@ class Writer:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
                 if self._queue.withdraw(lane, job):
-                    self._answer(job, light(refusal))
+                    self._answer(job, without_traceback(refusal))
 
     def _is_wanted(self, job: EditJob) -> bool:
-        """Whether somebody still waits for the answer."""
+        """Whether a client still waits for the answer."""
         if not job.lane.abandoned:
             return True
         entry = self._in_flight.get(job.call.key)
         return entry is not None and bool(entry.followers)
 
     def _make_durable(self, outcomes: Sequence[Outcome]) -> Exception | None:
-        """Append the records of a batch and sync once; why not, if that failed."""
+        """Append the records of a batch and sync once. Returns the error if that failed."""
         records: list[Record] = []
         reserve = 0
         for outcome in outcomes:
@@ -493,10 +496,11 @@ class Writer:
         return []
 
     def _published(self, workspace: Workspace, prepared: Prepared) -> None:
-        """Take the transaction over into the state; it is done."""
+        """Update the state: the transaction is carried out."""
         record = prepared.record
-        # Else recovery looks again: until a checkpoint, only the record knows of them.
-        if not workspace.worktree.still_there(record.leftover_directories):
+        # Unmarked if a directory could not be removed yet: until the next checkpoint only the
+        # record says so, and recovery tries again.
+        if not workspace.worktree.has_leftover(record.leftover_directories):
             mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:
@@ -509,7 +513,7 @@ class Writer:
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            # Lines of what was only observed are counted for subscribers, if there are any.
+            # Lines of observed edits are counted later, and only if there are subscribers.
             counted = prepared.result.commit is not None and prepared.files
             own = prepared.result.files if counted else None
             self.committed(workspace, record.number, prepared.objects, own, record.commits)
@@ -528,9 +532,9 @@ class Writer:
         files: Sequence[FileChange] | None = None,
         commits: Sequence[CommitRecord] | None = None,
     ) -> None:
-        """Notify subscribers of what record ``number`` has added to the history, which Git follows.
+        """Note what record ``number`` has added to the history, and tell subscribers.
 
-        ``files``: those of the last commit, where they are known; ``commits``: which were made.
+        ``files``: those of the last commit, if they are known; ``commits``: all that were made.
         """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = number
@@ -542,22 +546,21 @@ class Writer:
     def _abort(
         self, workspace: Workspace, outcomes: list[Outcome], cause: Exception
     ) -> list[EditJob]:
-        """Void a call that could not be published and the later ones; what is to be tried again."""
+        """Void a call that could not be published and the later ones of its batch; returns the
+        jobs to try again.
+        """
         voided = [o.prepared for o in outcomes if o.prepared is not None]
         jobs = [outcome.job for outcome in outcomes]
-        # The names were changed and changed back: on disk they may be either.
+        # Names were exchanged and exchanged back: without a sync the disk may hold either.
         self._note_unsynced(workspace, voided[0])
         try:
             aborted, number = abort(
                 voided,
                 cause,
-                base=workspace.head,
+                history=workspace.history(int(time.time())),
                 number=self.state.number + 1,
-                time=int(time.time()),
                 journal=self.journal,
                 worktree=workspace.worktree,
-                load=workspace.repository.load_tree,
-                excludes=workspace.excludes,
             )
         except (OSError, JournalBroken) as error:
             self.become_read_only(f"a call could be neither finished nor voided: {error}")
@@ -582,10 +585,23 @@ class Writer:
         return jobs[1:]
 
     def become_read_only(self, reason: str) -> None:
-        """Take no call that writes any more, nor a checkpoint; until the next start."""
+        """Take no writing call and no checkpoint any more, until the daemon starts again."""
         _log.error("going read-only: %s", reason)
         self.state.read_only = self.state.read_only or reason
         self.checkpoints.give_up()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Handle a defect: records that were made durable are settled at the next start."""
+        _log.exception("%s failed", what)
+        self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+
+    def _refuse(self, item: EditJob | _Task, refusal: Refused) -> None:
+        """Give up something that was queued, unless it was answered already."""
+        if isinstance(item, EditJob):
+            if not item.answered:
+                self._answer(item, refusal)
+        elif not item.future.done():
+            _fail(item.future, refusal)
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
@@ -596,18 +612,18 @@ class Writer:
         job.answered = True
         if job.asking is not None:
             job.asking.cancel()
-            self._queue.let_go(job.lane)
+            self._queue.release(job.lane)
         for number, future in enumerate([job.future, *followers]):
             if isinstance(answer, Exception):
                 _fail(future, answer)
             elif number:
-                _give(future, msgspec.structs.replace(answer, replayed=True))
+                _resolve(future, msgspec.structs.replace(answer, replayed=True))
             else:
-                _give(future, answer)
+                _resolve(future, answer)
 
     def reconfigure(self, settings: Settings) -> None:
-        """Go by other settings from now on."""
-        self.preparer.go_by(settings)
+        """Use other settings from now on."""
+        self.preparer.configure(settings)
         self._grace.period = settings.grace_s
         self.sessions.default_mode = settings.default_mode
         self.checkpoints.settings = settings
@@ -627,22 +643,22 @@ class Writer:
         except OSError as error:
             raise io_failure(error) from error
         self.checkpoints.needed = True
-        self._keep_house_soon()
+        self._housekeep_soon()
 
-    # -- when there is nothing else to do
+    # -- housekeeping
 
-    def _housekeeping(self) -> None:
+    def _do_housekeeping(self) -> None:
         held = self._queue.held()
-        if held and time.monotonic() > self._ends:
+        if held and time.monotonic() > self._stop_deadline:
             for lane in held:
-                self._queue.let_go(lane)  # what is drawn from now on is refused
+                self._queue.release(lane)  # calls that are drawn from now on are refused
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)
-        self.modes.end()
+        self.modes.end_grants()
 
     def _record_late_write(self, late: LateWrite) -> None:
-        """An in-place write reached a displaced file."""
+        """Record that another program wrote to a displaced file."""
         workspace = late.workspace
         found = seal_late_write(late, self.state.number + 1)
         if found is None:
@@ -657,32 +673,32 @@ class Writer:
         self.committed(workspace, self.state.number, found.objects)
 
     def end_grace(self) -> None:
-        """Look at all displaced files now, before stopping."""
+        """Check all displaced files now: the daemon is stopping."""
         for late in self._grace.expired(all_of_them=True):
             self._record_late_write(late)
 
 
-def _give(future: Future[T], result: T) -> None:
-    if not future.cancelled():  # nobody waits any more, but it has happened
+def _resolve(future: Future[T], result: T) -> None:
+    if not future.cancelled():  # cancelled: the client has stopped waiting
         future.set_result(result)
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
-    if not future.cancelled():  # whoever raises a refusal adds to where it came from
+    if not future.cancelled():  # a copy of a refusal: each raise adds to its traceback
         future.set_exception(refused_anew(error) if isinstance(error, Refused) else error)
 
 
 def _take_batch(items: list[Waiting]) -> list[Waiting]:
-    """The calls that can share a batch: one workspace, no reading of history.
+    """Take the calls that can share a batch with the first: of its workspace, and not ``alone``.
 
-    The first item is one; others are taken from behind what is in between (a reader, a call
-    in another workspace), but none that would overtake something of its own connection.
+    Other items (tasks, calls in other workspaces) are passed over, but no call passes an item
+    of its own connection.
     """
     first = items[0].item.call
     if first.alone:
         return [items.pop(0)]
     batch, rest = [items[0]], []
-    passed: set[int] = set()  # lanes of which something stays behind
+    passed: set[int] = set()  # ids of lanes with an item that was passed over
     for waiting in items[1:]:
         job = waiting.item
         fits = isinstance(job, EditJob) and job.call.workspace == first.workspace

@@ -1,7 +1,7 @@
-"""Planning a call: from a request to a draft of what it will do. Changes nothing.
+"""Planning a call: from a request to a draft of its changes. Changes nothing.
 
-A ``transaction`` is planned like one long call: each of its calls sees what the ones before
-it will leave, and the drafts are joined to one, so that it is one record and one commit.
+A ``transaction`` is planned like one long call: each of its calls sees the files as the calls
+before it will leave them. The plans are joined to one draft: one record and one commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stetd.editing.paths import files_above
 from stetd.editing.refusals import counted
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
-from stetd.planning.plan_checks import admit, check_plan
+from stetd.planning.plan_checks import check_draft, check_plan
 from stetd.planning.proposals import Proposal, draft_of
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes.recorded_plans import PlanDialect
@@ -33,12 +33,12 @@ from stetd.transaction.parameters import Common, IfMatch, convert, invalid, spli
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.
 EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
-#: Calls of one transaction.
+#: Calls in one transaction.
 MAX_CALLS = 1000
 
 
 def plan_here(method: str, params: Mapping[str, Any], world: World) -> Plan:
-    """The plan of one call of a dialect. Raises Refused, and TakesLong where that is limited."""
+    """The plan of one call of a dialect. Raises Refused; TakesLong if the time is limited."""
     return DIALECTS[method](params, world)
 
 
@@ -52,9 +52,9 @@ def plan_call(
     plan_dialect: PlanDialect = plan_here,
     proposal: Proposal | None = None,
 ) -> Draft:
-    """What a call wants to do, planned on ``base``. Raises Refused, and as ``plan_dialect``.
+    """The draft of a call, planned on ``base``; ``proposal``: the historian's plan for it.
 
-    ``proposal``: what the historian has planned. Raises Changed if it does not hold any more.
+    Raises Refused, errors of ``plan_dialect``, and Changed if the proposal does not hold any more.
     """
 
     async def at_once(method: str, params: Mapping[str, Any], world: World) -> Plan:
@@ -62,7 +62,7 @@ def plan_call(
 
     with closing(CallWorld(workspace, base, call, session, limits)) as world:
         if proposal is None:
-            plans = _without_waiting(_plans(call, world, workspace.excludes, at_once))
+            plans = _run_without_waiting(_plans(call, world, workspace.excludes, at_once))
             draft = _draft(plans, call, world)
         else:
             _check_if_match(call.if_match, call.params, world)
@@ -70,7 +70,7 @@ def plan_call(
     try:
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
-        admit(draft, base, call, protection)
+        check_draft(draft, base, call, protection)
     except BaseException:
         for item in draft.files:
             item.target.close()
@@ -81,13 +81,13 @@ def plan_call(
 def check_if_match(
     workspace: Workspace, base: Base, call: EditCall, session: Session | None, limits: CallLimits
 ) -> None:
-    """Refuse a call at once whose if_match is not the current content."""
+    """Refuse a call whose if_match is not the current content."""
     with closing(CallWorld(workspace, base, call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
 
 
-#: Plans one call of a dialect, where that may take long.
-PlanElsewhere = Callable[[str, Mapping[str, Any], World], Awaitable[Plan]]
+#: Plans one call of a dialect, and may take long.
+AsyncPlanDialect = Callable[[str, Mapping[str, Any], World], Awaitable[Plan]]
 
 
 async def plan_dialects(
@@ -95,14 +95,14 @@ async def plan_dialects(
     call: EditCall,
     session: Session | None,
     limits: CallLimits,
-    plan_dialect: PlanElsewhere,
+    plan_dialect: AsyncPlanDialect,
 ) -> None:
-    """Have ``plan_dialect`` plan a call on the files as they are on the disk. Raises Refused."""
+    """Have ``plan_dialect`` plan a call on the files as they are on disk. Raises Refused."""
     with closing(CallWorld(workspace, Base(workspace.head), call, session, limits)) as world:
         await _plans(call, world, workspace.excludes, plan_dialect)
 
 
-def _without_waiting(plans: Coroutine[Any, None, list[Plan]]) -> list[Plan]:
+def _run_without_waiting(plans: Coroutine[Any, None, list[Plan]]) -> list[Plan]:
     try:
         plans.send(None)
     except StopIteration as end:
@@ -112,9 +112,9 @@ def _without_waiting(plans: Coroutine[Any, None, list[Plan]]) -> list[Plan]:
 
 
 async def _plans(
-    call: EditCall, world: CallWorld, excludes: Excludes, plan_dialect: PlanElsewhere
+    call: EditCall, world: CallWorld, excludes: Excludes, plan_dialect: AsyncPlanDialect
 ) -> list[Plan]:
-    """The plans of a call's dialects, each over what the ones before it will leave."""
+    """The plans of a call's dialects, each on the files as the plans before it leave them."""
     _check_if_match(call.if_match, call.params, world)
     if call.method != TRANSACTION:
         plan = await plan_dialect(call.method, call.params, world)
@@ -183,7 +183,7 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
 
 
 def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
-    """Join plans: of every file the last content, of every clipboard the last text."""
+    """Join plans: the last content of every file, the last text of every clipboard."""
     after: dict[str, bytes | None] = {}
     modes: dict[str, int | None] = {}
     new: set[str] = set()
@@ -197,15 +197,15 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
                 modes[planned.path] = planned.mode
             if gone:
                 new.add(planned.path)
-    above = (
+    failures = [
         Failure(
             Kind.NOT_A_FILE.value,
             f"{path}: the same call makes {above} a file, so nothing can stand below it.",
             path=path,
         )
         for path, above in files_above(path for path, data in after.items() if data is not None)
-    )
-    if failures := list(above):
+    ]
+    if failures:
         raise Refused(*failures)
     files = {path: world.draft_file(path, content) for path, content in after.items()}
     for path, old_path in _moves(plans).items():
@@ -240,7 +240,7 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
 
 
 def _moves(plans: Sequence[Plan]) -> dict[str, str]:
-    """Target to source of what was moved, in one step or several."""
+    """New path to old path of every file that was moved, in one step or several."""
     origins: dict[str, str] = {}
     for plan in plans:
         moved = {

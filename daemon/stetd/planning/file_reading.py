@@ -1,4 +1,4 @@
-"""Reading a file of the workspace as it is; and where readers read."""
+"""Reading a file of the workspace as it is now."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stetd.state.reading_place import Place
 from stetd.transaction.parameters import Read
 
 
-def read_now(place: Place, params: Read) -> ReadResult:
-    """A file of the workspace. Raises Refused."""
-    _, data, mode = content_now(place, params.path)
-    return piece_of(params, data, mode)
+def read_workspace_file(place: Place, params: Read) -> ReadResult:
+    """The lines that are asked for, of a file of the workspace. Raises Refused."""
+    _, data, mode = read_file(place, params.path)
+    return read_lines(params, data, mode)
 
 
-def piece_of(params: Read, data: bytes, mode: str) -> ReadResult:
-    """The lines that are asked for of a text. Raises Refused."""
+def read_lines(params: Read, data: bytes, mode: str) -> ReadResult:
+    """The lines that are asked for, of a file's content. Raises Refused."""
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,
@@ -58,8 +58,8 @@ def piece_of(params: Read, data: bytes, mode: str) -> ReadResult:
     )
 
 
-def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
-    """The file at a path: its path from the root, links followed, its bytes and permissions."""
+def read_file(place: Place, path: str) -> tuple[str, bytes, str]:
+    """The file at a path, links followed: its canonical path, its content, its permissions."""
     with place.worktree.resolver.resolve(path, place.directory) as target:
         found = place.worktree.read(target, place.max_file_bytes)
     if found is None or found.data is None:
@@ -72,7 +72,7 @@ def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
     return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
-def meant(place: Place, paths: Iterable[str]) -> Iterator[str]:
-    """What a request's paths may mean to the history."""
+def possible_paths(place: Place, paths: Iterable[str]) -> Iterator[str]:
+    """The paths of the history that a request's paths may mean."""
     for path in paths:
-        yield from place.worktree.resolver.meant(path, place.directory)
+        yield from place.worktree.resolver.possible_paths(path, place.directory)

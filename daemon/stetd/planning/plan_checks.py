@@ -1,7 +1,7 @@
-"""What a planned call may not do: the last checks before it is sealed.
+"""The last checks of a planned call before it is sealed.
 
-They are about files that are excluded from the history or protected, and about the files of a call
-together. Only the draft is changed.
+They are about files that are excluded from the history or protected, and about combinations of
+files in one call. They change nothing but the draft.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from stetd.storage.paths_on_disk import repository_parts
 from stetd.transaction.drafts import Draft, DraftFile
 
 
-def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
-    """Refuse a draft that may not be, or flag it. Raises Refused."""
+def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
+    """Refuse a draft that is not allowed; flag one that changes protected files."""
     _refuse_two_spellings(draft, call)
     _refuse_faulty_links(draft)
     _refuse_new_repositories(draft, base)
@@ -68,7 +68,7 @@ def _changes(item: DraftFile) -> bool:
 
 
 def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
-    """Where letter case says nothing, two files of a call may be one: one edit would be lost."""
+    """Refuse two spellings of one file where letter case is ignored: an edit would be lost."""
     if len(draft.files) < 2:
         return
     spellings: dict[str, list[DraftFile]] = {}
@@ -95,7 +95,7 @@ def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure |
         )
     else:
         both_made = one.found is other.found and None not in (one.after, other.after)
-        if not both_made or call.needs_history:  # it brings back files that were there together
+        if not both_made or call.needs_history:  # an undo restores files that existed together
             return None
         sentence = (
             f"one call can't make both {paths}: some file systems take these names for one file. "
@@ -119,7 +119,7 @@ def _refuse_faulty_links(draft: Draft) -> None:
 
 
 def _refuse_new_repositories(draft: Draft, base: Base) -> None:
-    """Refuse files that make a directory a Git repository together, or with calls before them."""
+    """Refuse files that make a directory a Git repository, together or with earlier calls."""
     own = [item for item in draft.files if item.after is not None]
     before = [path for path, found in base.files.items() if found is not None]
     made = repositories_made([*before, *(item.target.path for item in own)])
@@ -137,16 +137,16 @@ def _refuse_new_repositories(draft: Draft, base: Base) -> None:
 
 
 def check_plan(plan: Plan, excludes: Excludes) -> None:
-    """Refuse (path_protected) a plan that carries an excluded file's content to where it is kept.
+    """Refuse (path_protected) a plan that copies an excluded file's content to where it is kept.
 
-    The history does not keep such a file (:mod:`stetd.history.excluding`); a clipboard, a backup
-    beside the file, or a move to another name would.
+    The history does not keep such a file (:mod:`stetd.history.excluding`), but it would keep a
+    clipboard, a backup beside the file, or the file under another name.
     """
     if not excludes:
         return
     held = {file.path: file for file in plan.files if excludes(file.path)}
     carried: list[tuple[str, str]] = []
-    # A call that only copies to a clipboard changes no file.
+    # A call that only copies to a clipboard has edits, but no files.
     read = next((edit.path for edit in plan.edits if excludes(edit.path)), None)
     if read is not None and plan.clipboards:
         name = next(iter(plan.clipboards))

@@ -1,8 +1,8 @@
 """Undo, redo, rollback and restore: planned by the historian, carried out by the engine.
 
-A proposal says of each file from which image it was made. The engine publishes it only if these
-still stand, and if nothing that it committed since touches these files or takes anything back;
-else it has it proposed again.
+A proposal has for each file the image that it was made from. The engine publishes it only if the
+files still have these images, and if no later commit touches them or undoes the same commits.
+Otherwise the engine asks for another proposal.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from stetd.transaction.drafts import Draft
 
 
 class Proposing(msgspec.Struct, frozen=True):
-    """What is to be taken back."""
+    """The historian's question: plan this call."""
 
     call: EditCall
     limits: CallLimits
 
 
 class ProposedFile(msgspec.Struct, frozen=True):
-    """What a file is to become; ``found``: what it was made from."""
+    """The new content of a file; ``found``: the image that it was made from."""
 
     path: str
     found: Image | None
@@ -43,7 +43,7 @@ class Proposal(msgspec.Struct, frozen=True):
     reverts: tuple[str, ...]
     leftover_directories: list[str]
     record_always: bool
-    #: The record up to which the history was read.
+    #: Number of the last record of the history that was read.
     number: int
 
 
@@ -53,21 +53,20 @@ _AS_IN_A_DRAFT = (
 
 
 def proposal_of(draft: Draft, number: int) -> Proposal:
-    """A draft as data; what it holds open is let go."""
+    """A draft as data; its descriptors are closed."""
     files = []
     for item in draft.files:
         item.target.close()
         found = item.found.image if item.found is not None else None
-        file = ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
-        files.append(file)
+        files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
     same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}
     return Proposal(files=files, number=number, **same)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
-    """The draft, on the current content. Raises Changed if that is something else, Refused."""
+    """The draft on the current files. Raises Changed if one has another image; Refused."""
     for file in proposal.files:
-        found = world.look_at(file.path)
+        found = world.read_entry(file.path)
         if (found.image if found is not None else None) != file.found:
             raise Changed(file.path)
     files = []

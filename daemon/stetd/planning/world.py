@@ -1,4 +1,4 @@
-"""A call that may write files, and what it sees while it is planned."""
+"""A call that may write files, and the files and clipboards that it sees while it is planned."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.drafts import DraftFile, Who
+from stetd.transaction.drafts import DraftFile, Requester
 
-#: Methods whose planning reads commits, which must then all have reached Git.
+#: Methods whose planning reads commits: all commits must have reached Git before.
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
-#: Records what an agent's own tools have done; writes no file.
+#: The method that records what an agent's own tools have done; it writes no file.
 OBSERVE = "observe"
 _MOST_LINKS = 40
-#: Files of more bytes together are not planned on where others wait for it.
+#: Bytes of all files that a call reads, above which the writer does not plan it itself.
 _QUICK_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCall:
-    """A call that may write files, as the handlers hand it to the writer; ``params``: its own."""
+    """A call that may write files, as a method hands it to the writer."""
 
     workspace: str
     method: str
-    params: dict[str, Any]
+    params: dict[str, Any]  # without the common ones
     session: str | None
     directory: str
     agent: str | None
     peer: Peer | None
     control: bool
     request: str
-    #: The client made the request id, so a retry may come with it.
+    #: The client made the request id, so it may send the call again.
     retryable: bool
     digest: bytes
     why: str = ""
     if_match: str | dict[str, str | None] | None = None
     preview: bool = False
-    #: Bytes of its parameters, about.
+    #: Bytes of the parameters, roughly.
     size: int = 0
-    #: What the session is opened with, if it is not there any more.
+    #: The secret to open the session with, if it is not there any more.
     secret: str | None = field(default=None, repr=False)
 
     @property
     def entrant(self) -> Entrant | None:
-        """Who enters a session with it; None where it is of no session."""
+        """Who opens the session of the call; None if it has no session."""
         if self.session is None:
             return None
         return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
 
     @property
-    def who(self) -> Who:
-        """Who asks."""
-        return Who(self.agent, self.session, self.peer, self.method, self.request, self.why)
+    def who(self) -> Requester:
+        """Who asked for the call."""
+        return Requester(self.agent, self.session, self.peer, self.method, self.request, self.why)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -71,7 +71,7 @@ class EditCall:
 
     @property
     def once(self) -> bool:
-        """Whether it is not carried out again when it comes again."""
+        """Whether a repeated request must not be carried out again."""
         return self.retryable and not self.preview
 
     @property
@@ -81,19 +81,19 @@ class EditCall:
 
     @property
     def alone(self) -> bool:
-        """Whether it needs a batch of its own: it reads commits, or files that must be in place."""
+        """Whether it needs a batch of its own: it reads commits or files that must be on disk."""
         return self.needs_history or self.method == OBSERVE
 
 
 class CallLimits(msgspec.Struct, frozen=True):
-    """What one call may read and write at most; a file that was read holds a directory's handle."""
+    """Limits of what one call may read and write: of one file, and of all files together."""
 
     file_bytes: int
-    files: int
+    files: int  # each file that is read holds a descriptor
     bytes: int
 
     def check(self, files: int, size: int) -> None:
-        """Refuse (input_too_large) what is more."""
+        """Refuse (input_too_large) more files or bytes."""
         if files > self.files:
             most = f"looks at {self.files:,} files at most (max_call_files"
         elif size > self.bytes:
@@ -107,14 +107,14 @@ class CallLimits(msgspec.Struct, frozen=True):
         )
 
 
-class NotInPlace(Exception):
-    """A path leads through what calls before this one in the batch change: they must be in place
-    first, because paths are resolved on the disk.
+class NotYetPublished(Exception):
+    """A path leads through links or files that earlier calls of the batch change. They must be
+    published first, because paths are resolved on disk.
     """
 
 
 class CallWorld:
-    """What one call sees (the editing layer's World), remembering what it has read."""
+    """The files and clipboards that one call sees (the editing layer's World). Reads each once."""
 
     def __init__(
         self,
@@ -130,12 +130,13 @@ class CallWorld:
         self._limits = limits
         self._bytes = 0
         self._clipboards: Mapping[str, str] = session.clipboards if session else {}
-        #: Canonical paths, and the links that lead there.
+        #: (path as spelled, follow_last) to its canonical path and the links that lead there.
         self._spelled: dict[tuple[str, bool], tuple[str, tuple[str, ...]]] = {}
-        #: The links that the paths of the present call lead through.
+        #: The links that paths of the present call lead through.
         self._followed: set[str] = set()
+        #: Canonical path to the file that was read.
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
-        #: What earlier calls of the same transaction make of the content of a path.
+        #: Canonical path to the file as earlier calls of the same transaction leave it.
         self._planned: dict[str, SourceFile] = {}
 
     @property
@@ -149,18 +150,18 @@ class CallWorld:
         return self._clipboards
 
     def apply(self, plan: Plan) -> None:
-        """Let the next call of a transaction see what this one will do."""
+        """Let the next call of a transaction see the changes of this one."""
         for planned in plan.files:
             mode = planned.mode
             if mode is None and planned.after is not None and not planned.new:
-                stood = self._source(planned.path)
-                mode = None if stood.is_link else stood.mode
+                before = self._source(planned.path)
+                mode = None if before.is_link else before.mode
             self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
         self._clipboards = {**self._clipboards, **plan.clipboards}
         self._followed = set()
 
     def check_links(self, plan: Plan) -> None:
-        """Refuse a plan that changes a link through which another of its paths leads."""
+        """Refuse a plan that changes a link through which one of its paths leads."""
         for planned in plan.files:
             if planned.path in self._followed:
                 raise refuse(
@@ -172,7 +173,7 @@ class CallWorld:
                 )
 
     def oid(self, path: str) -> str | None:
-        """The blob id of the file at a path, None if there is none."""
+        """The blob id of the file at a path; None if there is no file."""
         data = self.read(path).data
         return object_id("blob", data) if data is not None else None
 
@@ -187,14 +188,14 @@ class CallWorld:
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
     def look(self, path: str) -> SourceFile:
-        """The file at a path itself, as the request spells it."""
+        """The file at a path as the request spells it; a link is not followed but returned."""
         return self._source(self._canonical(path, follow_last=False))
 
     def _read_through(self, path: str) -> SourceFile:
         """The file at a path, through links that are on disk.
 
-        Links that the calls before this one have made or removed are not on the disk yet: such
-        a path is seen as it will be, and a link is given as one.
+        Links that earlier calls make or remove are not on disk yet: such a path is returned as it
+        will be, and a link as a link.
         """
         if self._planned or self._base.files:
             own = self.look(path)
@@ -206,7 +207,7 @@ class CallWorld:
         key = path, follow_last
         if key not in self._spelled:
             target = self._resolved(path, follow_last=follow_last)
-            self._spelled[key] = self._look(target), target.links
+            self._spelled[key] = self._read_target(target), target.links
         canonical, links = self._spelled[key]
         for link in links:
             if link in self._planned:
@@ -230,9 +231,9 @@ class CallWorld:
         try:
             target = resolver.resolve(path, self._directory, follow_last=follow_last)
         except Refused as refusal:
-            # A file that is removed may be in the way of a directory on the disk.
+            # Perhaps an earlier call removes the file that is in the way.
             if refusal.kind == Kind.NOT_A_FILE and None in self._base.files.values():
-                raise NotInPlace from refusal
+                raise NotYetPublished from refusal
             removed = any(each.data is None for each in self._planned.values())
             if refusal.kind == Kind.NOT_A_FILE and removed:
                 raise refuse(
@@ -244,18 +245,18 @@ class CallWorld:
             raise
         if not self._base.files.keys().isdisjoint(target.links):
             target.close()
-            raise NotInPlace
+            raise NotYetPublished
         return target
 
     def _source(self, canonical: str) -> SourceFile:
-        """What will be at a path that was read."""
+        """The file at a path that was read, as earlier calls leave it."""
         if canonical in self._planned:
             return self._planned[canonical]
         _, found = self.seen[canonical]
         return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
 
-    def look_at(self, canonical: str) -> OnDisk | None:
-        """The entry at a path of the history, a link itself and not its target."""
+    def read_entry(self, canonical: str) -> OnDisk | None:
+        """The file at a path of the history; a link is not followed."""
         if canonical not in self.seen:
             target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
             if target.path != canonical:
@@ -270,10 +271,10 @@ class CallWorld:
                     ),
                     extra={"conflicts": [{"path": canonical, "hunks": [reason]}]},
                 )
-            self._look(target)
+            self._read_target(target)
         return self.seen[canonical][1]
 
-    def _look(self, target: Target) -> str:
+    def _read_target(self, target: Target) -> str:
         if target.path in self.seen:
             target.close()
             return target.path
@@ -293,12 +294,12 @@ class CallWorld:
         return target.path
 
     def draft_file(self, path: str, after: bytes | None) -> DraftFile:
-        """A file of the draft; its directory handle now belongs to the draft."""
+        """A file of the draft, which now owns the descriptor of its directory."""
         target, found = self.seen[path]
         self.seen[path] = (Target(target.path, -1, target.missing, target.name), found)
         return DraftFile(target, found, after)
 
     def close(self) -> None:
-        """Give back the handles of what was only read."""
+        """Close the descriptors of files that were only read."""
         for target, _ in self.seen.values():
             target.close()

@@ -1,12 +1,12 @@
 """Bringing the files of one workspace to their last image after a crash: PROTOCOL.md 10-11.
 
-First the temporary files are read: one may hold a save that was displaced and not put back yet.
-Then every path that the journal names is judged by :mod:`stetd.recovery.table`. The decisions are
-journalled and synced before any of them is carried out, by exchange and compare like every write;
-so a kill at any step leaves something that the next recovery decides in the same way.
+First the temporary files are read: one may hold a displaced save that was not put back. Then
+:mod:`stetd.recovery.table` decides about every path that the journal names. The decisions are
+journalled and synced before any of them is carried out, by exchange and compare like every write,
+so after a kill at any step the next recovery decides the same.
 
-What the disk refuses (a file that can't be read or written) stays unsettled: the caller must then
-keep these records in the journal, so that the next start can try again.
+A file that can't be read or written stays unsettled: the caller must then keep the records in the
+journal, for the next start to try again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.heads import seal_found
+from stetd.transaction.heads import seal_outside
 from stetd.transaction.sealing import seal_restoring
-from stetd.transaction.transaction import Displaced, FileWork, PutBack, install, mark_published
+from stetd.transaction.transaction import Displaced, FileWork, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
-#: A commit, and the number of the record that has it.
+#: A commit (or a rewritten history), and the number of its record.
 RecordedCommit = tuple[int, CommitRecord | Rewritten]
 
 
 class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file that a record names, in the directory of ``path``.
 
-    ``settled_by``: the record, or the abort that voids it; once that is marked, the file is of no
-    use. ``position``: of the image that the record puts in place, in the path's chain.
+    ``settled_by``: number of the record, or of the abort that voids it; once that is marked, the
+    file is not needed. ``position``: index in the path's chain of the image that the record writes.
     """
 
     path: str
@@ -55,10 +55,10 @@ class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class Emptied(msgspec.Struct, frozen=True):
-    """Directories to be removed if they are empty: those of an undone call, or of a voided one.
+class MadeDirectories(msgspec.Struct, frozen=True):
+    """Directories that an undone or voided call made: to be removed if they are empty.
 
-    ``settled_by`` as for a temporary file; deepest first.
+    ``settled_by`` as for a temporary file; the deepest first.
     """
 
     paths: list[str]
@@ -68,7 +68,7 @@ class Emptied(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Replay:
-    """What the records say of one workspace's files: those since the checkpoint, or held back.
+    """The records about one workspace since the checkpoint, and those kept because it is deferred.
 
     ``first`` is the place of the first of them in the journal (segment, offset), ``last`` the
     segment of the last.
@@ -78,20 +78,29 @@ class Replay:
     last: int = 0
     #: Numbers of these records.
     numbers: set[int] = field(default_factory=set)
+    #: Path to its images in the order of the journal.
     chains: dict[str, list[Link]] = field(default_factory=dict)
-    #: The boot in which a path was last written about.
+    #: Path to the boot id of its last record.
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
-    directories: list[Emptied] = field(default_factory=list)
+    directories: list[MadeDirectories] = field(default_factory=list)
     commits: list[RecordedCommit] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
-    #: Contents of files that the history does not keep.
+    #: Contents of files that are excluded from the history.
     private: dict[str, bytes] = field(default_factory=dict)
+
+    def commits_after(self, head: str | None) -> list[RecordedCommit]:
+        """The commits that come after a head; all of them, if the head is not among them."""
+        for at in range(len(self.commits), 0, -1):
+            commit = self.commits[at - 1][1]
+            if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
+                return self.commits[at:]
+        return self.commits
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery did, for the log: paths."""
+    """What recovery did, for the log: the number of records, and paths."""
 
     records: int = 0
     rolled_forward: list[str] = field(default_factory=list)
@@ -100,8 +109,8 @@ class Recovered:
 
 
 @dataclass(slots=True)
-class Settling:
-    """Deciding about the paths of one workspace and doing it."""
+class FileRecovery:
+    """Decides about the files of one workspace, and carries out the decisions."""
 
     state: State
     workspace: Workspace
@@ -114,14 +123,14 @@ class Settling:
     objects: list[NewObject] = field(default_factory=list)
     handled: set[str] = field(default_factory=set)
     #: Names of temporary files that must not be removed.
-    kept_names: set[str] = field(default_factory=set)
-    #: Paths that could not be settled, and the errors.
+    kept_temporaries: set[str] = field(default_factory=set)
+    #: Paths that could not be settled, each with its error.
     unsettled: dict[str, str] = field(default_factory=dict)
 
     # -- temporary files
 
-    def look_at_temporaries(self) -> None:
-        """Find saves that were displaced and not yet put back (the last row of the table)."""
+    def check_temporaries(self) -> None:
+        """Find displaced saves that were not put back (last row of PROTOCOL.md 10's table)."""
         saves: dict[str, list[OnDisk]] = {}
         first: dict[str, Temporary] = {}
         for temporary in self.replay.temporaries:
@@ -138,12 +147,12 @@ class Settling:
                     saves.setdefault(temporary.path, []).append(found)
                     first.setdefault(temporary.path, temporary)
                 else:
-                    # Now, not in the end: once this recovery has put our text in place, a
-                    # torn piece of it would pass for a save that our text displaced.
+                    # Not at the end: once this recovery has put our content in place, a torn
+                    # piece of it would look like a save that it displaced.
                     self._discard(temporary)
             except (Refused, OSError) as error:
                 _log.warning("%s stays beside %s: %s", temporary.name, temporary.path, error)
-                self.kept_names.add(temporary.name)
+                self.kept_temporaries.add(temporary.name)
         for path, found_saves in saves.items():
             self._put_back(first[path], found_saves)
 
@@ -154,11 +163,11 @@ class Settling:
                 worktree.finish_swap(target, temporary.name)
 
     def _images_since(self, temporary: Temporary) -> list[Image | None]:
-        """What we have put at a path: by the record of a temporary file, and later."""
+        """The images that we put at a path: by a temporary file's record, and later."""
         return [link.image for link in self.replay.chains[temporary.path][temporary.position :]]
 
-    def _ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
-        """Whether the current content of a path is something that we have put there since."""
+    def _is_ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
+        """Whether the current file at a path is one of these images, or a torn one."""
         image = now.image if now else None
         if now is not None and image is None:
             return False
@@ -172,8 +181,8 @@ class Settling:
     def _is_displaced_save(self, temporary: Temporary, found: OnDisk) -> bool:
         """Whether a temporary file holds somebody's save that is not recorded yet.
 
-        Not if its content is ours, nor if it is a torn piece of ours: after a reboot, or because
-        the daemon was killed while it staged it - in which case our text can't be in place.
+        It does not if its content is ours, or a torn piece of ours. It may be torn by a power cut,
+        or because the daemon was killed while staging: then our content can't be in place.
         """
         assert found.data is not None, "BUG: no file"
         images = [temporary.before, *self._images_since(temporary)]
@@ -184,11 +193,11 @@ class Settling:
         if temporary.boot != self.boot:
             return False
         now = self._look(temporary.path)
-        in_place = self._ours(temporary, now)
+        in_place = self._is_ours(temporary, now)
         return in_place and not same_image(now.image if now else None, temporary.before)
 
     def _put_back(self, temporary: Temporary, saves: list[OnDisk]) -> None:
-        """Record displaced saves, and put the last one back if our text is still there."""
+        """Record displaced saves, and put the last one back if our content is still in place."""
         path = temporary.path
         try:
             now = self._look(path)
@@ -197,30 +206,32 @@ class Settling:
             return
         self.handled.add(path)
         self.report.kept.append(path)
-        if self._ours(temporary, now):
+        if self._is_ours(temporary, now):
             self._record(path, saves, write=(now, saves[-1].image))
         else:
             self._record(path, [*saves, now])
 
     def _put_back_no_file(self, temporary: Temporary) -> None:
-        """Put back a directory (or pipe, ..) that was displaced: the history keeps none."""
-        self.kept_names.add(temporary.name)
+        """Put back a displaced directory (or pipe, ..), which the history can't keep."""
+        self.kept_temporaries.add(temporary.name)
         now = self._look(temporary.path)
-        if now is not None and not (self._ours(temporary, now) and self._is_newer(temporary, now)):
+        if now is not None and not (
+            self._is_ours(temporary, now) and self._is_newer(temporary, now)
+        ):
             return
         worktree = self.workspace.worktree
         with worktree.resolve_exactly(temporary.path) as target:
             if now is None:
-                worktree.put_in(target, temporary.name)
+                worktree.rename_in(target, temporary.name)
             else:
                 worktree.swap(target, temporary.name)
-                self.kept_names.discard(temporary.name)
+                self.kept_temporaries.discard(temporary.name)
 
     def _is_newer(self, temporary: Temporary, now: OnDisk) -> bool:
-        """Whether a displaced directory is newer than what we have put in place.
+        """Whether a displaced directory is newer than the file that is in place.
 
-        An abort names a directory by the absence of a file. An image of ours after that is a
-        save that landed later, and was put back.
+        An abort records a directory as the absence of a file. An image of ours after that is a
+        later save that was put back.
         """
         images = self._images_since(temporary)[1:]
         return None not in images or not any(
@@ -228,19 +239,19 @@ class Settling:
         )
 
     def clear_temporaries(self) -> None:
-        """Remove the temporary files of records that were judged."""
+        """Remove the temporary files of settled paths."""
         for temporary in self.replay.temporaries:
-            if temporary.name not in self.kept_names and temporary.path not in self.unsettled:
+            if temporary.name not in self.kept_temporaries and temporary.path not in self.unsettled:
                 self._discard(temporary)
         failpoint("recovery.cleared")
 
     def remove_directories(self) -> None:
-        """Remove the empty ones of the directories that undone or voided calls have made."""
-        for emptied in self.replay.directories:
-            # A mark says that they are gone; after a power cut they may be there again.
-            if emptied.settled_by in self.published and emptied.boot == self.boot:
+        """Remove the directories that undone or voided calls have made, if they are empty."""
+        for made in self.replay.directories:
+            # A mark says that they were removed; after a power cut they may be there again.
+            if made.settled_by in self.published and made.boot == self.boot:
                 continue
-            for directory in emptied.paths:
+            for directory in made.paths:
                 self.workspace.worktree.remove_directory(directory)
 
     def _discard(self, temporary: Temporary) -> None:
@@ -250,8 +261,8 @@ class Settling:
 
     # -- paths
 
-    def look_at_paths(self) -> None:
-        """Judge every other path by the table."""
+    def check_paths(self) -> None:
+        """Decide about every other path by the table."""
         for path, chain in self.replay.chains.items():
             if path in self.handled:
                 continue
@@ -277,7 +288,7 @@ class Settling:
         torn = found is not None and found.data is not None and looks_torn(found.data, contents)
         decision = decide(chain, image, same_boot=same_boot, torn=torn)
         if found is not None and image is None:
-            decision = Decision.KEEP  # a directory, or the like, is nobody's torn file
+            decision = Decision.KEEP  # a directory or the like is no torn file
         last = chain[-1].image
         if decision is Decision.WRITE_LAST:
             self.report.rolled_forward.append(path)
@@ -303,17 +314,17 @@ class Settling:
         write: tuple[OnDisk | None, Image | None] | None = None,
         restoring: bool = False,
     ) -> None:
-        """Add the record of a decision: what was found at a path, each a commit of its own.
+        """Add the record of a decision: a commit for each file that was ``found`` at a path.
 
-        ``write``: what is there now, and the image to write. ``restoring``: over torn bytes; that
-        is committed as well.
+        ``write``: the file that is there now, and the image to write. ``restoring``: it is written
+        over torn bytes, and committed too.
         """
         workspace, number, now = self.workspace, self.state.number + 1, int(time.time())
         subject = "torn by a power cut" if restoring else "changed outside"
         steps = [(subject, {path: each.image if each else None}) for each in found]
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
         history = workspace.history(now)
-        sealed = seal_found(steps, blobs, history, number=number, workspace=workspace.name)
+        sealed = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
         if write is not None:
             before, after = write
             content = None
@@ -348,7 +359,7 @@ class Settling:
         failpoint("recovery.decided")
 
     def carry_out(self, journal: Journal) -> None:
-        """Write what is to be written, each by exchange and compare."""
+        """Write the files, each by exchange and compare."""
         for number, work in self.works:
             try:
                 self._carry_out(number, work, journal)
@@ -362,19 +373,19 @@ class Settling:
     def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
         worktree, first = self.workspace.worktree, self.state.number + 1
         history = self.workspace.history(int(time.time()))
-        putting_back = PutBack(worktree, journal, history, self.state.number, self.workspace.name)
+        restorer = Restorer(worktree, journal, history, self.state.number, self.workspace.name)
         try:
             install(work, worktree)
         except Displaced:
-            putting_back.restore(work, record_displaced=True)
+            restorer.restore(work, record_displaced=True)
         except OSError:
-            putting_back.restore(work)
+            restorer.restore(work)
             raise
         else:
             if work.before is not None:
                 worktree.discard(work.target, work.temporary)
         finally:
-            self.state.number = putting_back.number
+            self.state.number = restorer.number
             self.workspace.head = history.head
             self.objects += history.objects
         mark_published(journal, number, *range(first, self.state.number + 1))
@@ -382,7 +393,7 @@ class Settling:
     # -- reading
 
     def _look(self, path: str, name: str | None = None) -> OnDisk | None:
-        """The current content of a path, or of another name in its directory."""
+        """The current file at a path, or at another name in its directory."""
         with self.workspace.worktree.resolve_exactly(path) as target:
             try:
                 if target.missing:

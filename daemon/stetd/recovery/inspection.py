@@ -1,8 +1,8 @@
-"""What a start of the daemon would find in its journal: ``python -m stetd.recovery.inspection``.
+"""Checks the journal before a start of the daemon: ``python -m stetd.recovery.inspection``.
 
-For ``stet doctor``, which loads nothing of the daemon's. It reads, and changes nothing; a tail
-that a start would cut off is only reported. Meant for a journal that no daemon has open: what one
-is just appending looks like a torn tail.
+``stet doctor`` runs it, because the client imports none of the daemon's modules. It changes
+nothing: a torn tail, which a start would cut off, is only reported. No daemon may have the journal
+open: a record that is just being appended looks like a torn tail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TornTail(msgspec.Struct, frozen=True):
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """``refused``: path of a segment and why this version can't read it; ``newer``: for its age."""
+    """``refused``: the segment that can't be read, and why; ``newer``: a newer version wrote it."""
 
     segments: int
     refused: str | None = None
@@ -34,7 +34,7 @@ class Inspected(msgspec.Struct, frozen=True):
 
 
 def inspect(state: str) -> Inspected:
-    """Look at the journal in a state directory; a missing one is empty."""
+    """Check the journal in a state directory; a missing one is empty."""
     directory = os.path.join(state, "journal")
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".wal"))

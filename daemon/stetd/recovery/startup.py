@@ -1,9 +1,9 @@
-"""What happens between opening the journal and serving: PROTOCOL.md 9-11.
+"""Recovery, between opening the journal and serving: PROTOCOL.md 9-11.
 
-The journal has been read and made durable. From it come the state (checkpoint, then records), the
-commits, which are made again in Git, and for every path touched since the checkpoint a chain of
-images, by which :mod:`stetd.recovery.files` brings the files to their last image. The caller then
-takes a checkpoint. Killed at any step, it starts over and comes to the same end.
+The journal was read and made durable before. It gives the state (checkpoint, then records), the
+commits, which are made again, and for every path touched since the checkpoint a chain of images,
+with which :mod:`stetd.recovery.files` brings the file to its last image. The caller then takes a
+checkpoint. Recovery may be killed at any step: the next one comes to the same result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import Emptied, RecordedCommit, Recovered, Replay, Settling, Temporary
+from stetd.recovery.files import FileRecovery, MadeDirectories, Recovered, Replay, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
@@ -45,8 +45,8 @@ from stetd.storage.request_record import answered
 from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """A record, where it is in the journal, and the boot in which it was written."""
+class PlacedRecord(msgspec.Struct, frozen=True):
+    """A record, its place in the journal, and the id of the boot in which it was written."""
 
     segment: int
     offset: int
@@ -54,8 +54,8 @@ class Placed(msgspec.Struct, frozen=True):
     record: Record
 
 
-def contents(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[Placed]]:
-    """The newest checkpoint, and all other records in order."""
+def split_records(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[PlacedRecord]]:
+    """The newest checkpoint, and all records but checkpoints in order."""
     checkpoint = None
     records = []
     for segment in segments:
@@ -63,30 +63,21 @@ def contents(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[P
             if isinstance(record, Checkpoint):
                 checkpoint = record
             else:
-                records.append(Placed(segment.number, offset, segment.boot, record))
+                records.append(PlacedRecord(segment.number, offset, segment.boot, record))
     return checkpoint, records
 
 
-def begun_anew(known: WorkspaceState) -> WorkspaceState:
-    """A workspace whose old history was given up."""
+def with_new_history(known: WorkspaceState) -> WorkspaceState:
+    """The state of a workspace that begins a new history."""
     return msgspec.structs.replace(
         known, head=None, commits=0, unsettled=None, cut=None, forgetting=None
     )
 
 
-def _after(commits: Sequence[RecordedCommit], head: str | None) -> Sequence[RecordedCommit]:
-    """A history's commits that come after one of them; all, if it is none of them."""
-    for at in range(len(commits), 0, -1):
-        commit = commits[at - 1][1]
-        if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
-            return commits[at:]
-    return commits
-
-
 class Settled(NamedTuple):
-    """What settling has added to the history, and the paths that it or the calls have written.
+    """The objects that settling added to the history, and the paths that it or calls have written.
 
-    ``unsettled``: the paths that could not be brought to their last image, and why.
+    ``unsettled``: the paths that could not be brought to their last image, each with its error.
     """
 
     objects: list[NewObject]
@@ -95,36 +86,36 @@ class Settled(NamedTuple):
 
 
 class Recovery:
-    """One recovery: :meth:`replay`, :meth:`head_of` for every workspace, then :meth:`settle`.
+    """One recovery: :meth:`replay`, then :meth:`head_of` and :meth:`settle` for every workspace.
 
-    It stays in use for workspaces that could not be opened: :meth:`defer`, and later again
-    :meth:`head_of` and :meth:`settle`.
+    A workspace that can't be opened is put off by :meth:`defer`, and :meth:`head_of` and
+    :meth:`settle` are tried again later.
     """
 
     def __init__(self, state: State, boot: str) -> None:
         self._state = state
         self._boot = boot
         self._replays: dict[str, Replay] = {}
-        #: What Git has of each history, all of it durable: the checkpoint says so.
+        #: Each history's head that Git durably has, by the checkpoint.
         self._starts: dict[str, Reached] = {}
         self._published: set[int] = set()
-        #: Number of a voided record to the number of the abort that voids it.
+        #: Number of a voided record to the number of its abort.
         self._voided: dict[int, int] = {}
         self.report = Recovered()
 
     # -- the state
 
-    def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
-        """Rebuild the state; nothing is written.
+    def replay(self, checkpoint: Checkpoint | None, records: Sequence[PlacedRecord]) -> None:
+        """Rebuild the state. Writes nothing.
 
-        Records before the checkpoint's watermark count only for a deferred workspace: for its
-        files, and for its commits if its history was damaged.
+        Records before the checkpoint's watermark are used only for a deferred workspace: for its
+        files, and for its commits if its history is damaged.
         """
         state = self._state
         mark = (0, 0)
         if checkpoint is not None:
             mark = checkpoint.segment, checkpoint.offset
-            state.begin(checkpoint)
+            state.load_checkpoint(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
                 self._starts[known.name] = held or Reached(known.head, known.commits)
@@ -134,35 +125,34 @@ class Recovery:
             elif isinstance(placed.record, Abort):
                 self._voided.update(dict.fromkeys(placed.record.voided, placed.record.number))
         for placed in records:
-            self._hold(placed, mark)
+            self._collect(placed, mark)
             if (placed.segment, placed.offset) >= mark:
                 self.report.records += 1
                 self._apply(placed.record)
 
-    def _hold(self, placed: Placed, mark: tuple[int, int]) -> None:
-        """Note what a record did to files, if these may not be as it says."""
+    def _collect(self, placed: PlacedRecord, mark: tuple[int, int]) -> None:
+        """Collect a record that the workspace's files, or Git, may not have yet."""
         record, place = placed.record, (placed.segment, placed.offset)
         if isinstance(record, Published):
-            names = [n for n, replay in self._replays.items() if record.number in replay.numbers]
-        elif isinstance(record, Change | Abort):
-            held = self._state.unsettled.get(record.workspace)
-            if place < mark and (held is None or not held.holds(*place)):
-                return
-            names = [record.workspace]
-            replay = self._replays.setdefault(record.workspace, Replay(first=place))
-            replay.numbers.add(record.number)
-            replay.blobs.update(record.blobs)
-            replay.private.update(record.private)
-            if isinstance(record, Change):
-                self._note_change(replay, placed.boot, record)
-            else:
-                self._note_abort(replay, placed.boot, record)
-            if place < mark and held is not None and held.start is not None:
-                self._hold_commits(replay, record)
-        else:
+            for replay in self._replays.values():
+                if record.number in replay.numbers:
+                    replay.last = placed.segment
+        if not isinstance(record, Change | Abort):
             return
-        for name in names:
-            self._replays[name].last = placed.segment
+        held = self._state.unsettled.get(record.workspace)
+        if place < mark and (held is None or not held.holds(*place)):
+            return
+        replay = self._replays.setdefault(record.workspace, Replay(first=place))
+        replay.last = placed.segment
+        replay.numbers.add(record.number)
+        replay.blobs.update(record.blobs)
+        replay.private.update(record.private)
+        if isinstance(record, Change):
+            self._note_change(replay, placed.boot, record)
+        else:
+            self._note_abort(replay, placed.boot, record)
+        if place < mark and held is not None and held.start is not None:
+            self._collect_commits(replay, record)
 
     def _apply(self, record: Record) -> None:
         state = self._state
@@ -171,13 +161,13 @@ class Recovery:
                 self._apply_change(record)
             case Abort(number, workspace):
                 state.number = max(state.number, number)
-                self._take_commits(workspace, number, record.commits)
+                self._apply_commits(workspace, number, record.commits)
             case SessionOpened() | SessionEnded() | ModeSet() | UpgradeSet() | ClipboardSet():
                 state.apply(record)
             case WorkspaceAllowed(name, root, anew):
                 known = state.known.get(name) or WorkspaceState(name, root, UNRESTRICTED, None, 0)
                 if anew:
-                    known = begun_anew(known)
+                    known = with_new_history(known)
                     self._starts.pop(name, None)
                     self.forget(name)
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
@@ -208,18 +198,18 @@ class Recovery:
             made = {path for commit in record.commits for path in commit.meta.directories}
             paths = sorted(made, reverse=True)
         if paths:
-            replay.directories.append(Emptied(paths, settled_by, boot))
+            replay.directories.append(MadeDirectories(paths, settled_by, boot))
 
     def _apply_change(self, record: Change) -> None:
         state = self._state
         state.number = max(state.number, record.number)
         if record.number in self._voided:
             return
-        self._take_commits(record.workspace, record.number, record.commits)
+        self._apply_commits(record.workspace, record.number, record.commits)
         if record.cut is not None:
             state.change_known(record.workspace, cut=record.cut)
         if record.rewritten is not None:
-            self._take_rewritten(record.workspace, record.number, record.rewritten)
+            self._apply_rewritten(record.workspace, record.number, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
         if session is not None:
             session = with_clipboards(session, record.clipboards)
@@ -238,8 +228,8 @@ class Recovery:
             replay.chains.setdefault(path, []).append(Link(image, published=marked))
             replay.boots[path] = boot
 
-    def _hold_commits(self, replay: Replay, record: Change | Abort) -> None:
-        """Note the commits of a record that the state has, but perhaps not Git."""
+    def _collect_commits(self, replay: Replay, record: Change | Abort) -> None:
+        """Collect the commits of a record that is in the checkpoint, but perhaps not in Git."""
         if record.number in self._voided:
             return
         replay.commits += [(record.number, commit) for commit in record.commits]
@@ -247,7 +237,7 @@ class Recovery:
         if rewritten is not None and rewritten.head:
             replay.commits.append((record.number, rewritten))
 
-    def _take_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
+    def _apply_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
         if not rewritten.head:
             self._state.change_known(name, forgetting=None)
             return
@@ -256,7 +246,7 @@ class Recovery:
             name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
         )
 
-    def _take_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
+    def _apply_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
             return
         self._replays[name].commits += [(number, commit) for commit in commits]
@@ -266,19 +256,19 @@ class Recovery:
     # -- Git
 
     def head_of(self, name: str, repository: StoredObjects) -> Head:
-        """Make every commit since the checkpoint again and check its id (invariant 2).
+        """Make every commit since the checkpoint again, and check its id (ARCHITECTURE.md 1).
 
-        Nothing is written: that is the historian's. Raises MissingObject and RecordContradicts if
-        the history is damaged.
+        Writes nothing: the historian does. Raises MissingObject and RecordContradicts if the
+        history is damaged.
         """
         start = self.start_of(name)
         replay = self._replays.setdefault(name, Replay((0, 0)))
         history = History(head_at(repository, start.head, start.commits), repository.load_tree, 0)
-        for number, commit in _after(replay.commits, start.head):
+        for number, commit in replay.commits_after(start.head):
             if isinstance(commit, Rewritten):
                 history.head = head_at(repository, commit.head, commit.commits)
-                continue
-            remake(history, number, commit)
+            else:
+                remake(history, number, commit)
         known = self._state.known[name]
         if history.head.commit != known.head:
             raise RecordContradicts(
@@ -288,52 +278,52 @@ class Recovery:
         return history.head
 
     def start_of(self, name: str) -> Reached:
-        """What Git durably has of a history; what the journal has beyond is made on that."""
+        """The head that Git durably has; the journal's later commits are made on it."""
         return self._starts.get(name, Reached(None, 0))
 
-    def reached(self, name: str) -> list[Reached]:
-        """Heads of a history: at the start, and after each commit that the journal has."""
-        found = [self.start_of(name)]
-        commits = self._replays[name].commits if name in self._replays else []
-        for _, commit in _after(commits, found[0].head):
+    def heads_since_checkpoint(self, name: str) -> list[Reached]:
+        """The heads of a history: the one that Git has, and that of each later commit."""
+        heads = [self.start_of(name)]
+        replay = self._replays.get(name)
+        for _, commit in replay.commits_after(heads[0].head) if replay is not None else ():
             if isinstance(commit, Rewritten):
-                found.append(Reached(commit.head, commit.commits))
+                heads.append(Reached(commit.head, commit.commits))
             else:
-                found.append(Reached(commit.oid, found[-1].commits + 1))
-        return found
+                heads.append(Reached(commit.oid, heads[-1].commits + 1))
+        return heads
 
     # -- the workspace's files
 
     def settle(self, workspace: Workspace, journal: Journal) -> Settled:
-        """Bring the files of a workspace to their last image; new commits go on its head.
+        """Bring the files of a workspace to their last image; adds commits to its head.
 
         The decisions are journalled and synced before any of them is carried out. Raises OSError
-        and JournalBroken if they can't be; MissingObject, with nothing decided yet, if the history
-        lacks what they need. Where something stays unsettled the workspace is deferred.
+        and JournalBroken if that fails; MissingObject, with nothing journalled, if the history
+        lacks content that is needed. If a path stays unsettled, the workspace is deferred.
         """
         replay = self._replays.get(workspace.name)
         if replay is None:
             return Settled([], set(), {})
-        settling = Settling(
+        settling = FileRecovery(
             self._state, workspace, replay, self._boot, self._published, self.report
         )
-        settling.look_at_temporaries()
-        settling.look_at_paths()
+        settling.check_temporaries()
+        settling.check_paths()
         settling.journal(journal)
         settling.carry_out(journal)
         settling.clear_temporaries()
         settling.remove_directories()
         if settling.unsettled:
-            replay.last = journal.position.segment  # what was decided is to be held as well
+            replay.last = journal.position.segment  # the decisions are kept as well
             self.defer(workspace.name)
         else:
             self.forget(workspace.name)
         return Settled(settling.objects, set(replay.chains), settling.unsettled)
 
     def defer(self, name: str, *, damaged: bool = False) -> None:
-        """Keep what opening the workspace will need, in the journal too.
+        """Keep the workspace's records, here and in the journal, until it can be opened.
 
-        ``damaged``: its commits as well, because Git can't have them yet.
+        ``damaged``: also for their commits, because Git can't have them yet.
         """
         replay = self._replays.get(name)
         if replay is not None and (replay.chains or (damaged and replay.commits)):
@@ -341,6 +331,6 @@ class Recovery:
             self._state.unsettled[name] = Unsettled(*replay.first, replay.last, start)
 
     def forget(self, name: str) -> None:
-        """Nothing is to be settled in this workspace any more."""
+        """Drop the workspace's records: its files are settled."""
         self._replays.pop(name, None)
         self._state.unsettled.pop(name, None)

@@ -1,7 +1,7 @@
 """What to do about one path after a crash: PROTOCOL.md 10 as a pure function.
 
-The chain of a path is every image that the journal since the checkpoint knows of it, in
-order: before, after, voided and restored. What the disk holds is looked up in it.
+The chain of a path has every image that the journal since the checkpoint names for it, in
+order: before, after, voided and restored. The image on disk is looked up in the chain.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from stetd.history.objects import Image, same_image
 
 
 class Decision(Enum):
-    """What recovery does about a path."""
+    """What recovery does with a path."""
 
     #: The disk holds the last image.
     DONE = auto()
-    #: An unfinished call is finished: write the last image.
+    #: The disk holds an earlier image: finish the call, write the last image.
     WRITE_LAST = auto()
-    #: Somebody else's content: it stays, and is recorded as outside.
+    #: The disk holds somebody else's content: keep it, record it as outside.
     KEEP = auto()
-    #: Torn by a power cut: record the torn bytes, then write the last image.
+    #: A power cut tore the file: record the torn bytes, then write the last image.
     RESTORE_TORN = auto()
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One image of a chain; ``published``: its record is marked, or is voided by one that is."""
+    """One image of a chain. ``published``: its record, or the abort that voids it, is marked."""
 
     image: Image | None
     published: bool = False
 
 
 def looks_torn(data: bytes, contents: Sequence[bytes]) -> bool:
-    """Whether these bytes are what a power cut leaves of one of the contents.
+    """Whether these bytes look like one of the contents, torn by a power cut.
 
-    Empty, NULs only, NULs at the end, or a proper prefix.
+    That is: empty, NULs only, NULs at the end, or a proper prefix.
     """
     kept = data.rstrip(b"\0")
     return any(
@@ -47,12 +47,12 @@ def looks_torn(data: bytes, contents: Sequence[bytes]) -> bool:
 
 
 def decide(chain: Sequence[Link], found: Image | None, *, same_boot: bool, torn: bool) -> Decision:
-    """The table. ``found`` is what the disk holds, ``torn`` what :func:`looks_torn` says.
+    """The table. ``found`` is the image on disk, ``torn`` the result of :func:`looks_torn`.
 
-    In the same boot nothing that reached the page cache was lost, so an earlier image
-    means an unfinished call - unless the record that replaced it is marked published:
-    then somebody put the old content back, and it is theirs. After a reboot the write
-    may simply not have reached the disk.
+    In the same boot nothing that reached the page cache was lost, so an earlier image means an
+    unfinished call, unless the record that replaced it is marked as published: then somebody has
+    put the old content back, and it stays. After a reboot the write may just not have reached the
+    disk.
     """
     matches = [i for i, link in enumerate(chain) if same_image(link.image, found)]
     if matches:

@@ -1,13 +1,13 @@
 """Opening a workspace after a start: its history, its directory, its files.
 
-    history   what the journal has of it is made again               Recovery.head_of
-    files     the directory is opened, and what a crash left there
-              unfinished is finished                                 Recovery.settle
+    history   the journal's commits are made again                           Recovery.head_of
+    files     the directory is opened, and calls that a crash interrupted
+              are finished                                                   Recovery.settle
 
-Where one of these fails, this workspace alone is deferred: no call works in it, the journal keeps
-what it needs, and ``State.troubles`` says why. What can be put right while the daemon runs (a
-directory that is away, a history that is put back from a copy) is tried again when somebody enters
-the workspace; a file that could not be settled, at the next start.
+If a step fails, only this workspace is deferred: no call works in it, the journal keeps the records
+that it needs, and ``State.troubles`` says why. A missing directory or a damaged history can be put
+right while the daemon runs: opening is tried again when a session enters the workspace. A file that
+could not be settled is tried again at the next start.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from stetd.storage.journal_format import WorkspaceState
 from stetd.transaction.heads import Head, RecordContradicts
 
 _log = logging.getLogger(__name__)
-#: What says that something is wrong with this repository, and not with the disk or the daemon.
-_ITS_OWN = {
+#: Errors that mean a damaged repository, not a failing disk or a defect of the daemon.
+_REPOSITORY_ERRORS = {
     errno.EACCES, errno.EEXIST, errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR,
     errno.EPERM,
 }  # fmt: skip
 
 
 class _Damaged(Exception):
-    """The history can't be opened; the message says what is wrong with it."""
+    """The history can't be opened; the message says why."""
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -51,43 +51,40 @@ class Opening(msgspec.Struct, frozen=True):
     state: State
     recovery: Recovery
     journal: Journal
-    #: Names of those in which only another start can help.
+    #: Names of workspaces that only another start of the daemon can open.
     _stuck: set[str] = msgspec.field(default_factory=set)
-    #: Names of those whose history is not in Git as far as the journal has it.
+    #: Names of workspaces whose history in Git lacks commits of the journal.
     _damaged: set[str] = msgspec.field(default_factory=set)
 
     def at_start(self, known: WorkspaceState) -> None:
-        """Open one of the workspaces that the journal knows; also one not allowed any more,
-        of which Git gets what the journal has. Raises OSError, JournalBroken.
+        """Open or defer a workspace that the journal knows. Of one that is not allowed any more,
+        only the history is recovered. Raises OSError, JournalBroken.
         """
         if not known.allowed:
-            self._leave_to_git(known)
+            self._recover_history_only(known)
             return
         try:
-            self.open_again(known)
+            self.open(known)
         except Refused as refusal:
             _log.error("workspace %s is deferred: %s", known.root, refusal.message)
 
-    def again(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
-        """Try again to open a deferred workspace; what was added to its history.
-
-        Raises Refused with the reason, OSError, JournalBroken.
-        """
+    def retry(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
+        """Try again to open a deferred workspace. Returns and raises as :meth:`open`."""
         if known.name in self._stuck:
             raise refuse(Kind.IO_ERROR, self.state.troubles[known.name])
-        return self.open_again(known)
+        return self.open(known)
 
-    def open_again(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
-        """Open a workspace; also gives what settling its files has added to the history.
+    def open(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
+        """Open a workspace. Returns it and the objects that settling its files has added.
 
-        Raises Refused after putting it off; OSError, JournalBroken.
+        Raises Refused, with the reason, if it is deferred; OSError, JournalBroken.
         """
         try:
             repository, head = self._history(known)
         except _Damaged as damage:
             self.recovery.defer(known.name, damaged=True)
             self._damaged.add(known.name)
-            raise self._trouble(known, _damaged(known, self.state, str(damage))) from damage
+            raise self._deferred(known, self._damaged_message(known, str(damage))) from damage
         try:
             workspace = self.state.open_workspace(known, repository)
         except OSError as error:
@@ -97,26 +94,26 @@ class Opening(msgspec.Struct, frozen=True):
                 f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its "
                 "history is kept; it goes on when the directory is back."
             )
-            raise self._trouble(known, why) from error
+            raise self._deferred(known, why) from error
         workspace.head = head
         return workspace, self._settle(known, workspace)
 
     def _history(self, known: WorkspaceState) -> tuple[StoredObjects, Head]:
-        """Make a history again as the journal has it. Raises _Damaged, OSError."""
+        """Make the commits of the journal again. Raises _Damaged, OSError."""
         state, repository = self.state, None
         try:
             repository = open_repository(state.directory, known.name, state.disk)
             head = self.recovery.head_of(known.name, repository)
             if known.cut is not None and read_shallow(repository.path) != {known.cut.oldest}:
-                # Killed between the record of the cut and the file.
+                # The daemon was killed between the record of the cut and this file.
                 write_shallow(repository.path, known.cut.oldest, state.disk)
                 repository.reopen()
         except MissingObject as error:
-            why = _lacks(error)
+            why = _missing(error)
         except (RecordContradicts, BrokenRepository) as error:
             why = str(error)
         except OSError as error:
-            if isinstance(error, SyncFailed) or error.errno not in _ITS_OWN:
+            if isinstance(error, SyncFailed) or error.errno not in _REPOSITORY_ERRORS:
                 raise
             where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
             why = f"{where}{error.strerror}"
@@ -132,9 +129,9 @@ class Opening(msgspec.Struct, frozen=True):
             settled = self.recovery.settle(workspace, self.journal)
         except MissingObject as error:
             self.recovery.defer(known.name)
-            workspace.head = head  # nothing has been journalled
+            workspace.head = head  # no new commit was journalled
             self._close(workspace)
-            raise self._trouble(known, _damaged(known, self.state, _lacks(error))) from error
+            raise self._deferred(known, self._damaged_message(known, _missing(error))) from error
         except (OSError, JournalBroken):
             del self.state.open[workspace.name]
             workspace.close()
@@ -142,7 +139,7 @@ class Opening(msgspec.Struct, frozen=True):
         if settled.unsettled:
             self._stuck.add(known.name)
             self._close(workspace)
-            raise self._trouble(known, _stuck(known, settled.unsettled))
+            raise self._deferred(known, _stuck_message(known, settled.unsettled))
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)
         cleared = workspace.worktree.clear_leftovers()
@@ -152,7 +149,7 @@ class Opening(msgspec.Struct, frozen=True):
         return settled.objects
 
     def _close(self, workspace: Workspace) -> None:
-        """Leave a workspace that was open: the next checkpoint uses what is known of it."""
+        """Close a workspace; its state goes to ``State.known`` for the next checkpoint."""
         self.state.change_known(
             workspace.name,
             head=workspace.head.commit,
@@ -162,7 +159,7 @@ class Opening(msgspec.Struct, frozen=True):
         del self.state.open[workspace.name]
         workspace.close()
 
-    def _leave_to_git(self, known: WorkspaceState) -> None:
+    def _recover_history_only(self, known: WorkspaceState) -> None:
         try:
             repository, _ = self._history(known)
         except _Damaged as damage:
@@ -174,9 +171,9 @@ class Opening(msgspec.Struct, frozen=True):
         repository.close()
 
     def give_up(self, known: WorkspaceState) -> None:
-        """Let go of what the journal keeps of a workspace that is not allowed any more.
+        """Drop the records that the journal keeps for a workspace that is not allowed any more.
 
-        Its head stays, as the journal has it: a damaged history goes on only if Git has that.
+        The head stays that of the journal: a damaged history goes on only if Git has that commit.
         """
         if known.name in self._damaged:
             self.state.given_up.add(known.name)
@@ -185,27 +182,27 @@ class Opening(msgspec.Struct, frozen=True):
         self._damaged.discard(known.name)
         self._stuck.discard(known.name)
 
-    def _trouble(self, known: WorkspaceState, why: str) -> Refused:
+    def _deferred(self, known: WorkspaceState, why: str) -> Refused:
         self.state.troubles[known.name] = why
         return refuse(Kind.IO_ERROR, why)
 
+    def _damaged_message(self, known: WorkspaceState, what: str) -> str:
+        shadow = shadow_path(self.state.directory, known.name)
+        root = shlex.quote(known.root)
+        return (
+            f"the history of {known.root} is damaged, so no call can work there: {what}. Nothing "
+            "that was answered is lost yet: what Git lacks of the newest calls is kept in the "
+            "journal. A person must act: stet verify names all that is damaged; put the files of "
+            f"{shadow} back from a copy, and the workspace works again. To begin a new history "
+            f"instead: stet workspaces --forget {root}, move {shadow} away, stet init {root}."
+        )
 
-def _lacks(error: MissingObject) -> str:
+
+def _missing(error: MissingObject) -> str:
     return f"{error}, which it needs, is missing or damaged"
 
 
-def _damaged(known: WorkspaceState, state: State, what: str) -> str:
-    shadow, root = shadow_path(state.directory, known.name), shlex.quote(known.root)
-    return (
-        f"the history of {known.root} is damaged, so no call can work there: {what}. Nothing that "
-        "was answered is lost yet: what Git lacks of the newest calls is kept in the journal. "
-        f"A person must act: stet verify names all that is damaged; put the files of {shadow} "
-        "back from a copy, and the workspace works again. To begin a new history instead: stet "
-        f"workspaces --forget {root}, move {shadow} away, stet init {root}."
-    )
-
-
-def _stuck(known: WorkspaceState, unsettled: dict[str, str]) -> str:
+def _stuck_message(known: WorkspaceState, unsettled: dict[str, str]) -> str:
     path, error = next(iter(unsettled.items()))
     more = f" ({len(unsettled)} files in all)" if len(unsettled) > 1 else ""
     return (
@@ -218,10 +215,10 @@ def _stuck(known: WorkspaceState, unsettled: dict[str, str]) -> str:
 def open_repository(
     state_directory: str, name: str, disk: Disk, *, in_use: bool = False
 ) -> StoredObjects:
-    """The shadow repository of a workspace, made if it is not there; its name is durable.
+    """The shadow repository of a workspace, durably created if it is not there.
 
-    ``in_use``: the historian may be writing there, so what looks like a leftover of a
-    killed one is left alone. Raises BrokenRepository, OSError.
+    ``in_use``: the historian may be writing to it, so files that look like leftovers of a killed
+    historian are not removed. Raises BrokenRepository, OSError.
     """
     path = shadow_path(state_directory, name)
     create_repository(path, disk, clear_leftovers=not in_use)

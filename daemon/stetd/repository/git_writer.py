@@ -33,7 +33,7 @@ from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.priority import BEHIND_EDITS, give_way
+from stetd.storage.priority import BEHIND_EDITS, lower_priority
 
 _log = logging.getLogger(__name__)
 #: Seconds that objects may gather before they are written, or tried again.
@@ -205,7 +205,7 @@ class Background:
         return not self._queue and not self._thread.is_alive()
 
     def _run(self) -> None:
-        give_way(BEHIND_EDITS)
+        lower_priority(BEHIND_EDITS)
         while items := self._next_items():
             if self._round(items):
                 if self.failure is not None:

@@ -6,7 +6,7 @@ import os
 
 from stetd.repository.packing import clear_half_packs
 from stetd.repository.references import HISTORY, PINS
-from stetd.storage.disk import Disk, content_of, replace_file
+from stetd.storage.disk import Disk, read_if_exists, replace_file
 
 #: What makes a directory a bare Git repository, besides its directories.
 _HEAD = b"ref: " + HISTORY.encode() + b"\n"
@@ -36,9 +36,9 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
     if clear_leftovers:
         _clear_leftovers(path)
     head = os.path.join(path, "HEAD")
-    if content_of(head) != _HEAD:
+    if read_if_exists(head) != _HEAD:
         replace_file(head, _HEAD, disk)
-    config = content_of(os.path.join(path, "config"))
+    config = read_if_exists(os.path.join(path, "config"))
     if b"[core]" not in config or b"\0" in config:
         replace_file(os.path.join(path, "config"), _CONFIG, disk)
     for folder in _DIRECTORIES:

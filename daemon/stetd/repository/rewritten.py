@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from stetd.storage.disk import Disk, content_of, replace_file
+from stetd.storage.disk import Disk, read_if_exists, replace_file
 
 _LINE = re.compile(rb"^([0-9a-f]{40}) ([0-9a-f]{40})$", re.MULTILINE)
 _NAME, _NEXT = "rewritten", "rewritten.next"
@@ -22,7 +22,7 @@ _NAME, _NEXT = "rewritten", "rewritten.next"
 
 def successors(repository: str, prefix: str) -> list[str]:
     """What the commits whose id began so are called now, in order."""
-    content = content_of(os.path.join(repository, _NAME))
+    content = read_if_exists(os.path.join(repository, _NAME))
     pattern = rb"^%s[0-9a-f]{%d} ([0-9a-f]{40})$" % (prefix.encode(), 40 - len(prefix))
     found = re.findall(pattern, content, re.MULTILINE) if content else []
     return sorted({oid.decode() for oid in found})
@@ -34,7 +34,7 @@ def read_pending(repository: str) -> dict[str, str]:
 
 
 def _names(repository: str, name: str) -> dict[str, str]:
-    content = content_of(os.path.join(repository, name))
+    content = read_if_exists(os.path.join(repository, name))
     return {old.decode(): new.decode() for old, new in _LINE.findall(content)}
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 
-from stetd.storage.disk import Disk, content_of, replace_file
+from stetd.storage.disk import Disk, read_if_exists, replace_file
 
 _ID = re.compile(rb"^[0-9a-f]{40}$", re.MULTILINE)
 
 
 def read_shallow(repository: str) -> frozenset[str]:
     """The commits whose parents were dropped."""
-    content = content_of(os.path.join(repository, "shallow"))
+    content = read_if_exists(os.path.join(repository, "shallow"))
     return frozenset(oid.decode() for oid in _ID.findall(content))
 
 

@@ -1,12 +1,12 @@
-"""Who may write: the two modes, grants that end by themselves, and what holds at an instant.
+"""Who may write: the two modes, grants with an end, and the mode in force at an instant.
 
-A session and a workspace each have a *standing*: a mode, and perhaps a grant, which makes it
+A session and a workspace each have a *standing*: a mode, and perhaps a grant. A grant makes them
 unrestricted until it ends; then the mode holds again. So the end of a grant needs no record.
 
-Two clocks say when. The wall clock may be set; the running clock (CLOCK_BOOTTIME) may not, and
-is zero at each boot. In the boot in which it was given a grant holds while both are before its
-end; in another one while the wall clock is, and not before the time when it was given. So no
-setting of clocks prolongs a grant within one boot.
+Two clocks decide. The wall clock can be set; the running clock (CLOCK_BOOTTIME) can't, and begins
+at zero at each boot. In the boot in which a grant was given, it holds while both clocks are before
+its end. In another boot it holds while the wall clock is before its end, and not before the time
+when it was given. So setting the clock can't prolong a grant within one boot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODES = (RESTRICTED, UNRESTRICTED)
 
 
 class Instant(NamedTuple):
-    """A moment, in seconds: since the epoch, since the boot; and which boot that is."""
+    """A moment: seconds since the epoch, seconds since the boot, and the boot's id."""
 
     wall: float
     running: float
@@ -31,7 +31,7 @@ class Instant(NamedTuple):
 class Grant(msgspec.Struct, frozen=True, array_like=True):
     """Unrestricted until ``until`` (wall clock). Part of the journal's format.
 
-    ``given``: when, by the wall clock; ``runs_out``: its end by the running clock of ``boot``.
+    ``given``: its beginning by the wall clock; ``runs_out``: its end by ``boot``'s running clock.
     """
 
     until: float
@@ -41,18 +41,18 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Standing(NamedTuple):
-    """A mode, and the grant on top of it if there is one."""
+    """A mode, and a grant if there is one."""
 
     mode: str
     grant: Grant | None = None
 
 
-class NothingToEnd(Exception):
-    """A grant on what is unrestricted anyway: nothing would end when it ends."""
+class AlreadyUnrestricted(Exception):
+    """A grant would change nothing: the mode is unrestricted, without an end."""
 
 
 def remaining(grant: Grant, now: Instant) -> float:
-    """Seconds for which a grant still holds; 0 or less: it has ended."""
+    """Seconds until a grant ends; 0 or less: it has ended."""
     left = grant.until - now.wall
     if grant.boot == now.boot:
         return min(left, grant.runs_out - now.running)
@@ -60,14 +60,14 @@ def remaining(grant: Grant, now: Instant) -> float:
 
 
 def mode_at(standing: Standing, now: Instant) -> str:
-    """The mode that a standing comes to."""
+    """The mode in force."""
     if standing.grant is not None and remaining(standing.grant, now) > 0:
         return UNRESTRICTED
     return standing.mode
 
 
-def until(standing: Standing, now: Instant) -> float | None:
-    """When the grant ends, by the wall clock; None: no grant makes a difference."""
+def grant_end(standing: Standing, now: Instant) -> float | None:
+    """The end of the grant by the wall clock; None if no grant makes a difference."""
     grant = standing.grant
     if grant is None or standing.mode == UNRESTRICTED:
         return None
@@ -75,18 +75,18 @@ def until(standing: Standing, now: Instant) -> float | None:
     return now.wall + left if left > 0 else None
 
 
-def granted(standing: Standing, seconds: float, now: Instant) -> Standing:
-    """Unrestricted for so long, then what it was; a grant that holds already is replaced.
+def with_grant(standing: Standing, seconds: float, now: Instant) -> Standing:
+    """The standing with a grant of so many seconds, which replaces an earlier one.
 
-    Raises NothingToEnd where it is unrestricted without an end.
+    Raises AlreadyUnrestricted.
     """
     if standing.mode == UNRESTRICTED:
-        raise NothingToEnd
+        raise AlreadyUnrestricted
     return Standing(
         standing.mode, Grant(now.wall + seconds, now.wall, now.boot, now.running + seconds)
     )
 
 
 def stricter(*modes: str | None) -> str:
-    """The mode that holds when several apply: restricted wins."""
+    """The mode in force if several apply: restricted wins."""
     return RESTRICTED if RESTRICTED in modes else UNRESTRICTED

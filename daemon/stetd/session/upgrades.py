@@ -1,7 +1,7 @@
-"""Requests for write access: asked by a session, decided by the person.
+"""Requests for write access: made by a session, decided by the person.
 
-A session has at most one request that is pending; asked again, it is the same one. Asked again
-after a denial, it learns that once; after that, asking makes a new request.
+A session has at most one pending request: asking again returns it. Asking again after a denial
+returns the denied request once; after that, it makes a new one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ DENIED = "denied"
 MOST_PENDING = 100
 #: Decided requests that are kept, of all workspaces together; the oldest go first.
 MOST_DECIDED = 200
-#: Least number of digits by which an id names a request.
+#: Digits of an id that are needed, at least, to name a request.
 SHORTEST_PREFIX = 4
 
 
 class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, with times in seconds since the epoch. Part of the journal's format.
+    """One request. Times are in seconds since the epoch. Part of the journal's format.
 
-    ``note`` is the person's; ``until``: the end of what was approved; ``told``: the session knows
-    that it was denied, so it may ask again.
+    ``note`` is the person's; ``until``: the end of the access that was approved; ``told``: the
+    session has learned that it was denied, so asking again makes a new request.
     """
 
     id: str
@@ -42,14 +42,14 @@ class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pending_in(requests: Iterable[UpgradeRequest], workspace: str) -> list[UpgradeRequest]:
-    """The requests of a workspace that wait for a decision, oldest first."""
+    """The pending requests of a workspace, oldest first."""
     return [each for each in requests if each.workspace == workspace and each.status == PENDING]
 
 
 def latest_of(
     requests: Iterable[UpgradeRequest], workspace: str, session: str
 ) -> UpgradeRequest | None:
-    """What a session has asked last."""
+    """The newest request of a session."""
     own = [each for each in requests if (each.workspace, each.session) == (workspace, session)]
     return own[-1] if own else None
 
@@ -57,14 +57,14 @@ def latest_of(
 def decide(
     request: UpgradeRequest, approve: bool, *, time: int, note: str, until: float | None = None
 ) -> UpgradeRequest:
-    """The request as it is once the person has decided."""
+    """The request with the person's decision."""
     assert request.status == PENDING, "BUG: a request is decided once"
     status = APPROVED if approve else DENIED
     return msgspec.structs.replace(request, status=status, note=note, decided=time, until=until)
 
 
-def kept(requests: Mapping[str, UpgradeRequest]) -> dict[str, UpgradeRequest]:
-    """The requests that are kept, by their id and oldest first."""
+def without_old(requests: Mapping[str, UpgradeRequest]) -> dict[str, UpgradeRequest]:
+    """The requests by id, oldest first, without decided ones above MOST_DECIDED."""
     decided = [each for each in requests.values() if each.status != PENDING]
     decided.sort(key=lambda each: each.decided or 0)
     gone = {each.id for each in decided[:-MOST_DECIDED]}
@@ -72,7 +72,7 @@ def kept(requests: Mapping[str, UpgradeRequest]) -> dict[str, UpgradeRequest]:
 
 
 def matching(requests: Mapping[str, UpgradeRequest], prefix: str) -> list[UpgradeRequest]:
-    """The requests that an id or the beginning of one may mean."""
+    """The requests whose id this is, or begins with."""
     if prefix in requests:
         return [requests[prefix]]
     if len(prefix) < SHORTEST_PREFIX:

@@ -1,9 +1,9 @@
-"""What happened, on its way from the writer to the subscribers.
+"""The queue of notes from the writer to the subscribers.
 
-The writer puts a *note* here and goes on; while nobody subscribes it does nothing at all.
-:mod:`stetd.server.subscribers` makes events of the notes. A note keeps no file contents. When MOST
-notes wait, further ones are only counted, at the end of the queue: the order stays, and the memory
-is bounded.
+The writer puts a *note* here for each commit and change of access; without subscribers it puts
+nothing. :mod:`stetd.server.subscribers` makes events of the notes. A note has no file contents. If
+MOST notes wait, further ones are only counted, at the end of the queue: this keeps the order and
+bounds the memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST = 2000
 class Committed(msgspec.Struct, frozen=True):
     """A commit was published: its object, and its files if they are known already.
 
-    ``number`` is the journal record with which it reaches Git.
+    ``number``: of the journal record with which it reaches Git.
     """
 
     workspace: str
@@ -37,9 +37,9 @@ class Committed(msgspec.Struct, frozen=True):
     files: Sequence[FileChange] | None
 
 
-class Told(msgspec.Struct, frozen=True):
-    """A mode was set (``event.session`` None: the workspace's), or write access asked for, or
-    decided.
+class AccessChanged(msgspec.Struct, frozen=True):
+    """A mode was set (``event.session`` None: the workspace's), or a request for write access was
+    made or decided.
     """
 
     workspace: str
@@ -53,28 +53,28 @@ class Overflow:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-Occurrence = Committed | Told
+Occurrence = Committed | AccessChanged
 Note = Occurrence | Overflow
 
 
 class Events:
-    """The notes that wait, oldest first."""
+    """The queued notes, oldest first."""
 
     def __init__(self) -> None:
         self._notes: deque[tuple[int, Note]] = deque()
-        #: How many notes there were: whoever begins to listen now gets later ones.
+        #: Number of the newest note: a subscriber that begins now gets the later ones.
         self.number = 0
         self._wake: Callable[[], None] | None = None
 
     def listen(self, wake: Callable[[], None] | None) -> None:
-        """Call this when notes come; None: nobody wants any."""
+        """Call ``wake`` for each new note; None: there are no subscribers, drop all notes."""
         self._wake = wake
         if wake is None:
             self._notes.clear()
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there are subscribers."""
         return self._wake is not None
 
     def committed(
@@ -96,7 +96,7 @@ class Events:
             self.publish(note)
 
     def publish(self, note: Occurrence) -> None:
-        """Queue a note, or count it where too many wait."""
+        """Queue a note, or count it if too many wait."""
         if self._wake is None:
             return
         self.number += 1
@@ -107,7 +107,7 @@ class Events:
             if not isinstance(last, Overflow):
                 last = Overflow()
                 self._notes.append((self.number, last))
-            # Under the newest number: whoever listens only since the first must get it, too.
+            # Under the newest number, so that subscribers that have begun since get it, too.
             self._notes[-1] = self.number, last
             last.counts[note.workspace] = last.counts.get(note.workspace, 0) + 1
         self._wake()

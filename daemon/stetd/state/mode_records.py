@@ -1,9 +1,9 @@
 """Modes and requests for write access: journalled first, then in force, then reported.
 
-Every change is a record that is durable before it counts; the rules are values
-(:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). The writer's queue orders a change
-among the calls. The end of a grant binds the next call because whoever asks for a mode looks at
-the clock (:meth:`stetd.state.state.State.effective_mode`); :meth:`Modes.end` only reports it.
+Every change is a record that is durable before it is in force; the rules are pure functions
+(:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). The writer's queue orders the changes
+among the calls. The end of a grant needs no change: each call compares it with the clock
+(:meth:`stetd.state.state.State.effective_mode`); :meth:`Modes.end_grants` records and reports it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from stetd.session.modes import (
     UNRESTRICTED,
     Grant,
     Standing,
-    granted,
+    grant_end,
     mode_at,
     remaining,
-    until,
+    with_grant,
 )
 from stetd.session.sessions import Session
 from stetd.session.upgrades import (
@@ -39,7 +39,7 @@ from stetd.session.upgrades import (
     latest_of,
     pending_in,
 )
-from stetd.state.events import Events, Told
+from stetd.state.events import AccessChanged, Events
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
@@ -50,36 +50,36 @@ _log = logging.getLogger(__name__)
 
 
 class Modes:
-    """Changes modes and requests. ``record`` makes records durable, or raises Refused."""
+    """Changes modes and requests. ``record`` makes records durable or raises Refused."""
 
     def __init__(self, state: State, events: Events, record: Callable[..., None]) -> None:
         self._state = state
         self._events = events
         self._record = record
-        #: Called with a request that is new, and with one that was decided.
+        #: Called with a new request, and with a decided one.
         self.on_asked: Callable[[UpgradeRequest], None] = lambda _: None
         self.on_decided: Callable[[UpgradeRequest], None] = lambda _: None
 
     # -- modes
 
     def set(self, workspace: Workspace, session: Session | None, standing: Standing) -> None:
-        """Set a session's mode, or (None) the workspace's. Raises Refused.
+        """Set the mode of a session, or (None) of the workspace. Raises Refused.
 
-        Requests of sessions that may write since are approved by it.
+        Pending requests of sessions that may write now are approved.
         """
         name = session.name if session else None
-        self._take(ModeSet(workspace.name, name, standing.mode, standing.grant))
-        self._tell_mode(workspace.name, name)
-        self._approve_what_may_write(workspace)
+        self._record_and_apply(ModeSet(workspace.name, name, standing.mode, standing.grant))
+        self._publish_mode(workspace.name, name)
+        self._approve_satisfied_requests(workspace)
 
     def due_in(self) -> float | None:
-        """Seconds until the first grant ends; None if none does."""
+        """Seconds until the first grant ends; None if there is no grant."""
         now = self._state.now()
         left = [max(0.0, remaining(g, now)) for _, _, g in self._grants()]
         return min(left, default=None)
 
-    def end(self) -> None:
-        """Record and report grants that have ended, so that no clock set back revives one."""
+    def end_grants(self) -> None:
+        """Record and report the ends of grants. A clock that is set back can't revive them then."""
         if not self._state.granted:
             return
         now = self._state.now()
@@ -87,16 +87,16 @@ class Modes:
             if remaining(grant, now) > 0:
                 continue
             standing = self._state.standing_of(name, session)
-            assert standing is not None, "BUG: a grant on nothing"
+            assert standing is not None, "BUG: a grant without a session or workspace"
             ended = ModeSet(name, session, standing.mode)
             try:
-                self._take(ended)
+                self._record_and_apply(ended)
             except Refused as error:
-                # It holds anyway; the next start finds that it has ended, too.
+                # It has ended anyway; the next start finds that, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
                 self._state.apply(ended)
             if standing.mode == RESTRICTED:
-                self._tell_mode(name, session)
+                self._publish_mode(name, session)
 
     def _grants(self) -> list[tuple[str, str | None, Grant]]:
         found = []
@@ -109,18 +109,18 @@ class Modes:
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
-        """Report an end; ``fresh``: a new session of that name, ``denied``: its request."""
+        """Report that a session was ended. ``fresh``: a new one of its name."""
         if denied is not None:
             self._decided(denied)
         if mode_at(ended.standing, self._state.now()) != fresh.mode:
-            self._tell_mode(ended.workspace, ended.name, fresh)
+            self._publish_mode(ended.workspace, ended.name, fresh)
 
     # -- requests
 
     def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
-        """The session's request: the pending one, a denied one it has not seen, or a new one.
+        """The session's request: the pending one, a denied one that it has not seen, or a new one.
 
-        Raises Refused: overloaded, or what cannot be recorded.
+        Raises Refused: overloaded, or an error of ``record``.
         """
         requests = self._state.upgrades.values()
         known = latest_of(requests, workspace.name, session.name)
@@ -129,7 +129,7 @@ class Modes:
                 return known
             return self._asked(msgspec.structs.replace(known, reason=reason))
         if known is not None and known.status == DENIED and not known.told:
-            self.seen(known)
+            self.note_denial_seen(known)
             return known
         if len(pending_in(requests, workspace.name)) >= MOST_PENDING:
             raise refuse(
@@ -149,16 +149,16 @@ class Modes:
         self.on_asked(request)
         return request
 
-    def seen(self, request: UpgradeRequest) -> None:
-        """Note that the session knows of a denial."""
+    def note_denial_seen(self, request: UpgradeRequest) -> None:
+        """Record that the session has learned of a denial."""
         if request.status == DENIED:
-            with contextlib.suppress(Refused):  # then it is shown again
-                self._take(UpgradeSet(msgspec.structs.replace(request, told=True)))
+            with contextlib.suppress(Refused):  # not recorded, it is returned again
+                self._record_and_apply(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(
         self, request: UpgradeRequest, *, note: str, seconds: float | None
     ) -> UpgradeRequest:
-        """Lift the mode of the request's session, for good or for so long. Raises Refused."""
+        """Approve a request, for ``seconds`` or (None) without an end. Raises Refused."""
         now = self._state.now()
         workspace = self._state.open.get(request.workspace)
         session = self._state.sessions.get((request.workspace, request.session))
@@ -171,49 +171,49 @@ class Modes:
             raise workspace_restricted(request.id, workspace.root)
         standing = Standing(UNRESTRICTED)
         if seconds is not None and session.mode == RESTRICTED:
-            standing = granted(session.standing, seconds, now)
+            standing = with_grant(session.standing, seconds, now)
         end = standing.grant.until if standing.grant else None
         decided = decide(request, True, time=int(now.wall), note=note, until=end)
-        self._take(UpgradeSet(decided, standing.mode, standing.grant))
-        self._tell_mode(workspace.name, session.name)
+        self._record_and_apply(UpgradeSet(decided, standing.mode, standing.grant))
+        self._publish_mode(workspace.name, session.name)
         return self._decided(decided)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
-        """Leave everything as it is. Raises Refused."""
+        """Deny a request; the mode stays. Raises Refused."""
         decided = decide(request, False, time=int(self._state.now().wall), note=note)
-        self._take(UpgradeSet(decided))
+        self._record_and_apply(UpgradeSet(decided))
         return self._decided(decided)
 
-    def _approve_what_may_write(self, workspace: Workspace) -> None:
-        """A session whose mode was lifted otherwise has got what it asked for."""
+    def _approve_satisfied_requests(self, workspace: Workspace) -> None:
+        """Approve the requests of sessions that may write since a mode was set."""
         now = self._state.now()
         for request in pending_in(self._state.upgrades.values(), workspace.name):
             session = self._state.sessions.get((workspace.name, request.session))
             if session is None or self._state.effective_mode(session, workspace) == RESTRICTED:
                 continue
-            ends = [until(session.standing, now), until(workspace.standing, now)]
+            ends = [grant_end(session.standing, now), grant_end(workspace.standing, now)]
             end = min((each for each in ends if each is not None), default=None)
             decided = decide(request, True, time=int(now.wall), note="", until=end)
-            self._take(UpgradeSet(decided))
+            self._record_and_apply(UpgradeSet(decided))
             self._decided(decided)
 
     # -- durable, in force, reported
 
-    def _take(self, record: ModeSet | UpgradeSet) -> None:
+    def _record_and_apply(self, record: ModeSet | UpgradeSet) -> None:
         self._record(record)
         self._state.apply(record)
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
-        self._take(UpgradeSet(request))
-        self._tell_request(request)
+        self._record_and_apply(UpgradeSet(request))
+        self._publish_request(request)
         return request
 
     def _decided(self, request: UpgradeRequest) -> UpgradeRequest:
-        self._tell_request(request)
+        self._publish_request(request)
         self.on_decided(request)
         return request
 
-    def _tell_mode(
+    def _publish_mode(
         self, name: str, session_name: str | None, session: Session | None = None
     ) -> None:
         workspace = self._state.open.get(name)
@@ -223,9 +223,9 @@ class Modes:
         if session is None and session_name is not None:
             session = self._state.sessions.get((name, session_name))
         mode, own, ceiling = self._state.modes(session, workspace)
-        end = until(session.standing if session else workspace.standing, now)
+        end = grant_end(session.standing if session else workspace.standing, now)
         self._events.publish(
-            Told(
+            AccessChanged(
                 name,
                 ModeEvent(
                     workspace=workspace.root,
@@ -238,9 +238,9 @@ class Modes:
             )
         )
 
-    def _tell_request(self, request: UpgradeRequest) -> None:
+    def _publish_request(self, request: UpgradeRequest) -> None:
         event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self._events.publish(Told(request.workspace, event))
+        self._events.publish(AccessChanged(request.workspace, event))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""

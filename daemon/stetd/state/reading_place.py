@@ -1,4 +1,4 @@
-"""Where somebody reads who is not the writer: a workspace as it was at one moment."""
+"""A workspace at one moment, as a reader beside the writer needs it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from stetd.storage.worktree import Worktree
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a reader reads: a workspace as it was when the request came."""
+    """A workspace as it was when the request arrived."""
 
     worktree: Worktree
     shadow: str
     head: str | None
     directory: str
     max_file_bytes: int
-    #: Where handles on the history are had from.
+    #: Open repositories.
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
-    #: Called when the index will not be ready soon.
+    #: Called if the query index will not be ready soon.
     on_lag: Callable[[], None] = lambda: None
-    #: What retention has dropped.
+    #: The part of the history that retention has dropped.
     cut: Cut | None = None
-    #: Files that the history does not keep.
+    #: Files that are kept out of the history.
     excludes: Excludes = NOTHING_EXCLUDED
-    #: The workspaces inside this one, as the beginnings of their paths.
+    #: Prefixes of the paths in workspaces inside this one.
     inner: frozenset[str] = frozenset()

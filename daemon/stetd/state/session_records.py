@@ -1,12 +1,12 @@
-"""Sessions: opened, entered, ended, and let go when they hold nothing any more.
+"""Opening, entering, ending and dropping sessions.
 
-Opening and ending are records that are durable before they count. A connection may outlive its
-session, which the person has ended: then its name means a new one, which is recorded with the
-first call that has something to keep.
+Opening and ending are records that are durable before they are in force. A connection may outlive
+its session, if the person ends it: then the name means a new session, which is recorded with the
+first call that has something to record.
 
-Idle sessions are let go when a checkpoint is begun, from memory and from its snapshot at once,
-without a record: a daemon that is killed before that checkpoint is durable has them again, and
-lets them go at its next one.
+Idle sessions are dropped when a checkpoint begins, from memory and so from its snapshot, without a
+record: a daemon that is killed before that checkpoint is durable has them again, and drops them at
+its next one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import (
     Entrant,
     Session,
+    expired,
     hash_secret,
     is_idle,
-    let_go,
     secret_matches,
 )
 from stetd.session.upgrades import PENDING, decide, latest_of
@@ -40,7 +40,7 @@ _ENDED = (
 
 
 class Sessions:
-    """Opens and ends sessions. ``record`` makes records durable, or raises Refused."""
+    """Opens and ends sessions. ``record`` makes records durable or raises Refused."""
 
     def __init__(
         self, state: State, modes: Modes, record: Callable[..., None], default_mode: str
@@ -48,20 +48,20 @@ class Sessions:
         self._state = state
         self._modes = modes
         self._record = record
-        #: Of new sessions.
+        #: The mode of new sessions.
         self.default_mode = default_mode
-        #: The (workspace, session) of every connection there is.
+        #: Gives the (workspace, session) of every connection.
         self.connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
 
     def find(self, who: Entrant, known: Session | None = None) -> Session:
-        """The session of this name; nothing is recorded of one that is not there.
+        """The session of this name, or a new one that is not recorded yet.
 
-        ``known``: as it will be after calls that are planned already. Refused (not_permitted)
-        where it was opened with another secret.
+        ``known``: the session as calls that are planned already leave it. Raises Refused
+        (not_permitted) if it was opened with another secret.
         """
         known = known or self._state.sessions.get((who.workspace, who.session))
         if known is None:
-            return self._fresh(who)
+            return self._new_session(who)
         if not who.control and not secret_matches(known, who.secret):
             raise not_permitted(
                 f"session {who.session!r} was opened with a secret; "
@@ -70,9 +70,9 @@ class Sessions:
         return known
 
     def enter(self, who: Entrant) -> Session:
-        """The same, for a hello: it is recorded if it is new, or has another agent.
+        """The same, for a hello: the session is recorded if it is new, or has another agent.
 
-        A session that the person looks into stays its agent's.
+        If the person enters a session, its agent stays the same.
         """
         session = self.find(who)
         if not who.control and who.agent not in (None, session.agent):
@@ -82,12 +82,12 @@ class Sessions:
         return session
 
     def keep(self, session: Session) -> None:
-        """Record a session that :meth:`find` has made up. Raises Refused."""
+        """Record a session if it is new. Raises Refused."""
         if (session.workspace, session.name) not in self._state.sessions:
             self._open(session)
 
     def end(self, workspace: Workspace, name: str) -> EndedSession:
-        """Forget what a session holds, and deny what it has asked for. Raises Refused."""
+        """End a session: drop all that it holds, deny its pending request. Raises Refused."""
         session = self._state.sessions.get((workspace.name, name))
         if session is None:
             raise invalid(
@@ -102,7 +102,7 @@ class Sessions:
         ended = SessionEnded(workspace.name, name, request)
         self._record(ended)
         self._state.apply(ended)
-        fresh = self._fresh(Entrant(workspace.name, name, session.agent, None, False))
+        fresh = self._new_session(Entrant(workspace.name, name, session.agent, None, False))
         self._modes.session_ended(session, fresh, request)
         return EndedSession(
             session=name,
@@ -112,8 +112,8 @@ class Sessions:
             next_mode=self._state.effective_mode(fresh, workspace),
         )
 
-    def let_go(self) -> None:
-        """Forget idle sessions that need not be kept; a checkpoint is about to be made."""
+    def drop_idle(self) -> None:
+        """Drop idle sessions that need not be kept; called before a checkpoint's snapshot."""
         state = self._state
         used = set(self.connected())
         used |= {(r.workspace, r.session) for r in state.upgrades.values() if r.status == PENDING}
@@ -123,7 +123,7 @@ class Sessions:
             for key, session in state.sessions.items()
             if key not in used and is_idle(session, begins.get(session.workspace, ""))
         ]
-        for session in let_go(idle, state.now().wall):
+        for session in expired(idle, state.now().wall):
             del state.sessions[session.workspace, session.name]
 
     def _open(self, session: Session) -> None:
@@ -131,7 +131,7 @@ class Sessions:
         self._record(opened)
         self._state.apply(opened)
 
-    def _fresh(self, who: Entrant) -> Session:
+    def _new_session(self, who: Entrant) -> Session:
         now = int(self._state.now().wall)
         return Session(
             workspace=who.workspace,
@@ -146,5 +146,5 @@ class Sessions:
 
     def _mode_of_new(self, workspace: str) -> str:
         ceiling = self._state.standing_of(workspace, None)
-        assert ceiling is not None, "BUG: a session of no workspace"
+        assert ceiling is not None, "BUG: a session without a workspace"
         return stricter(self.default_mode, mode_at(ceiling, self._state.now()))

@@ -1,7 +1,7 @@
-"""Everything that the engine has besides files: workspaces, sessions, recent requests.
+"""The engine's state: workspaces, sessions, requests, answered calls.
 
-It is rebuilt at start from the last checkpoint and the journal records after it, and
-changed afterwards only by records that have been made durable first.
+At a start it is rebuilt from the last checkpoint and the journal records after it. After that it
+is changed only by records that were made durable before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import RESTRICTED, Instant, Standing, mode_at, stricter
 from stetd.session.sessions import Session, with_clipboards, with_standing
-from stetd.session.upgrades import UpgradeRequest, kept
+from stetd.session.upgrades import UpgradeRequest, without_old
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import (
@@ -66,32 +66,32 @@ class State:
 
     directory: str
     disk: Disk
-    #: All workspaces that were ever allowed, by name; ``allowed`` says which still are.
+    #: All workspaces that were ever allowed, by name; ``allowed`` says whether they still are.
     known: dict[str, WorkspaceState] = field(default_factory=dict)
-    #: The allowed ones whose directory could be opened.
+    #: The allowed workspaces that could be opened, by name.
     open: dict[str, Workspace] = field(default_factory=dict)
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     #: Answered calls since the last checkpoint, by (workspace, session, request).
     requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
-    #: Workspaces with records that still have to be brought to their files, by name.
+    #: Deferred workspaces, by name: where their records are in the journal.
     unsettled: dict[str, Unsettled] = field(default_factory=dict)
-    #: Why an allowed workspace is deferred (a sentence for who wants to work there), by name.
+    #: Deferred workspaces, by name: the reason, a sentence for clients.
     troubles: dict[str, str] = field(default_factory=dict)
-    #: Workspaces not allowed any more whose history is damaged: Git need not have it.
+    #: Workspaces not allowed any more whose history is damaged: a checkpoint does not need it.
     given_up: set[str] = field(default_factory=set)
     #: Highest journal record number in use.
     number: int = 0
-    #: Paths written since the last checkpoint was begun, by workspace name.
+    #: Paths written since the last checkpoint began, by workspace name.
     unsynced: dict[str, set[str]] = field(default_factory=dict)
-    #: Which boot this is; grants are measured within one.
+    #: Id of this boot, for the clock of grants.
     boot: str = ""
-    #: Requests for write access by their id, oldest first.
+    #: Requests for write access by id, oldest first.
     upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
-    #: What may have a grant: (workspace, session), or (workspace, None) for the workspace itself.
+    #: Those that may have a grant: (workspace, session), or (workspace, None) for a workspace.
     granted: set[tuple[str, str | None]] = field(default_factory=set)
-    #: Why no call may write any more, until the next start.
+    #: Why no call may write any more until the next start; None: calls may write.
     read_only: str | None = None
-    #: Files that no history keeps, as the configuration has it.
+    #: Files that are kept out of all histories, by the configuration.
     excludes: Excludes = NOTHING_EXCLUDED
 
     def exclude(self, excludes: Excludes) -> None:
@@ -123,22 +123,22 @@ class State:
         return [w for w in self.known.values() if w.allowed and w.name not in self.open]
 
     def find_unopened(self, path: str) -> WorkspaceState | None:
-        """The innermost of them that holds a directory."""
+        """The innermost unopened workspace that holds a directory."""
         return _innermost(self.unopened(), path)
 
     def now(self) -> Instant:
-        """The present, by the clocks that grants are measured with."""
+        """The present, by the clocks of grants."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
 
     def modes(self, session: Session | None, workspace: Workspace) -> tuple[str, str | None, str]:
-        """The mode in force at this moment, and those it is made of: a session's, a workspace's."""
+        """The mode in force now, and the session's and the workspace's, from which it follows."""
         now = self.now()
         own = mode_at(session.standing, now) if session else None
         ceiling = mode_at(workspace.standing, now)
         return stricter(own, ceiling), own, ceiling
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
-        """A session's mode in force: the stricter of its own and the workspace's."""
+        """The mode in force for a session: the stricter of its own and the workspace's."""
         return self.modes(session, workspace)[0]
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
@@ -155,7 +155,7 @@ class State:
                 yield known.root[len(prefix) :] + "/", known
 
     def standing_of(self, name: str, session: str | None) -> Standing | None:
-        """The standing of a session, or (None) of its workspace; None where there is none."""
+        """The standing of a session, or (None) of the workspace; None if it does not exist."""
         if session is not None:
             found = self.sessions.get((name, session))
             return found.standing if found else None
@@ -163,7 +163,7 @@ class State:
         return Standing(known.mode, known.grant) if known else None
 
     def apply(self, record: SessionRecord) -> None:
-        """Take over a durable record."""
+        """Apply a durable record."""
         match record:
             case SessionOpened(session):
                 self.sessions[session.workspace, session.name] = session
@@ -196,10 +196,10 @@ class State:
 
     def _set_upgrade(self, request: UpgradeRequest) -> None:
         self.upgrades[request.id] = request
-        self.upgrades = kept(self.upgrades)
+        self.upgrades = without_old(self.upgrades)
 
-    def begin(self, checkpoint: Checkpoint) -> None:
-        """Begin with the state of a checkpoint."""
+    def load_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Start from the state of a checkpoint."""
         self.number = checkpoint.number
         self.known = {w.name: w for w in checkpoint.workspaces}
         self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}

@@ -18,7 +18,7 @@ from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.heads import Head, History
 from stetd.transaction.transaction import Prepared
 
-#: Records that a proposal may be behind.
+#: Records that are remembered to check proposals.
 _REMEMBERED = 1000
 
 
@@ -32,15 +32,15 @@ class Workspace:
         self.root = root
         self.repository = repository
         self.standing = standing
-        #: Files that the history does not keep.
+        #: Files that are kept out of the history.
         self.excludes: Excludes = NOTHING_EXCLUDED
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)
         #: Number of the last journal record that made a commit here.
         self.number = 0
-        #: Paths that calls have touched since a snapshot was begun; None: none is being taken.
+        #: Paths that calls have touched since the running snapshot began; None: none is running.
         self.touched: set[str] | None = None
-        #: The newest records that made a commit here, with the paths that these have changed and
-        #: the ids of the commits that they have undone.
+        #: The newest records with commits: number, and the paths that they changed with the ids of
+        #: the commits that they undid (None: not known).
         self._recent: deque[tuple[int, set[str] | None]] = deque(maxlen=_REMEMBERED)
         self._disk = disk
         self.worktree = Worktree(root, disk)
@@ -48,7 +48,7 @@ class Workspace:
     def check_present(self) -> None:
         """Open the root again if another directory is at its path now.
 
-        Raises Refused (workspace_not_allowed) while there is none.
+        Raises Refused (workspace_not_allowed) if there is none.
         """
         if not self.worktree.gone():
             return
@@ -61,12 +61,12 @@ class Workspace:
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
 
-    def history(self, now: int) -> History:
-        """The history from the head on, for commits made at this time."""
-        return History(self.head, self.repository.load_tree, now, self.excludes)
+    def history(self, now: int, head: Head | None = None) -> History:
+        """A history on a head, by default the workspace's, for new commits at this time."""
+        return History(head or self.head, self.repository.load_tree, now, self.excludes)
 
     def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
-        """Remember what record ``number`` has added to the history; None: not known."""
+        """Remember the commits that record ``number`` added; None: not known."""
         touched = None
         if commits is not None:
             moved = (path for c in commits for pair in c.meta.moves for path in pair)
@@ -75,36 +75,34 @@ class Workspace:
         self._recent.append((number, touched))
 
     def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
-        """Raise Changed if a record after this one touched these paths, or undid these commits."""
+        """Raise Changed if a record after ``number`` touched these paths or undid these commits."""
         forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
         later = (touched for each, touched in self._recent if each > number)
         own = {*paths, *reverts}
         if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
             raise Changed(paths[0] if paths else "")
 
-    def apart(self) -> Workspace:
-        """The same files through a handle of its own, for planning that goes on while this
-        workspace may be closed; close that.
-
-        Raises OSError.
+    def duplicate(self) -> Workspace:
+        """A workspace for the same files with a descriptor of its own, for planning that goes on
+        even if this one is closed. The caller closes its worktree. Raises OSError.
         """
-        apart = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
-        apart.excludes = self.excludes
-        return apart
+        duplicate = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
+        duplicate.excludes = self.excludes
+        return duplicate
 
     @property
     def shadow(self) -> str:
-        """Where the shadow repository lies."""
+        """The path of the shadow repository."""
         return self.repository.path
 
     def close(self) -> None:
-        """Release the directory handle and the repository."""
+        """Close the root's descriptor and the repository."""
         self.worktree.close()
         self.repository.close()
 
 
 def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head:
-    """Open the history at a commit that the repository holds. Raises MissingObject."""
+    """The head at a commit of the repository. Raises MissingObject."""
     if commit is None:
         return Head(None, Tree({}, EMPTY_TREE), 0)
     stored = repository.commit(commit)
@@ -113,13 +111,13 @@ def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head
 
 @dataclass(slots=True)
 class Base:
-    """What a call is planned on: the state that the calls before it will leave."""
+    """The head and files on which a call is planned, as the calls before it will leave them."""
 
     head: Head
     files: dict[str, OnDisk | None] = field(default_factory=dict)
 
     def after(self, prepared: Prepared) -> Base:
-        """The base of the next call of the batch."""
+        """The base for the next call of the batch."""
         files = dict(self.files)
         for work in prepared.files:
             if work.after is None or work.content is None:

@@ -1,7 +1,7 @@
-"""Every system call that changes a file of ours or of the workspace, in one place.
+"""Every system call that changes a file of the daemon or of a workspace.
 
-Tests replace the class by one that crashes at the k-th write and knows what was synced. Names are
-relative to directory handles (``dir_fd``), never absolute paths in a workspace.
+Tests replace the class by one that crashes at the k-th write and knows what was synced. Names in a
+workspace are relative to a directory's descriptor (``dir_fd``), never absolute paths.
 
 Assumptions about the file system: ``rename`` is atomic; ``fdatasync`` makes a file's bytes and
 length durable, ``fsync`` of a directory its names; nothing else is durable.
@@ -20,14 +20,14 @@ _RENAME_EXCHANGE = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syncfs.argtypes = [ctypes.c_int]
-#: Bytes of a ``struct statfs`` at most, whose first field is the kind of file system.
+#: More bytes than a ``struct statfs`` has. Its first field is the type of file system.
 _STATFS_BYTES = 256
-#: File systems that write where the old bytes are: ext4 and XFS (their magic numbers, statfs(2)).
+#: File systems that overwrite bytes in place: ext4 and XFS (magic numbers, statfs(2)).
 _OVERWRITING = frozenset({0xEF53, 0x58465342})
 
-#: What ``fsync`` answers where a file system has nothing to sync (directories, mostly).
+#: Errors of ``fsync`` on a file system that has nothing to sync, mostly for directories.
 _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-#: What ``renameat2`` answers where the file system lacks a flag.
+#: Errors of ``renameat2`` on a file system that does not support the flag.
 UNSUPPORTED_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
 
 
@@ -47,7 +47,7 @@ def _sync(act: Callable[[int], None], fd: int) -> None:
 
 
 class SyncFailed(OSError):
-    """A sync failed: what it was about may be lost, even if a second one succeeds."""
+    """A sync failed: the data may be lost, even if a second sync succeeds."""
 
 
 class Disk:
@@ -58,13 +58,13 @@ class Disk:
         return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=dir_fd)
 
     def write_all(self, fd: int, data: bytes) -> None:
-        """Write every byte at the descriptor's position; a short write is continued."""
+        """Write all bytes at the descriptor's position; short writes are continued."""
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
 
     def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
-        """Write every byte at ``offset``; a short write is continued."""
+        """Write all bytes at ``offset``; short writes are continued."""
         view = memoryview(data)
         while view:
             written = os.pwrite(fd, view, offset)
@@ -72,21 +72,21 @@ class Disk:
             offset += written
 
     def reserve(self, fd: int, offset: int, length: int) -> None:
-        """Make sure that writing ``length`` bytes at ``offset`` can't fail for lack of space."""
+        """Allocate the space for writing ``length`` bytes at ``offset``."""
         os.posix_fallocate(fd, offset, length)
 
     def overwrites_in_place(self, fd: int) -> bool:
-        """Whether the file system needs no more space for bytes that are written a second time."""
+        """Whether the file system needs no new space for overwriting bytes."""
         found = ctypes.create_string_buffer(_STATFS_BYTES)
         kind = ctypes.c_long.from_buffer(found)
         return _libc.fstatfs(fd, found) == 0 and kind.value in _OVERWRITING
 
     def truncate(self, fd: int, length: int) -> None:
-        """Cut a file."""
+        """Cut a file to ``length`` bytes."""
         os.ftruncate(fd, length)
 
     def fdatasync(self, fd: int) -> None:
-        """Make a file's content durable. Raises SyncFailed."""
+        """Make a file's content and length durable. Raises SyncFailed."""
         _sync(os.fdatasync, fd)
 
     def fsync(self, fd: int) -> None:
@@ -102,15 +102,15 @@ class Disk:
         _renameat2(dir_fd, first, dir_fd, second, _RENAME_EXCHANGE)
 
     def rename_new(self, src: str, dst: str, dir_fd: int) -> None:
-        """Rename to a name that must be free (``RENAME_NOREPLACE``; FileExistsError)."""
+        """Rename to a name that must be free (``RENAME_NOREPLACE``). Raises FileExistsError."""
         _renameat2(dir_fd, src, dir_fd, dst, _RENAME_NOREPLACE)
 
     def rename(self, src: str, dst: str, dir_fd: int) -> None:
-        """Rename, replacing the file there."""
+        """Rename, replacing an existing file."""
         os.rename(src, dst, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
     def unlink(self, name: str, dir_fd: int | None = None) -> None:
-        """Remove a name; it may be gone already."""
+        """Remove a name, if it is there."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=dir_fd)
 
@@ -123,7 +123,7 @@ class Disk:
         os.mkdir(name, mode, dir_fd=dir_fd)
 
     def rmdir(self, name: str, dir_fd: int) -> None:
-        """Remove an empty directory (OSError otherwise)."""
+        """Remove an empty directory. Raises OSError if it is not empty."""
         os.rmdir(name, dir_fd=dir_fd)
 
     def sync_directory(self, path: str) -> None:
@@ -131,7 +131,7 @@ class Disk:
         self.sync_path(path, os.O_DIRECTORY)
 
     def sync_path(self, path: str, flags: int = 0) -> None:
-        """Make one file durable, by path. Raises FileNotFoundError, SyncFailed."""
+        """Make a file durable, by path. Raises FileNotFoundError, SyncFailed."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
         try:
             self.fsync(fd)
@@ -139,8 +139,8 @@ class Disk:
             os.close(fd)
 
 
-def content_of(path: str) -> bytes:
-    """What is in a file; nothing, if it is not there."""
+def read_if_exists(path: str) -> bytes:
+    """The content of a file; empty if it is not there."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -149,7 +149,7 @@ def content_of(path: str) -> bytes:
 
 
 def replace_file(path: str, content: bytes, disk: Disk) -> None:
-    """Give a file new content, durably and atomically."""
+    """Replace the content of a file durably and atomically."""
     temporary = path + ".tmp"
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:

@@ -1,9 +1,8 @@
-"""The write-ahead log: appending records durably, reading them back, dropping old ones.
+"""The write-ahead log: appending records durably, reading them back, dropping old segments.
 
-Space is reserved ahead of every append, so that the abort record that may have to follow a
-transaction can be written on a full disk (PROTOCOL.md 6). Where the file system overwrites in
-place, the space is filled with zeros: a sync then changes nothing but bytes, and does not wait for
-what other programs do in the same file system.
+Space is reserved with every append, so that a transaction can be aborted even if the disk is full
+(PROTOCOL.md 6). On a file system that overwrites in place the space is filled with zeros: a sync
+then writes no metadata, and does not wait for what other programs do in the same file system.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from stetd.storage.journal_format import (
 )
 
 _log = logging.getLogger(__name__)
-#: Space is reserved in steps of so many bytes, once a segment has more than SMALL.
+#: Bytes: space is reserved in steps of _STEP once a segment is larger than _SMALL.
 _STEP, _SMALL = 4 << 20, 32 << 10
-#: How many of the newest syncs are measured.
+#: How many of the newest syncs count for the time of a sync.
 _REMEMBERED_SYNCS = 8
 
 
 class JournalBroken(Exception):
-    """A sync failed: what the disk holds is unknown, so nothing more is appended."""
+    """A sync failed: the content on disk is unknown, so nothing more is appended."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -49,7 +48,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class ReadSegment(msgspec.Struct, frozen=True):
-    """A segment as it was read: its boot id ("" if even the first record is torn)."""
+    """A segment: its boot id ("" if even the first record is torn), its records with offsets."""
 
     number: int
     boot: str
@@ -70,8 +69,8 @@ def segment_numbers(directory: str) -> list[int]:
 def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     """Every segment in order, each made durable as it was read (PROTOCOL.md 9).
 
-    A torn tail is cut off, so that what was judged once is never read differently later.
-    Raises FormatError for a segment of a newer version; nothing is changed then.
+    A torn tail is cut off, so that a later recovery never reads anything else. Raises FormatError
+    for a segment of a newer version, and then changes nothing.
     """
     segments = []
     ends = {}
@@ -114,7 +113,7 @@ class Journal:
         self._reserved = 0
         self._syncs: deque[float] = deque(maxlen=_REMEMBERED_SYNCS)
         self.broken: str | None = None
-        #: When the newest segment got the first content that only the journal may have.
+        #: Monotonic time of the newest segment's first private content (journal_format.Change).
         self.private_since: float | None = None
         numbers = segment_numbers(directory)
         self._sizes = {
@@ -130,14 +129,14 @@ class Journal:
 
     @property
     def sync_s(self) -> float:
-        """Seconds of the shortest of the newest syncs; 0.0 where none is made.
+        """Seconds of the shortest of the newest syncs; 0.0 if there was none.
 
         The shortest, because a disk that was busy once is not a slow disk.
         """
         return min(self._syncs, default=0.0)
 
     def start_segment(self) -> None:
-        """Open the next segment; it is durable, with its name, before this returns."""
+        """Open the next segment. It is durable, with its name, when this returns."""
         number = self.position.segment + 1
         path = os.path.join(self._directory, segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -153,7 +152,7 @@ class Journal:
             self._disk.unlink(path)
             raise
         if self._fd >= 0:
-            _give_back(self._disk, self._fd, self.position.offset)
+            _close_segment(self._disk, self._fd, self.position.offset)
         self._fd = fd
         self.private_since = None
         self._reserved = len(head)
@@ -161,10 +160,10 @@ class Journal:
         self._sizes[number] = len(head)
 
     def append(self, *records: Record, reserve: int = 0) -> None:
-        """Write records after the last; durable only after :meth:`sync`.
+        """Append records; they are durable only after :meth:`sync`.
 
-        ``reserve`` bytes stay writable after them even if the disk fills up. On OSError
-        (no space) nothing has been appended; JournalBroken if that can't be said.
+        ``reserve``: bytes that can be written after them even if the disk fills up. Raises OSError
+        (no space) if nothing was appended, JournalBroken if that is not certain.
         """
         if self.broken:
             raise JournalBroken(self.broken)
@@ -176,7 +175,7 @@ class Journal:
         try:
             self._disk.pwrite_all(self._fd, data, start)
         except OSError as error:
-            self._take_back(start, len(data), error)
+            self._wipe(start, len(data), error)
             raise
         self.position = Position(self.position.segment, start + len(data))
         self._sizes[self.position.segment] = self.position.offset
@@ -186,7 +185,7 @@ class Journal:
             self.private_since = time.monotonic()
 
     def _reserve(self, needed: int) -> None:
-        """Make sure that the segment can grow to ``needed`` bytes. OSError if it can't."""
+        """Reserve space for a segment of ``needed`` bytes. Raises OSError."""
         length = needed - self._reserved
         if needed > _SMALL:
             try:
@@ -201,9 +200,9 @@ class Journal:
         self._disk.reserve(self._fd, self._reserved, length)
         self._reserved = needed
 
-    def _take_back(self, start: int, length: int, cause: OSError) -> None:
-        """Wipe what a failed append has written: all of it, since a later record of the length of
-        the first one would bring the frames after it back to life.
+    def _wipe(self, start: int, length: int, cause: OSError) -> None:
+        """Overwrite all that a failed append has written. Otherwise a later record as long as its
+        first one would make the frames behind it readable again.
         """
         try:
             self._disk.pwrite_all(self._fd, bytes(length), start)
@@ -212,9 +211,9 @@ class Journal:
             raise JournalBroken(self.broken) from error
 
     def sync(self) -> None:
-        """Make everything appended durable (a no-op under ``durability = "relaxed"``).
+        """Make all appended records durable (a no-op under ``durability = "relaxed"``).
 
-        A failure breaks the journal for good: a retry may succeed with the data lost.
+        A failure breaks the journal for good: a second sync might succeed with the data lost.
         """
         if self._relaxed:
             return
@@ -223,13 +222,13 @@ class Journal:
         self._syncs.append(time.monotonic() - began)
 
     def sync_always(self) -> None:
-        """As :meth:`sync`, whatever the durability: for recovery."""
+        """As :meth:`sync`, but under any durability: for recovery."""
         self._sync(self._fd)
 
-    def sync_beside(self) -> None:
+    def sync_in_thread(self) -> None:
         """The same, in another thread than the one that appends: for checkpoints.
 
-        A failure is reported once to each descriptor, and :meth:`sync` must not miss it.
+        With a descriptor of its own: the kernel reports an error once to each descriptor.
         """
         name = segment_name(self.position.segment)
         fd = self._disk.open(os.path.join(self._directory, name), os.O_RDONLY)
@@ -252,8 +251,8 @@ class Journal:
         return [number for number in self._sizes if number < segment]
 
     def remove(self, segments: Iterable[int]) -> None:
-        """Remove segments, whose records live elsewhere now; then :meth:`forget` them. The disk
-        may take long.
+        """Remove segments whose records are durable elsewhere. May take long; then call
+        :meth:`forget`.
         """
         for number in segments:
             self._disk.unlink(os.path.join(self._directory, segment_name(number)))
@@ -261,19 +260,19 @@ class Journal:
         self._disk.sync_directory(self._directory)
 
     def forget(self, segments: Iterable[int]) -> None:
-        """Count these segments no longer."""
+        """Note that these segments were removed."""
         for number in segments:
             del self._sizes[number]
 
     def close(self) -> None:
-        """Give reserved space back and close the segment."""
+        """Close the segment and free its reserved space."""
         if self._fd >= 0:
-            _give_back(self._disk, self._fd, self.position.offset)
+            _close_segment(self._disk, self._fd, self.position.offset)
             self._fd = -1
 
 
-def _give_back(disk: Disk, fd: int, length: int) -> None:
-    """Close a segment without its reserved space; a reader takes zeros for its end anyway."""
+def _close_segment(disk: Disk, fd: int, length: int) -> None:
+    """Close a segment and free its reserved space. If that fails, zeros mark the end anyway."""
     try:
         disk.truncate(fd, length)
     except OSError as error:

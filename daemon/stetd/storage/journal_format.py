@@ -1,4 +1,4 @@
-"""The journal's records and how they lie on disk.
+"""The journal's records and their format on disk.
 
 A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their numbers. A segment
 is
@@ -12,12 +12,12 @@ The first record of a segment is :class:`Opened`. A frame whose length runs past
 or whose CRC does not match ends the segment: it is the torn tail of a write that was never
 acknowledged. Later segments are still read, because every start of the daemon opens a new one.
 
-Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever appended,
-with a default, and records added. A version that does so for the first time since a release raises
-LEVEL, which is in the first record of each segment: an older reader would skip a field it does
-not know, and lose what it says, so it refuses a higher level. Any other change takes a new format
-version. In every version the frames are these and the first record is an :class:`Opened`, so that
-whoever refuses a segment can say which version wrote it.
+Records are MessagePack arrays, tagged with their name. Evolution: fields are only appended, with
+a default, and record types added. The first such change after a release raises LEVEL, which is in
+the first record of each segment. An older version would ignore a field that it does not know and
+lose its content, so it refuses a higher level. Any other change needs a new format version. In
+every version the frames are the same and the first record is an :class:`Opened`, so that a version
+that refuses a segment can name the version that wrote it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from stetd.session.sessions import Session
 from stetd.session.upgrades import UpgradeRequest
 
 FORMAT_VERSION = 1
-#: Of everything in the state directory: each start of a daemon writes it, before anything else.
+#: Level of all files in the state directory; each start of the daemon writes it first.
 LEVEL = 1
 MAGIC = b"STETWAL" + bytes([FORMAT_VERSION])
 _FRAME = struct.Struct(">II")
@@ -48,10 +48,10 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class PathChange(msgspec.Struct, frozen=True, array_like=True):
-    """What a record does to one path: image before, image after (None: no file).
+    """The change of one path: image before, image after (None: no file).
 
-    ``temporary`` is the name, in the path's directory, that holds the new content
-    before the exchange and the displaced file after it; empty when nothing is written.
+    ``temporary`` is the name, in the path's directory, of the new content before the exchange
+    and of the displaced file after it; empty if nothing is written.
     """
 
     path: str
@@ -61,22 +61,22 @@ class PathChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommitRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A commit that a record makes: enough to make it again, and its id to check against."""
+    """A commit of a record: all that is needed to make it again, and its id as a check."""
 
     oid: str
     parent: str | None
     meta: CommitMeta
-    #: path to what it becomes; None: removed
+    #: Path to its new image; None: deleted.
     changes: dict[str, Image | None]
-    #: A tree that Git durably holds, to which the changes are made; "": the parent's.
+    #: The tree that the changes are made to, which Git durably has; "": the parent's.
     tree: str = ""
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """Retention has dropped the beginning of a history, for the last time now.
+    """The last time that retention has dropped the beginning of a history.
 
-    ``oldest`` is its oldest commit since, ``parent`` the one before that; ``dropped`` counts all
-    commits that were ever dropped, ``time`` in seconds.
+    ``oldest`` is the oldest commit that is left, ``parent`` the one before it, ``dropped`` the
+    number of all commits that were ever dropped, ``time`` in seconds since the epoch.
     """
 
     oldest: str
@@ -87,9 +87,9 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True, array_like=True):
-    """A path was forgotten: the history goes on from another commit, which Git durably holds.
+    """A path was forgotten: the history goes on from another commit, which Git durably has.
 
-    ``head`` "": what had to be done after that is done. ``commits``: how many there are.
+    ``head`` "": the work after that is done. ``commits``: the number of commits up to ``head``.
     """
 
     head: str
@@ -101,7 +101,7 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
 class Opened(_Record, frozen=True):
     """The first record of a segment. ``boot``: the kernel's boot id when it was opened.
 
-    ``version`` is stetd's, ``level`` that of the records.
+    ``version`` is the version of stetd, ``level`` the LEVEL of the records.
     """
 
     segment: int
@@ -111,49 +111,49 @@ class Opened(_Record, frozen=True):
 
 
 class Change(_Record, frozen=True):
-    """A transaction, or edits made outside that were found and are recorded.
+    """A transaction, or edits made outside.
 
-    ``number`` counts up through the life of the state directory. Once this record is
-    durable it will happen, unless an :class:`Abort` names it.
+    ``number`` increases over the life of the state directory. Once this record is durable it
+    will be carried out, unless an :class:`Abort` voids it.
     """
 
     number: int
     workspace: str
     paths: list[PathChange]
     commits: list[CommitRecord]
-    #: Contents that the repository does not durably hold yet: blob id to bytes.
+    #: Contents that Git does not durably have yet: blob id to bytes.
     blobs: dict[str, bytes]
     session: str | None = None
     clipboards: dict[str, str | None] = {}
     request: str | None = None
-    #: SHA-256 over the call, to distinguish a retry from another call with the same id.
+    #: SHA-256 of the call, to distinguish a retry from another call with the same request id.
     digest: bytes = b""
     #: The reply without its diff, MessagePack.
     reply: bytes = b""
     time: int = 0
-    #: Nothing had to be written to the workspace: it is published as it is.
+    #: Nothing has to be written to the workspace: the record needs no publishing.
     performed: bool = False
-    #: Directories to be removed at the end, if nothing is left in them; deepest first.
+    #: Directories to remove at the end if they are empty, the deepest first.
     leftover_directories: list[str] = []
     cut: Cut | None = None
     rewritten: Rewritten | None = None
-    #: Contents of files that the history does not keep: for recovery alone, never for Git. The
-    #: next checkpoint drops the segment.
+    #: Contents of excluded files: for recovery only, never for Git. The next checkpoint drops the
+    #: segment.
     private: dict[str, bytes] = {}
 
 
 class Published(_Record, frozen=True):
-    """The workspace files of record ``number`` are in place. Not synced; a hint."""
+    """The files of record ``number`` are in place. Not synced: only a hint for recovery."""
 
     number: int
 
 
 class Abort(_Record, frozen=True):
-    """Voids the records ``voided``: their calls never happen; what they found stays.
+    """Voids the records ``voided``: their calls never happen; the outside edits in them stay.
 
-    ``commits`` are all commits that hold from the parent of the first voided record
-    on; ``stands`` names for every path of every voided record the image that stands
-    afterwards; ``blobs`` holds contents that only this record knows.
+    ``commits`` replace those of the voided records, from ``parent`` on; ``stands`` has for every
+    path of every voided record the image that holds afterwards; ``blobs`` the contents that
+    Git does not durably have yet.
     """
 
     number: int
@@ -169,13 +169,13 @@ class Abort(_Record, frozen=True):
 
 
 class SessionOpened(_Record, frozen=True):
-    """A session that is new, or whose agent or secret is now known."""
+    """A new session, or one with another agent."""
 
     session: Session
 
 
 class SessionEnded(_Record, frozen=True):
-    """A session that the person has ended; ``request``: its pending one, denied by that."""
+    """The person has ended a session. ``request``: its pending request, which is denied."""
 
     workspace: str
     session: str
@@ -183,9 +183,9 @@ class SessionEnded(_Record, frozen=True):
 
 
 class ModeSet(_Record, frozen=True):
-    """The mode of a session, or of a workspace when ``session`` is None.
+    """The new mode of a session, or of a workspace if ``session`` is None.
 
-    With ``grant`` it is unrestricted until that ends, and ``mode`` what holds afterwards.
+    With ``grant`` it is unrestricted until the grant ends; then ``mode`` holds.
     """
 
     workspace: str
@@ -195,10 +195,10 @@ class ModeSet(_Record, frozen=True):
 
 
 class UpgradeSet(_Record, frozen=True):
-    """A request for write access as it is now: new, asked again, or decided.
+    """A request for write access that is new, was changed, or was decided.
 
-    ``mode`` and ``grant``, where it was approved: its session's since then, as in
-    :class:`ModeSet`; one record, so that a decision and its effect are never apart.
+    ``mode`` and ``grant``, if it was approved: the new ones of its session, as in
+    :class:`ModeSet`. One record, so that a decision always has its effect.
     """
 
     request: UpgradeRequest
@@ -207,7 +207,7 @@ class UpgradeSet(_Record, frozen=True):
 
 
 class ClipboardSet(_Record, frozen=True):
-    """A clipboard set or deleted (``text`` None) by its own method."""
+    """A clipboard was set, or deleted (``text`` None), by its own method."""
 
     workspace: str
     session: str
@@ -216,9 +216,9 @@ class ClipboardSet(_Record, frozen=True):
 
 
 class WorkspaceAllowed(_Record, frozen=True):
-    """A directory that the person allowed; ``name`` is its directory in the state.
+    """The person has allowed a workspace; ``name`` is its directory in the state directory.
 
-    ``anew``: its old history is given up; a new one begins.
+    ``anew``: its old history is given up, and a new one begins.
     """
 
     name: str
@@ -227,25 +227,25 @@ class WorkspaceAllowed(_Record, frozen=True):
 
 
 class WorkspaceForgotten(_Record, frozen=True):
-    """A workspace that is no longer allowed; its history stays on disk."""
+    """A workspace is no longer allowed; its history stays on disk."""
 
     name: str
 
 
 class Reached(msgspec.Struct, frozen=True, array_like=True):
-    """How far a history has come: its newest commit, and how many were made in it."""
+    """The head of a history without its tree: the newest commit, and the number of commits."""
 
     head: str | None
     commits: int
 
 
 class Unsettled(msgspec.Struct, frozen=True, array_like=True):
-    """Where the records lie that recovery could not bring to a workspace.
+    """The place of the records that recovery could not settle in a workspace, because its
+    directory is missing, a file can't be written, or its history is damaged.
 
-    Its directory was not there, a file could not be written, or its history is damaged. From
-    ``segment`` and ``offset`` on; in no segment after ``last``. Checkpoints keep these segments
-    until it can. ``start``, where the history is damaged: the commits of these records after
-    that one are still to be made in Git.
+    They begin at ``offset`` in ``segment``; the last is in segment ``last``. Checkpoints keep these
+    segments. ``start``, if the history is damaged: the head in Git, on which the commits of these
+    records must still be made.
     """
 
     segment: int
@@ -267,23 +267,23 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     head: str | None
     commits: int
     allowed: bool = True
-    #: What the disk did not let us remove yet: temporary files, and directories (with a
-    #: slash at the end) that a call has left empty.
+    #: Files and directories that could not be removed yet: temporary files, and directories (with
+    #: a slash at the end) that a call has left empty.
     leftovers: list[str] = []
     unsettled: Unsettled | None = None
-    #: ``commits`` counts those that were dropped as well.
+    #: Dropped commits are still counted in ``commits``.
     cut: Cut | None = None
-    #: What was begun to be forgotten, and is to be finished.
+    #: The forgetting of a path that is not finished yet.
     forgetting: Rewritten | None = None
-    #: Unrestricted until it ends, whatever ``mode`` says.
+    #: Unrestricted until the grant ends, whatever ``mode`` says.
     grant: Grant | None = None
 
 
 class Checkpoint(_Record, frozen=True):
-    """Everything before the watermark is durable elsewhere.
+    """The state at the watermark. All that records before the watermark say is durable elsewhere.
 
-    The state as it was at the watermark: ``segment`` and ``offset`` of the first record
-    that recovery has to look at. ``number`` is the highest record number used so far.
+    The watermark is ``segment`` and ``offset`` of the first record that recovery reads.
+    ``number`` is the highest record number so far.
     """
 
     segment: int
@@ -308,7 +308,7 @@ class FormatError(Exception):
 
 
 class TooNew(FormatError):
-    """A segment that a newer version has written; the message says which, and what to do."""
+    """A newer version has written the segment; the message says which, and what to do."""
 
 
 def frame(record: Record) -> bytes:
@@ -324,10 +324,10 @@ def frames(records: Iterable[Record]) -> bytes:
 
 
 def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
-    """The records of a segment with their offsets, and where the sound part ends.
+    """The records of a segment with their offsets, and the offset where the intact part ends.
 
-    A file whose header is torn (a beginning of it, or nothing, before zeros) has no records.
-    Raises FormatError for another format version or a file that is no segment.
+    A file with a torn header (a prefix of it, then zeros) has no records. Raises FormatError for
+    another format version or a file that is no segment.
     """
     begun = data.rstrip(b"\0")
     if len(begun) < len(MAGIC) and MAGIC.startswith(begun):
@@ -342,7 +342,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
         try:
             record = decode(payload)
         except msgspec.MsgspecError as error:
-            # Its checksum is right: somebody has written it so.
+            # Its checksum is right, so a newer version has written it.
             raise TooNew(too_new(_writer_of(data))) from error
         if isinstance(record, Opened) and record.level > LEVEL:
             raise TooNew(too_new(record.version))
@@ -352,7 +352,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
 
 
 def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
-    """The sound frames from here on: where each begins, its payload, and where it ends."""
+    """The intact frames from an offset on: the offset of each, its payload, its end."""
     while offset + _FRAME.size <= len(data):
         length, crc = _FRAME.unpack_from(data, offset)
         end = offset + _FRAME.size + length
@@ -366,13 +366,13 @@ def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
 
 
 def decode(payload: bytes) -> Record:
-    """The record of a frame that this version has written."""
+    """The record of a frame's payload. Raises msgspec.MsgspecError."""
     record: Record = _decoder.decode(payload)
     return record
 
 
 def too_new(version: str) -> str:
-    """What to say of a state that a newer stetd has written; ``version`` "" if unknown."""
+    """The message about a state that a newer stetd has written; ``version`` "" if unknown."""
     wanted = f"stetd {version}" if version else "a newer stetd"
     install = f"'stetd>={version}'" if version else "--upgrade stetd"
     return (
@@ -383,7 +383,7 @@ def too_new(version: str) -> str:
 
 
 def _writer_of(segment: bytes) -> str:
-    """Which version of stetd has begun a segment, of whatever format; "" if that can't be said."""
+    """The version of stetd that wrote a segment, of any format version; "" if unknown."""
     try:
         length, _ = _FRAME.unpack_from(segment, len(MAGIC))
         start = len(MAGIC) + _FRAME.size

@@ -1,8 +1,8 @@
-"""What the journal on disk says of a history: its head and how many commits it has.
+"""The head of a history, and its number of commits, read from the journal on disk.
 
-Read beside the writer, without changing anything. It must agree with recovery: the newest
-checkpoint, then the records after its watermark that no abort voids. Segments may be dropped while
-this reads (a checkpoint was taken): FileNotFoundError, and the caller asks with a new position.
+The historian reads it while the writer appends. The result must be that of recovery: the newest
+checkpoint, then the records after its watermark that no abort voids. If a checkpoint drops segments
+meanwhile, FileNotFoundError is raised, and the caller asks again with a new position.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from stetd.storage.journal_format import (
 )
 
 
-class Commits(NamedTuple):
-    """The commits of one record: (id, parent), oldest first."""
+class RecordCommits(NamedTuple):
+    """The commits of one record: (id, parent), oldest first. ``place``: segment and offset."""
 
     place: tuple[int, int]
     number: int
     commits: list[tuple[str, str | None]]
-    #: The head and the number of commits from here on, where the history is another one.
+    #: The new head and number of commits, if the record changes to another history.
     rewritten: tuple[str | None, int] | None = None
 
 
 class JournalHead(NamedTuple):
     """A history as the journal has it.
 
-    ``damage`` says, a sentence each, which parts of the journal can't be read and where it
-    contradicts itself.
+    ``damage``: a sentence for each part of the journal that can't be read or is contradictory.
     """
 
     head: str | None
@@ -47,13 +46,13 @@ class JournalHead(NamedTuple):
 
 
 def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
-    """What the journal says of a workspace, up to a position that the writer gave.
+    """The history of a workspace up to a position that the writer gave.
 
     Raises FileNotFoundError (see above), OSError.
     """
     damage: list[str] = []
     checkpoint: Checkpoint | None = None
-    changes: list[Commits] = []
+    changes: list[RecordCommits] = []
     voided: set[int] = set()
     for place, record in _records(directory, until, damage):
         match record:
@@ -64,7 +63,7 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
                 jump = (new.head, new.commits) if new is not None and new.head else None
                 changes.append(_commits(place, record, jump))
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
-                changes.append(Commits(place, 0, [], rewritten=(None, 0)))
+                changes.append(RecordCommits(place, 0, [], rewritten=(None, 0)))
             case Abort() if record.workspace == workspace:
                 voided.update(record.voided)
                 changes.append(_commits(place, record))
@@ -74,8 +73,8 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
     known = starts.get(workspace)
     head, count = (known.head, known.commits) if known else (None, 0)
     mark = (checkpoint.segment, checkpoint.offset) if checkpoint else (0, 0)
-    standing = [c for c in changes if c.place >= mark and c.number not in voided]
-    return _follow(head, count, standing, damage)
+    valid = [c for c in changes if c.place >= mark and c.number not in voided]
+    return _follow(head, count, valid, damage)
 
 
 def _check_segments(directory: str, needed: range) -> None:
@@ -87,15 +86,15 @@ def _check_segments(directory: str, needed: range) -> None:
 
 def _commits(
     place: tuple[int, int], record: Change | Abort, jump: tuple[str, int] | None = None
-) -> Commits:
+) -> RecordCommits:
     commits = [(commit.oid, commit.parent) for commit in record.commits]
-    return Commits(place, record.number, commits, jump)
+    return RecordCommits(place, record.number, commits, jump)
 
 
 def _follow(
-    head: str | None, count: int, standing: list[Commits], damage: list[str]
+    head: str | None, count: int, valid: list[RecordCommits], damage: list[str]
 ) -> JournalHead:
-    for change in standing:
+    for change in valid:
         if change.rewritten is not None:
             head, count = change.rewritten
         for oid, parent in change.commits:

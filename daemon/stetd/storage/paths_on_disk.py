@@ -1,12 +1,12 @@
-"""Resolving a path under a workspace's directory handle (ARCHITECTURE.md 1).
+"""Resolving a path below a workspace's root (ARCHITECTURE.md 1).
 
-What is checked and what is used are the same object: resolution ends in an open handle on the
-directory that holds the file, and every operation uses that handle with the final name. Two ways
-lead there: ``openat2`` where the path has no symbolic links, and a walk that opens each component
-with ``O_NOFOLLOW`` and follows links itself, as long as their target lies inside the root.
+The directory that is checked is the one that is used: resolving opens a descriptor of the file's
+directory, and every operation uses that descriptor and the last name of the path. It is opened by
+``openat2`` if the path has no symbolic links, else by a walk that opens each component with
+``O_NOFOLLOW`` and follows links itself, as long as their target lies inside the root.
 
-A handle goes where its directory goes. So whoever writes asks before and after whether the
-directory still is where its path says (:meth:`Resolver.in_place`).
+A directory may be moved while its descriptor is open. So a writer checks before and after a write
+that the directory still is at its path (:meth:`Resolver.in_place`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _MAX_LINKS = 40
-#: Linux's own limit for a path, and the depth of names: each level costs a descriptor here and a
-#: stack frame in the history's trees.
+#: Linux's limit for a path, and the limit of names in it: each costs a descriptor here and a stack
+#: frame in the history's trees.
 _MAX_PATH = 4095
 _MAX_DEPTH = 255
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,7 +44,7 @@ class _OpenHow(ctypes.Structure):
     )
 
 
-#: The kernel reads it, and nobody writes to it.
+#: One for all calls: the kernel only reads it.
 _HOW = _OpenHow(_DIRECTORY, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS)
 _HOW_GIVEN = ctypes.byref(_HOW), ctypes.sizeof(_HOW)
 
@@ -59,12 +59,11 @@ def _openat2_directory(dir_fd: int, path: str) -> int:
 
 @dataclass(slots=True)
 class Target:
-    """A resolved path: an open directory handle and the name in it.
+    """A resolved path: the descriptor of a directory and the name in it. The owner closes it.
 
-    ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories that do
-    not exist yet between the handle and the name. ``seen``: the stat data at the time of resolving,
-    if they were read. ``links``: the canonical paths of the links that were followed. The owner
-    closes it.
+    ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories between
+    the descriptor's and the name that do not exist yet. ``seen``: the stat data, if resolving has
+    read them. ``links``: canonical paths of the links that were followed.
     """
 
     path: str
@@ -75,17 +74,17 @@ class Target:
     links: tuple[str, ...] = ()
 
     def close(self) -> None:
-        """Close the handle."""
+        """Close the descriptor."""
         if self.dir_fd >= 0:
             os.close(self.dir_fd)
             self.dir_fd = -1
 
     def __enter__(self) -> Self:
-        """Close the handle at the end of a ``with``."""
+        """Close the descriptor at the end of a ``with``."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the handle."""
+        """Close the descriptor."""
         self.close()
 
 
@@ -101,20 +100,20 @@ def _outside(path: str, root: str) -> Exception:
 def relative_parts(path: str, root: str, directory: str, *, asked: str | None = None) -> list[str]:
     """The components of a request's path below the root, before links are followed.
 
-    ``directory``: the session's, relative to the root. ``asked``: the request's own path, for the
-    refusal. Raises Refused (path_outside_workspace) for an absolute path elsewhere.
+    ``directory``: the session's, relative to the root. ``asked``: the path to name in a refusal.
+    Raises Refused (path_outside_workspace) for an absolute path outside the root.
     """
     if path.startswith("/"):
         prefix = root.rstrip("/") + "/"
         if path.rstrip("/") == root:
             return []
         if not path.startswith(prefix):
-            # The root may have another spelling, through a link above it. What is found
-            # this way is still resolved under the root's handle.
+            # The root may have another spelling, through a link above it. The result is still
+            # resolved below the root's descriptor.
             folder, name = os.path.split(path.rstrip("/"))
             try:
                 path = os.path.join(os.path.realpath(folder), name)
-            except OSError as error:  # a link in it was replaced while it was followed
+            except OSError as error:  # a link was replaced while it was followed
                 raise _outside(asked or path, root) from error
         if not path.startswith(prefix):
             raise _outside(asked or path, root)
@@ -123,7 +122,7 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
 
 
 class Resolver:
-    """Resolves paths below one root. Stateless but for the root's handle."""
+    """Resolves paths below one root. Its only state is the root's descriptor."""
 
     def __init__(self, root: str, root_fd: int, *, use_openat2: bool = True) -> None:
         self._root = root
@@ -131,9 +130,9 @@ class Resolver:
         self._use_openat2 = use_openat2
 
     def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
-        """Find the directory handle and name for a request's path.
+        """Resolve a request's path.
 
-        ``follow_last``: a link as the last component is followed (edits go through it).
+        ``follow_last``: follow a link that is the last component (edits go through it).
         Raises Refused: path_outside_workspace, path_protected, not_a_file, invalid_params.
         """
         target = self._resolve(path, directory, follow_last=follow_last)
@@ -145,19 +144,19 @@ class Resolver:
         return target
 
     def locate(self, path: str) -> Target:
-        """As :meth:`resolve`, for a path of the history, or a name that a directory has.
+        """As :meth:`resolve`, for a path of the history, or a name that was read in a directory.
 
-        A link is not followed as the last component, and a directory that became a Git repository
-        since is no reason to refuse.
+        A link that is the last component is not followed, and a directory that has become a Git
+        repository is no reason to refuse.
         """
         return self._resolve(path, "", follow_last=False)
 
     def in_place(self, target: Target) -> bool:
-        """Whether a target's directory is still where its path says.
+        """Whether a target's directory is still at its path.
 
-        The kernel names the handle's directory at this instant. Where that is not the path (the
-        root was moved), or it can't (no /proc, a very long path), the path is resolved again and
-        must lead to the same directory.
+        The kernel names the path of the descriptor's directory. If it is another one (the root may
+        have been moved), or the kernel can't tell (no /proc, a very long path), the target's path
+        is resolved again and must lead to the same directory.
         """
         parent = "/".join(target.path.split("/")[: -1 - len(target.missing)])
         try:
@@ -192,7 +191,7 @@ class Resolver:
     def canonical(self, path: str, directory: str = "", *, follow_last: bool = True) -> str:
         """A request's path as the history spells it; "" for the root itself.
 
-        It may name a directory, and need not exist any more. ``follow_last`` as in
+        It may name a directory, or nothing that still exists. ``follow_last`` as in
         :meth:`resolve`. Raises Refused, but never not_a_file.
         """
         try:
@@ -204,10 +203,10 @@ class Resolver:
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
-    def meant(self, path: str, directory: str = "") -> Iterator[str]:
-        """What a request's path may mean to the history. Raises Refused.
+    def possible_paths(self, path: str, directory: str = "") -> Iterator[str]:
+        """The paths of the history that a request's path may mean. Raises Refused.
 
-        A file of just this name, whatever is a link today; a link itself; what it leads to.
+        The path as spelled, even if links are on it now; a link itself; the path it leads to.
         """
         parts = relative_parts(path, self._root, directory)
         for part in parts:
@@ -217,7 +216,7 @@ class Resolver:
         yield self.canonical(path, directory)
 
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
-        """One ``openat2``; None where links or a lacking kernel need the walk."""
+        """Resolve by ``openat2``; None if links, or a kernel without it, need the walk."""
         if not parts:
             raise _not_a_file(path)
         if len(parts) > _MAX_DEPTH:
@@ -231,7 +230,7 @@ class Resolver:
             if error.errno == errno.ENOSYS:
                 self._use_openat2 = False
             return None
-        seen = _look(fd, parts[-1]) if follow_last else None
+        seen = _stat(fd, parts[-1]) if follow_last else None
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             os.close(fd)
             return None
@@ -271,8 +270,10 @@ class Resolver:
                 if not todo:
                     name = "/".join([*done, part])
                     return Target(name, fds.pop(), (), part, links=tuple(links))
-                if not _enter(fds, part, path):
-                    return _beyond(path, done, fds, [part, *reversed(todo)], links)
+                if not _open_component(fds, part, path):
+                    return _with_missing_directories(
+                        path, done, fds, [part, *reversed(todo)], links
+                    )
                 done.append(part)
             raise _not_a_file(path)
         finally:
@@ -283,31 +284,31 @@ class Resolver:
 def _refuse_repository(path: str, target: Target) -> None:
     """Refuse a target that lies in an embedded Git repository, or would complete one.
 
-    A directory that holds HEAD, objects and refs is one, whatever its name. It is read through the
-    handle and its parents, which are those that will be used.
+    A directory with HEAD, objects and refs is a repository, whatever its name. It is read through
+    the descriptor and its parents, the directories that will be used.
     """
     parts = target.path.split("/")
     for depth in range(len(parts) - len(target.missing)):
         own = folded_name(parts[depth])
-        if own != "head" and not _is_there(target.dir_fd, _above(target, depth) + "HEAD"):
-            continue  # as good as always
+        if own != "head" and not _is_there(target.dir_fd, _up_to(target, depth) + "HEAD"):
+            continue  # the common case: it saves two system calls
         if repository_parts(target, depth) | {own} >= REPOSITORY_PARTS:
             raise in_repository(path, "/".join(parts[:depth]))
 
 
 def repository_parts(target: Target, depth: int) -> set[str]:
-    """The parts of a Git repository, folded, in the directory with the first ``depth`` names of a
-    target's path.
+    """The parts of a Git repository, in lower case, in the directory of the first ``depth`` names
+    of a target's path.
     """
     if depth > target.path.count("/") - len(target.missing):
         return set()
-    above = _above(target, depth)
+    above = _up_to(target, depth)
     names = ("HEAD", "objects", "refs")
     return {name.lower() for name in names if _is_there(target.dir_fd, above + name)}
 
 
-def _above(target: Target, depth: int) -> str:
-    """From the target's handle to a directory above it."""
+def _up_to(target: Target, depth: int) -> str:
+    """The relative path from the target's descriptor to a directory above it."""
     return "../" * (target.path.count("/") - len(target.missing) - depth)
 
 
@@ -315,7 +316,7 @@ def _is_there(dir_fd: int, name: str) -> bool:
     return os.access(name, os.F_OK, dir_fd=dir_fd, follow_symlinks=False)
 
 
-def _enter(fds: list[int], part: str, path: str) -> bool:
+def _open_component(fds: list[int], part: str, path: str) -> bool:
     try:
         fds.append(os.open(part, _DIRECTORY, dir_fd=fds[-1]))
     except FileNotFoundError:
@@ -327,10 +328,10 @@ def _enter(fds: list[int], part: str, path: str) -> bool:
     return True
 
 
-def _beyond(
+def _with_missing_directories(
     path: str, done: list[str], fds: list[int], rest: list[str], links: list[str]
 ) -> Target:
-    """The target when directories are missing; what does not exist has no links."""
+    """The target if directories are missing; the ``rest`` of the path can have no links."""
     if ".." in rest:
         raise refuse(
             Kind.INVALID_PARAMS,
@@ -355,7 +356,7 @@ def _not_a_file(path: str) -> Exception:
     return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory; name a file", path=path)
 
 
-def _look(dir_fd: int, name: str) -> os.stat_result | None:
+def _stat(dir_fd: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
@@ -363,7 +364,7 @@ def _look(dir_fd: int, name: str) -> os.stat_result | None:
 
 
 def _read_link(dir_fd: int, name: str) -> str | None:
-    """Where a link points, None if it is none (or not there)."""
+    """The content of a link; None if the name is no link, or not there."""
     try:
         return os.readlink(name, dir_fd=dir_fd)
     except OSError:

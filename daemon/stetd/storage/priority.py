@@ -1,7 +1,7 @@
-"""Threads whose work can wait.
+"""Lower priority for threads whose work can wait.
 
-The scheduler's lowest class (SCHED_IDLE) would do more, but such a thread may hold the
-interpreter's lock when other programs take both processors, and all questions would wait for it.
+The scheduler's lowest class (SCHED_IDLE) would be better for others, but a thread of it may hold
+the interpreter lock when other programs use all processors, and all questions would wait for it.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import threading
 import time
 from contextlib import suppress
 
-#: As nice(1): for what edits are not to wait for, but questions may; and for what nobody waits for.
+#: Niceness of work for which questions may wait, but no edit; and of work for which nothing waits.
 BEHIND_EDITS, BEHIND_ALL = 5, 10
-#: Seconds for which a thread goes on. Where other programs take all processors it waits for
-#: milliseconds each time that it gives up its own, and checkpoints and questions wait for it.
-_PIECE_S = 0.001
-#: By ctypes, which lets go of the interpreter's lock; os.sched_yield does not in Python 3.11.
+#: Seconds between yields. If other programs use all processors, each yield costs milliseconds, for
+#: which checkpoints and questions wait.
+_YIELD_INTERVAL_S = 0.001
+#: By ctypes, which releases the interpreter lock; os.sched_yield does not in Python 3.11.
 _libc = ctypes.CDLL(None)
 _own = threading.local()
 
 
-def give_way(niceness: int) -> None:
-    """Let others go first on this thread's processor. On Linux each thread has its own niceness."""
+def lower_priority(niceness: int) -> None:
+    """Raise this thread's niceness. On Linux each thread has its own."""
     with suppress(OSError):  # a hardened unit may forbid it
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def let_others_run() -> None:
-    """Give up this thread's processor now and then, if anybody waits for it.
+    """Yield the processor, at most once per _YIELD_INTERVAL_S. Call it for each piece of work.
 
-    An edit's client or the engine may be waiting: without, it waits until a slice of 3 ms is over.
-    To be called once for each small piece of work.
+    The engine or an edit's client may wait for the processor: otherwise until the end of this
+    thread's slice of 3 ms.
     """
-    if time.monotonic() - getattr(_own, "since", 0.0) > _PIECE_S:
+    if time.monotonic() - getattr(_own, "since", 0.0) > _YIELD_INTERVAL_S:
         _libc.sched_yield()
         _own.since = time.monotonic()

@@ -1,4 +1,4 @@
-"""How far a long piece of work has come."""
+"""The progress of long work."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Progress(msgspec.Struct):
     total: int | None = None
 
     def begin(self, phase: str, total: int | None = None) -> None:
-        """Go over to the next phase."""
+        """Begin the next phase."""
         self.phase, self.done, self.total = phase, 0, total
 
-    def take_over(self, other: Progress) -> None:
-        """Be as far as another."""
+    def copy_from(self, other: Progress) -> None:
+        """Take the values of another."""
         self.phase, self.done, self.total = other.phase, other.done, other.total
 
     def step(self, count: int = 1) -> None:
-        """So many more of the phase are done; edits go before what is left."""
+        """Count work of the phase as done, and let edits go first."""
         self.done += count
         let_others_run()

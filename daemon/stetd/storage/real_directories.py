@@ -1,4 +1,4 @@
-"""Opening a directory by its real path: a link anywhere in it is not followed but refused."""
+"""Opening a directory by its real path: a link in the path is refused, not followed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _STEP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def open_real(directory: str, below: str = "/") -> int:
-    """A handle (O_PATH) on an absolute directory, opened name by name from ``below`` on.
+    """A descriptor (O_PATH) of a directory, opened name by name from ``below`` on.
 
-    Raises OSError; NotADirectoryError also for a link.
+    Raises OSError; for a link NotADirectoryError.
     """
     fd = os.open(below, _STEP)
     try:
@@ -25,7 +25,7 @@ def open_real(directory: str, below: str = "/") -> int:
 
 
 def nearest_real(directory: str) -> str:
-    """The absolute directory itself if it can be opened so, else the nearest above it that can."""
+    """The absolute directory, or the nearest one above it that :func:`open_real` can open."""
     while True:
         try:
             os.close(open_real(directory))

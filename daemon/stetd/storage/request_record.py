@@ -1,4 +1,4 @@
-"""An answered call as it is remembered, for its retries."""
+"""The record of an answered call, which answers its retries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 
 from stetd.storage.journal_format import Change, FormatError, too_new
 
-#: Version of the file that keeps them, as SQLite's ``user_version``.
+#: Version of the file that stores them, SQLite's ``user_version``.
 VERSION = 1
-#: Where SQLite's file format has that: four bytes, big end first.
+#: Offset of that in SQLite's file format: four bytes, big-endian.
 _USER_VERSION = 60
 
 
 class RequestRecord(msgspec.Struct, frozen=True):
-    """What is remembered of an answered call. ``seq`` is its journal record's number."""
+    """An answered call. ``seq`` is the number of its journal record."""
 
     workspace: str
     session: str
@@ -27,12 +27,12 @@ class RequestRecord(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Request ids are scoped to workspace and session."""
+        """The call's key: request ids are scoped to workspace and session."""
         return self.workspace, self.session, self.request
 
 
 def answered(record: Change) -> RequestRecord:
-    """What is remembered of a call, from its journal record."""
+    """The request record of a call, from its journal record."""
     return RequestRecord(
         record.workspace,
         record.session or "",
@@ -45,7 +45,7 @@ def answered(record: Change) -> RequestRecord:
 
 
 def check_version(path: str) -> None:
-    """Raise FormatError if the file that keeps the records is a newer stetd's."""
+    """Raise FormatError if a newer stetd has written the file that stores the records."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         file.seek(_USER_VERSION)
         if int.from_bytes(file.read(4), "big") > VERSION:

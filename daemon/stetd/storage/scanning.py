@@ -1,9 +1,9 @@
-"""Scanning all files of a workspace by their stat data; none is read.
+"""Scanning all files of a workspace by their stat data. File contents are not read.
 
-What ``.gitignore`` files leave out is skipped, unless the history has it already (as with
-Git). Never scanned: ``.git`` in any disguise, embedded bare repositories, other file systems,
-names that no path of the history can have, and what is neither a file nor a link. Directories are
-opened under the workspace's own handle; links are not followed.
+Files that ``.gitignore`` files name are skipped, unless the history has them already (as with
+Git). Never scanned: ``.git`` in any spelling, embedded bare repositories, other file systems,
+names that no path of the history can have, and entries that are neither files nor links.
+Directories are opened below the workspace's root descriptor; links are not followed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from stetd.storage.worktree import Worktree
 
 _LARGEST_IGNORE_FILE = 1 << 20
 _MOST_SKIPPED = 100
-#: How many places that could not be scanned are named, and one more if there are more.
+#: Paths in ``Scan.passed``; one more if there are more.
 MOST_PASSED = 1000
-#: Names that no rule is about: asking all rules takes longer than all else.
+#: Names that are allowed by every rule: checking all rules would take most of the time.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _BARE = {"HEAD", "objects", "refs"}
-#: Files are counted up to so many times the limit.
-_COUNTED = 10
+#: Scanning ends at so many times the limit of files.
+_COUNTING_FACTOR = 10
 
 
 @dataclass(slots=True, eq=False)
 class Folder:
     """A directory. ``path`` is "" for the root, else it ends in a slash.
 
-    ``tree`` and ``tracked``: what the history has there. ``entries``: what is known of its
-    files already.
+    ``tree`` and ``tracked``: its tree in the history. ``stamps``: of all its files. ``entries``:
+    of files that have not changed.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Folder:
     tracked: Mapping[str, Entry]
     stamps: dict[str, Stamp] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
-    #: The stamps under which contents may be known the next time.
+    #: The entries for the next stat cache.
     cached: dict[str, tuple[Stamp, bytes]] = field(default_factory=dict)
 
 
@@ -63,14 +63,14 @@ class _Waiting(NamedTuple):
     path: str
     tree: str | None
     ignores: Sequence[IgnoreFile]
-    #: Left out, but for what the history has in it.
+    #: Ignored: only files that the history has are scanned.
     ignored: bool
 
 
 class Scan:
-    """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked.
+    """A scan of a workspace. ``tree``: the root tree of the history; None: there is none yet.
 
-    ``known``: what was known of the files in a directory. ``inner``: directories, each with a
+    ``known``: gives the stat cache's files of a directory. ``inner``: directories, each with a
     slash at its end, that are not scanned.
     """
 
@@ -94,57 +94,57 @@ class Scan:
         self._excludes = excludes
         self._inner = inner
         self._device = os.stat(worktree.root).st_dev
-        #: The directories, each before those in it.
+        #: The directories, each before its subdirectories.
         self.folders: list[Folder] = []
-        #: (folder, name) of what has to be read.
+        #: (folder, name) of the files that must be read.
         self.unknown: list[tuple[Folder, str]] = []
         self.files = self.bytes = self.unknown_bytes = 0
         #: Files that are too large, largest first: (bytes, path).
         self.large: list[tuple[int, str]] = []
-        #: How many files there are in each directory of the root.
+        #: Number of files by directory of the root.
         self.by_top = Counter[str]()
         self.skipped: list[SkippedPath] = []
         self.skipped_count = 0
-        #: What exists and could not be scanned, with all below it ("": everything). Not what is
-        #: ignored or excluded.
+        #: Paths that could not be scanned, with all below them ("": everything). Without ignored
+        #: and excluded paths.
         self.passed: list[str] = []
-        #: The ``.gitignore`` files that are followed, and the ids of their contents. ``untold``:
-        #: where that is something else than what is tracked; "": none is followed there.
+        #: Path to blob id of the ``.gitignore`` files that are followed. ``untold``: only of those
+        #: that differ from the history's ("": the history has one that is not followed).
         self.ignores: dict[str, str] = {}
         self.untold: dict[str, str] = {}
-        #: What they say, by their directory.
+        #: Directory to the rules of its ``.gitignore`` file.
         self.rules: dict[str, IgnoreFile] = {}
         self._tree = tree
 
     def walk(self) -> Iterator[None]:
-        """Scan everything; yields often. Raises OSError for the root only."""
+        """Scan the workspace; yields often. Raises OSError if the root can't be read."""
         waiting = [_Waiting("", self._tree, (), False)]
-        while waiting and self.files <= _COUNTED * self._max_files:
+        while waiting and self.files <= _COUNTING_FACTOR * self._max_files:
             here = waiting.pop()
             below: list[_Waiting] = []
-            yield from self._look_into(here, below)
+            yield from self._scan_directory(here, below)
             waiting += reversed(below)
         self.large.sort(reverse=True)
 
     def skip(self, path: str, why: str) -> None:
-        """Note what is left out, other than by the workspace's own ``.gitignore`` files."""
+        """Note a path that is left out for another reason than a ``.gitignore`` file."""
         self.skipped_count += 1
         if len(self.skipped) < _MOST_SKIPPED:
             self.skipped.append(SkippedPath(path, why))
 
-    def _pass(self, path: str, why: str = "") -> None:
-        """Note something that there is, and that can't be read."""
+    def _note_unscanned(self, path: str, why: str = "") -> None:
+        """Note a path that exists and can't be scanned."""
         if len(self.passed) <= MOST_PASSED:
             self.passed.append(path)
         if why:
             self.skip(path, why)
 
-    def _look_into(self, here: _Waiting, below: list[_Waiting]) -> Iterator[None]:
+    def _scan_directory(self, here: _Waiting, below: list[_Waiting]) -> Iterator[None]:
         names = self._names(here)
         if names is None:
             return
         if here.path and names.keys() >= _BARE:
-            self._pass(here.path, "it is a Git repository's own directory")
+            self._note_unscanned(here.path, "it is a Git repository's own directory")
             return
         folder = Folder(here.path, here.tree, self._load_tree(here.tree) if here.tree else {})
         self.folders.append(folder)
@@ -152,7 +152,7 @@ class Scan:
         if not here.ignored:
             own = self._ignore_file(folder) if ".gitignore" in names else None
             ignores = [*ignores, own] if own else ignores
-            self._tell_ignores(folder)
+            self._note_ignore_change(folder)
         known = self._known(here.path)
         for name in sorted(names):
             info = names[name]
@@ -160,7 +160,7 @@ class Scan:
             tracked = folder.tracked.get(name)
             path = here.path + name
             ignored = here.ignored or is_ignored(path, ignores, directory=directory)
-            # A file in place of a directory that the history has is another thing, and new.
+            # A file that has replaced a directory of the history is new, and vice versa.
             is_known = tracked is not None and (tracked.mode == TREE) == directory
             if (ignored and not is_known) or not self._is_usable(path, name, info):
                 continue
@@ -168,39 +168,39 @@ class Scan:
                 self.skip(path, "it is excluded from the history (exclude, in the configuration)")
                 continue
             if directory and path + "/" in self._inner:
-                self._pass(path + "/", "it is a workspace of its own")
+                self._note_unscanned(path + "/", "it is a workspace of its own")
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
                 below.append(_Waiting(path + "/", tree, ignores, ignored))
             else:
-                self._take(folder, name, Stamp.of(info), known.get(name))
+                self._add_file(folder, name, Stamp.of(info), known.get(name))
             yield
 
     def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
-        """What is in a directory; None if it can't be looked into."""
+        """The names in a directory; None if it can't be read."""
         found = {}
         try:
             with self._worktree.resolver.locate(here.path + "x") as target:
                 if target.missing or target.path != here.path + "x":
-                    self._pass(here.path)
-                    return None  # gone, or a link, since it was seen
+                    self._note_unscanned(here.path)
+                    return None  # it is gone, or has become a link
                 with os.scandir(target.dir_fd) as entries:
                     for entry in entries:
                         with suppress(FileNotFoundError):
                             found[entry.name] = entry.stat(follow_symlinks=False)
         except Refused as refusal:
-            self._pass(here.path, refusal.message)
+            self._note_unscanned(here.path, refusal.message)
             return None
         except OSError as error:
             if not here.path:
                 raise
-            self._pass(here.path, error.strerror or repr(error))
+            self._note_unscanned(here.path, error.strerror or repr(error))
             return None
         return found
 
     def _is_usable(self, path: str, name: str, info: os.stat_result) -> bool:
-        """Whether the history can have it; if not, that is noted where it is not plain."""
+        """Whether the history can have a path. If not, the reason is noted unless it is plain."""
         if not _ORDINARY.fullmatch(name):
             if is_git_directory_name(name):
                 return False
@@ -211,14 +211,14 @@ class Scan:
                     self.skip(os.fsencode(path).decode("utf-8", "replace"), refusal.message)
                 return False
         if info.st_dev != self._device:
-            self._pass(path, "it lies on another file system")
+            self._note_unscanned(path, "it lies on another file system")
             return False
         if stat.S_ISLNK(info.st_mode) and not may_be_link(name):
-            self._pass(path, "Git does not accept a link of this name")
+            self._note_unscanned(path, "Git does not accept a link of this name")
             return False
         return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))
 
-    def _take(
+    def _add_file(
         self, folder: Folder, name: str, stamp: Stamp, known: tuple[Stamp, bytes] | None
     ) -> None:
         path = folder.path + name
@@ -239,16 +239,16 @@ class Scan:
         self.unknown.append((folder, name))
         self.unknown_bytes += stamp.size
 
-    def _tell_ignores(self, folder: Folder) -> None:
+    def _note_ignore_change(self, folder: Folder) -> None:
         path = folder.path + ".gitignore"
         tracked = folder.tracked.get(".gitignore")
-        stood = tracked.oid if tracked is not None and tracked.mode != TREE else ""
+        recorded = tracked.oid if tracked is not None and tracked.mode != TREE else ""
         followed = self.ignores.get(path, "")
-        if followed != stood:
+        if followed != recorded:
             self.untold[path] = followed
 
     def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
-        """A directory's ``.gitignore``; Git does not follow one that is a link."""
+        """The rules of a directory's ``.gitignore``; Git does not follow one that is a link."""
         path = folder.path + ".gitignore"
         try:
             found = self._worktree.read_path(path, _LARGEST_IGNORE_FILE)

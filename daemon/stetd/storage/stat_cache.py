@@ -1,8 +1,7 @@
-"""What the files of a workspace were when a snapshot last read them: their stat data and ids.
+"""Cache of stat data and blob ids of a workspace's files, as a snapshot last read them.
 
-A file whose size, times, inode and mode are what they were has the content that it had, so it
-need not be read again. This is a cache: it is rebuilt from nothing, and nothing is believed of it
-that the newest commit does not say as well.
+A file with the same size, times, inode and mode has the same content, so it need not be read again.
+The cache may be lost: it is rebuilt. An entry is used only if the newest commit has the same id.
 
 The file: MessagePack, directory ("" for the root, else with a slash at its end) to name to
 [size, modified, changed (nanoseconds), inode, mode, id (20 bytes)].
@@ -21,7 +20,7 @@ from stetd.storage.disk import Disk, replace_file
 
 
 class Stamp(NamedTuple):
-    """What ``stat`` says of a file; times in nanoseconds."""
+    """The stat data of a file; times in nanoseconds."""
 
     size: int
     mtime: int
@@ -35,14 +34,14 @@ class Stamp(NamedTuple):
         return cls(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_mode)
 
 
-#: Name to the stamp of a file and the id of its content.
+#: Name to a file's stamp and the blob id of its content.
 Known = Mapping[str, tuple[Stamp, bytes]]
 _folders = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _files = msgspec.msgpack.Decoder(dict[str, tuple[int, int, int, int, int, bytes]]).decode
 
 
 class StatCache:
-    """The cache as it was written, empty if it is damaged; directories are decoded when asked."""
+    """The cache as read from disk, empty if it is damaged. Directories are decoded on demand."""
 
     def __init__(self, path: str) -> None:
         self._folders: dict[str, msgspec.Raw] = {}
@@ -50,7 +49,7 @@ class StatCache:
             self._folders = _folders(file.read())
 
     def folder(self, path: str) -> Known:
-        """What is known of the files in a directory."""
+        """The known files of a directory."""
         try:
             found = _files(self._folders[path])
         except (KeyError, msgspec.DecodeError):
@@ -59,13 +58,13 @@ class StatCache:
 
 
 def stat_cache_path(shadow: str) -> str:
-    """Where the stat data of a workspace's files are kept."""
+    """The path of a workspace's cache."""
     workspaces, name = os.path.split(shadow)
     return os.path.join(os.path.dirname(workspaces), "snapshots", name + ".stat")
 
 
 def write_stat_cache(path: str, folders: Iterable[tuple[str, Known]], disk: Disk) -> None:
-    """Put a cache of these directories in the place of the old one. Raises OSError."""
+    """Replace the cache by one of these directories. Raises OSError."""
     packed = {
         folder: {name: (*stamp, oid) for name, (stamp, oid) in known.items()}
         for folder, known in folders

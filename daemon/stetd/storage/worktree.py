@@ -1,8 +1,8 @@
-"""Reading and replacing the files of one workspace, under its directory handle.
+"""Reading and replacing the files of one workspace, below its root's descriptor.
 
 A file is replaced by exchange and compare: the new content is staged in a temporary file beside
-it, the two names are exchanged atomically, and what came out is compared with what was read. The
-caller (the transaction) decides what to do about a difference.
+it, the two names are exchanged atomically, and the displaced file is compared with the one that
+was read. The caller (the transaction) decides what to do if they differ.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from stetd.storage.real_directories import open_real
 
 _log = logging.getLogger(__name__)
 
-#: Files up to this size are compared byte for byte; larger ones by inode, size and times, unless
-#: they were written just before the read.
+#: Files up to this size are compared byte for byte, larger ones by inode, size and times (unless
+#: they were written just before the read).
 _ALWAYS_COMPARE = 1 << 20
-#: A file that changed so shortly before it was read may change again without its times doing so.
+#: A file that was written so shortly before the read may change again without a change of times.
 RACY_NS = 50_000_000
-#: Type and permission bits; set-id bits are left out, a file system may drop them.
-COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
+#: Type and permission bits, without set-id bits: a file system may drop these.
+_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-#: Read at once of a file that is longer than it was said to be.
+#: Bytes of one read from a file that has grown.
 _CHUNK = 1 << 20
-#: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
+#: Errors of ``rmdir`` for a directory that is not empty, is gone, or is no directory any more.
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
-#: What ``open`` answers where a link, a socket or a device without a driver is by now.
+#: Errors of ``open`` for a name that has become a link, a socket or a device without a driver.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
-#: The service was installed with --hardened; without this a group would be lost, silently.
+#: For a service that was installed with --hardened: otherwise the group would be lost silently.
 _UNKNOWN_IDS = (
     "this file belongs to another group than the daemon's, or has an access list that names one, "
     "and the hardened service can't keep that. Give the file the group of the daemon (chgrp), or "
@@ -59,12 +59,12 @@ _KINDS = {
     stat.S_IFLNK: "a link, of a name of which Git accepts none",
 }
 _OTHER = "not a regular file"
-#: What ``link`` answers where there are no hard links (or none to this file).
+#: Errors of ``link`` on a file system without hard links, or for a file that can't have one.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class OnDisk(msgspec.Struct, frozen=True):
-    """A file as it was read. ``data`` is None for something that is no file or link."""
+    """A file as it was read. ``data`` is None if it is neither a regular file nor a link."""
 
     data: bytes | None
     mode: int
@@ -82,8 +82,15 @@ class OnDisk(msgspec.Struct, frozen=True):
 
     @property
     def image(self) -> Image | None:
-        """Its image; None for a directory, device or the like (no file, to the history)."""
+        """Its image; None for a directory, a device or the like: the history sees no file there."""
         return Image(self.oid, self.mode) if self.data is not None else None
+
+    def has_image(self, image: Image | None) -> bool:
+        """Whether it has this image, but for set-id bits."""
+        own = self.image
+        if own is None or image is None:
+            return own is image
+        return own.oid == image.oid and not (own.mode ^ image.mode) & _COMPARED_MODE
 
 
 def temporary_name() -> str:
@@ -92,23 +99,23 @@ def temporary_name() -> str:
 
 
 def _second_name(temporary: str) -> str:
-    """Another temporary name, which needs no record because it follows from the first."""
+    """Another temporary name. It needs no record, because it is derived from the first."""
     number = temporary.removeprefix(TEMPORARY_PREFIX).removesuffix(".tmp")
     return f"{TEMPORARY_PREFIX}{number[::-1]}.tmp"
 
 
 def mode_for_new_file(directory_mode: int) -> int:
-    """Permission bits of a new file: those of its directory without execution.
+    """Permission bits of a new file: those of its directory without the execute bits.
 
-    A private directory gives private files, a group's directory files that the group can write.
+    So files in a private directory are private, and files in a group's directory are the group's.
     """
     return stat.S_IFREG | (directory_mode & 0o666) | 0o600
 
 
 def read_descriptor(fd: int, size: int) -> bytes:
-    """The rest of an open regular file, which has ``size`` bytes, or has changed meanwhile."""
+    """The rest of an open regular file, which had ``size`` bytes just now."""
     data = os.read(fd, size + 1)
-    if len(data) == size:  # and not a byte more: this was its end
+    if len(data) == size:  # not one byte more: this is the end
         return data
     chunks = [data]
     while chunk := os.read(fd, _CHUNK):
@@ -117,10 +124,7 @@ def read_descriptor(fd: int, size: int) -> bytes:
 
 
 def _open_root(root: str) -> int:
-    """A handle on the root. A link that took its place is refused: it leads to what nobody allowed.
-
-    Raises OSError.
-    """
+    """A descriptor of the root. A link that has taken its place was not allowed: OSError."""
     real = os.path.realpath(root)
     if real != root:
         raise OSError(errno.ELOOP, f"a symbolic link is there now, and leads to {real}", root)
@@ -132,31 +136,31 @@ def _open_root(root: str) -> int:
 
 
 class Worktree:
-    """One workspace's files."""
+    """The files of one workspace."""
 
     def __init__(self, root: str, disk: Disk, *, use_openat2: bool = True) -> None:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
-        # A checkpoint may still sync the files of a workspace that was forgotten or deferred: the
-        # handle goes with the last user.
-        self._let_go = weakref.finalize(self, os.close, self._root_fd)
-        self._let_go.atexit = False
+        # The last reference closes it: a checkpoint may still sync the files of a workspace that
+        # was forgotten.
+        self._finalizer = weakref.finalize(self, os.close, self._root_fd)
+        self._finalizer.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
-        #: How files are replaced: "exchange", or "rename" if a file system in it lacks that.
+        #: How files are replaced: "exchange", or "rename" if a file system does not support that.
         self.replacement = "exchange"
-        #: Where a file system keeps no permission bits (FAT, NTFS, some network shares): the mode
-        #: that all files have, by device.
-        self._only_modes: dict[int, int] = {}
-        #: What could not be removed yet, as a checkpoint's WorkspaceState has it.
+        #: Device to the mode that all its files have, if its file system keeps no permission bits
+        #: (FAT, NTFS, some network shares).
+        self._fixed_modes: dict[int, int] = {}
+        #: Files and directories (with a slash at the end) that could not be removed yet.
         self.leftovers: set[str] = set()
 
     def close(self) -> None:
-        """Give the root's handle back. May be called again."""
-        self._let_go()
+        """Close the root's descriptor. May be called again."""
+        self._finalizer()
 
     def gone(self) -> bool:
-        """Whether the directory that was opened is no longer at its path."""
+        """Whether the root's path does not lead to the directory that was opened any more."""
         try:
             here, there = os.fstat(self._root_fd), os.stat(self.root)
         except OSError:
@@ -166,7 +170,7 @@ class Worktree:
     # -- reading
 
     def read(self, target: Target, limit: int) -> OnDisk | None:
-        """The file at a target, None if there is none.
+        """The file at a target; None if there is none.
 
         Raises Refused: not_a_file, file_too_large (over ``limit`` bytes), io_error.
         """
@@ -199,9 +203,9 @@ class Worktree:
         path: str | None = None,
         seen: os.stat_result | None = None,
     ) -> OnDisk:
-        """What is at a name, read so that size and time agree with the content.
+        """The file at a name, read again until size and time agree with the content.
 
-        ``path``: what a refusal calls it; ``seen``: its stat data, if they were read just now.
+        ``path``: its name in a refusal; ``seen``: its stat data, if they were read just now.
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
         path = path or name
@@ -212,7 +216,7 @@ class Worktree:
                 try:
                     link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
                 except OSError as error:
-                    if error.errno == errno.EINVAL:  # no link is there any more
+                    if error.errno == errno.EINVAL:  # it is no link any more
                         continue
                     raise
                 return self._on_disk(before, link)
@@ -221,7 +225,7 @@ class Worktree:
             try:
                 fd = os.open(name, _READ, dir_fd=dir_fd)
             except OSError as error:
-                if error.errno in _NO_FILE:  # something else was put there just now
+                if error.errno in _NO_FILE:  # it is no regular file any more
                     continue
                 raise
             try:
@@ -257,7 +261,7 @@ class Worktree:
         )
 
     def read_path(self, path: str, limit: int) -> OnDisk | None:
-        """The file at a path of the history; None where there is none, or a link above it.
+        """The file at a path of the history; None if there is none, or a link above it.
 
         Raises Refused as :meth:`read` and ``resolve`` do.
         """
@@ -265,23 +269,22 @@ class Worktree:
             return self.read(target, limit) if target.path == path else None
 
     def directory_mode(self, target: Target) -> int:
-        """Permission bits of the deepest directory of the target that exists."""
+        """Permission bits of the deepest existing directory of the target."""
         return stat.S_IMODE(os.fstat(target.dir_fd).st_mode)
 
-    def kept_mode(self, target: Target, mode: int) -> int:
-        """The mode that a file at the target has once it was given one, as far as is known."""
-        if not self._only_modes or not stat.S_ISREG(mode):
+    def resulting_mode(self, target: Target, mode: int) -> int:
+        """The mode that a file at the target gets when it is given ``mode``, as far as known."""
+        if not self._fixed_modes or not stat.S_ISREG(mode):
             return mode
-        return self._only_modes.get(os.fstat(target.dir_fd).st_dev, mode)
+        return self._fixed_modes.get(os.fstat(target.dir_fd).st_dev, mode)
 
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
-        """Create the target's missing directories, with the permission bits of the directory above,
-        and its group if that is handed down.
+        """Create the target's missing directories; their paths are added to ``made``.
 
-        Those that were made are added to ``made``. Raises NotADirectoryError if something else has
-        such a name meanwhile.
+        They get the permission and set-group-id bits of the directory above. Raises
+        NotADirectoryError if something else has one of the names.
         """
         mode = self.directory_mode(target) & (0o777 | stat.S_ISGID) | 0o700
         while target.missing:
@@ -311,11 +314,11 @@ class Worktree:
     def stage(
         self, target: Target, temporary: str, content: bytes, mode: int, *, like: OnDisk | None
     ) -> int:
-        """Write the new content beside the file, with its mode.
+        """Write the new content, with its mode, to a temporary file beside the file.
 
-        ``like``: take over the present file's owner and extended attributes as well, as far as the
-        system lets us. Gives a handle on that file, for the caller to close, if it is the one that
-        was read; else -1.
+        ``like``: the file that was read; the owner and extended attributes of the present file are
+        copied, as far as permitted. Returns a descriptor of the present file, for the caller to
+        close, if it is the one that was read; else -1.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
@@ -324,35 +327,35 @@ class Worktree:
         fd = self._disk.open(temporary, flags, 0o600, target.dir_fd)
         try:
             self._disk.write_all(fd, content)
-            handle = _take_over_attributes(target, fd, like.inode) if like is not None else -1
+            present = _copy_attributes(target, fd, like.inode) if like is not None else -1
             try:
                 self._disk.fchmod(fd, stat.S_IMODE(mode))
             except BaseException:
-                _close(handle)
+                _close(present)
                 raise
             if like is None and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
-                self._only_modes[got.st_dev] = got.st_mode
+                self._fixed_modes[got.st_dev] = got.st_mode
         finally:
             os.close(fd)
-        return handle
+        return present
 
-    def put_in(self, target: Target, temporary: str) -> None:
-        """Give the staged file a name that must be free. FileExistsError if it is not."""
+    def rename_in(self, target: Target, temporary: str) -> None:
+        """Rename the temporary file to the target's name. Raises FileExistsError if it is taken."""
         try:
             self._disk.rename_new(temporary, target.name, target.dir_fd)
         except OSError as error:
             if error.errno not in UNSUPPORTED_RENAME:
                 raise
             self.replacement = "rename"
-            self._put_in_by_linking(target, temporary)
+            self._rename_in_by_linking(target, temporary)
 
-    def _put_in_by_linking(self, target: Target, temporary: str) -> None:
+    def _rename_in_by_linking(self, target: Target, temporary: str) -> None:
         try:
             self._link(target, temporary, target.name)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # Neither flags nor links (FAT): look, then rename.
+            # Neither flags nor links (FAT): check, then rename.
             if os.path.lexists(f"/proc/self/fd/{target.dir_fd}/{target.name}"):
                 raise FileExistsError(errno.EEXIST, "File exists", target.name) from error
             self._disk.rename(temporary, target.name, target.dir_fd)
@@ -366,7 +369,7 @@ class Worktree:
         )
 
     def swap(self, target: Target, temporary: str) -> None:
-        """Exchange the staged file with the one in place; then ``temporary`` holds that one."""
+        """Exchange the target's file with the temporary file."""
         try:
             self._disk.exchange(temporary, target.name, target.dir_fd)
         except OSError as error:
@@ -376,10 +379,10 @@ class Worktree:
             self._swap_by_renaming(target, temporary)
 
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
-        """Where names can't be exchanged: keep the old file by a second name, rename over it.
+        """Swap where names can't be exchanged: link the old file to a second name, rename over it.
 
-        A save between the two calls is lost; ``status`` says that this file system can do no
-        better. Killed in between, :meth:`finish_swap` ends it.
+        A save between the two calls is lost; ``status`` reports that this file system can do no
+        better. After a kill in between, :meth:`finish_swap` ends the swap.
         """
         kept = _second_name(temporary)
         try:
@@ -396,7 +399,7 @@ class Worktree:
         self._disk.rename(kept, temporary, target.dir_fd)
 
     def finish_swap(self, target: Target, temporary: str) -> None:
-        """End a swap by renaming that a kill has interrupted, forwards or backwards."""
+        """Complete or undo a swap by renaming that a kill has interrupted."""
         kept = _second_name(temporary)
         folder = f"/proc/self/fd/{target.dir_fd}"
         if not os.path.lexists(f"{folder}/{kept}"):
@@ -406,8 +409,8 @@ class Worktree:
         else:
             self._disk.rename(kept, temporary, target.dir_fd)
 
-    def take_out(self, target: Target, temporary: str) -> None:
-        """Move the file in place out to the temporary name. FileNotFoundError if it is gone."""
+    def rename_out(self, target: Target, temporary: str) -> None:
+        """Rename the target's file to the temporary name. Raises FileNotFoundError."""
         try:
             self._disk.rename_new(target.name, temporary, target.dir_fd)
         except OSError as error:
@@ -416,21 +419,21 @@ class Worktree:
             self.replacement = "rename"
             self._disk.rename(target.name, temporary, target.dir_fd)
 
-    def is_out(self, target: Target, temporary: str, expected: OnDisk, handle: int) -> bool:
-        """Whether what is at the temporary name is the file of :meth:`stage`'s handle, as it was
-        read. It saves opening the file by its name.
+    def matches_descriptor(self, target: Target, temporary: str, expected: OnDisk, fd: int) -> bool:
+        """Whether the displaced file is the one of :meth:`stage`'s descriptor, unchanged since it
+        was read. This saves opening it by name.
         """
-        if handle < 0 or expected.size > _ALWAYS_COMPARE:
+        if fd < 0 or expected.size > _ALWAYS_COMPARE:
             return False
         try:
             now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
         except FileNotFoundError:
             return False
         same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
-        return same and os.pread(handle, expected.size + 1, 0) == expected.data
+        return same and os.pread(fd, expected.size + 1, 0) == expected.data
 
-    def came_out(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
-        """Compare what is at the temporary name with what was read; None if it is the same."""
+    def compare_displaced(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
+        """The displaced file (at the temporary name) if it is not the one that was read."""
         try:
             now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
             unchanged = (
@@ -443,13 +446,12 @@ class Worktree:
                 return None
             found = self.look(target.dir_fd, temporary)
         except FileNotFoundError:
-            # Somebody removed our temporary file; what was read is in the history.
+            # Somebody removed the temporary file. The history has the file that was read.
             return None
-        same = found.oid == expected.oid and not (found.mode ^ expected.mode) & COMPARED_MODE
-        return None if same and found.data is not None else found
+        return None if found.data is not None and found.has_image(expected.image) else found
 
-    def keep_open(self, target: Target, temporary: str) -> int:
-        """A handle on a displaced regular file, -1 if there is none to be had."""
+    def open_displaced(self, target: Target, temporary: str) -> int:
+        """A descriptor of the displaced file; -1 if it can't be opened or is no regular file."""
         try:
             return os.open(temporary, _READ, dir_fd=target.dir_fd)
         except OSError:
@@ -462,13 +464,13 @@ class Worktree:
         try:
             self._disk.unlink(temporary, target.dir_fd)
         except OSError as error:
-            self._leave(path, error)
+            self._add_leftover(path, error)
 
     def resolve_exactly(self, path: str) -> Target:
-        """Resolve a path of the history, the last component not followed.
+        """Resolve a path of the history; a link as the last component is not followed.
 
         Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above it has
-        become a link: what lies behind that is another path.
+        become a link: the file behind that has another path.
         """
         target = self.resolver.locate(path)
         if target.path != path:
@@ -481,7 +483,7 @@ class Worktree:
         return target
 
     def discard_path(self, path: str) -> None:
-        """As :meth:`discard`, by the temporary file's path, if it is there."""
+        """As :meth:`discard`, by the temporary file's path; it may be gone."""
         folder, _, name = path.rpartition("/")
         try:
             with self.resolve_exactly(f"{folder}/x" if folder else "x") as target:
@@ -491,19 +493,19 @@ class Worktree:
             return
         except OSError as error:
             if error.errno != errno.EISDIR:
-                self._leave(path, error)
+                self._add_leftover(path, error)
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that a call made, if it is empty. Raises nothing.
 
-        One that stays because of the disk, or of a leftover in it, is removed later.
+        If the disk refuses, or a leftover is in it, it is removed later.
         """
         try:
             target = self.resolve_exactly(path)
         except Refused:
             return
         except OSError as error:
-            self._leave(f"{path}/", error)
+            self._add_leftover(f"{path}/", error)
             return
         with target:
             if not target.missing:
@@ -512,13 +514,13 @@ class Worktree:
     def remove_made(self, target: Target, made: list[str]) -> None:
         """Remove the directories that :meth:`make_directories` has made for a target.
 
-        As :meth:`remove_directory`, but upwards through the handle: also where the directory that
-        they were made in has been moved meanwhile.
+        As :meth:`remove_directory`, but upwards from the target's descriptor: this also works if
+        the directory above them was moved meanwhile.
         """
         left = list(made)
         here, at = os.dup(target.dir_fd), target.path.split("/")[: -1 - len(target.missing)]
         try:
-            if left and left[-1] != "/".join(at):  # made, but never opened
+            if left and left[-1] != "/".join(at):  # it was made, but never opened
                 self._remove_below(here, left.pop())
             while left and left[-1] == "/".join(at):
                 above = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
@@ -531,7 +533,7 @@ class Worktree:
                 at.pop()
                 left.pop()
         except OSError as error:
-            for path in reversed(left):  # none of them was reached
+            for path in reversed(left):  # the ones that were not reached
                 self._directory_stays(path, error)
         finally:
             os.close(here)
@@ -545,21 +547,21 @@ class Worktree:
     def _directory_stays(self, path: str, error: OSError) -> None:
         holds_ours = any(each.startswith(f"{path}/") for each in self.leftovers)
         if holds_ours or error.errno not in _NOT_OURS_TO_REMOVE:
-            self._leave(f"{path}/", error)
+            self._add_leftover(f"{path}/", error)
 
-    def _leave(self, path: str, error: OSError) -> None:
+    def _add_leftover(self, path: str, error: OSError) -> None:
         _log.warning("%s can't be removed yet: %s", path, error.strerror)
         self.leftovers.add(path)
 
-    def still_there(self, directories: Iterable[str]) -> bool:
-        """Whether one of these directories could not be removed yet."""
+    def has_leftover(self, directories: Iterable[str]) -> bool:
+        """Whether one of these directories is a leftover."""
         return any(f"{directory}/" in self.leftovers for directory in directories)
 
     def clear_leftovers(self) -> set[str]:
-        """Try again to remove what could not be; gives the paths that were tried."""
+        """Try again to remove all leftovers; returns the paths that were tried."""
         tried = set(self.leftovers)
         self.leftovers.clear()
-        # The deepest first, and the files of a directory before it.
+        # The deepest first, and files before directories.
         for path in sorted(tried, key=lambda each: (-each.count("/"), each.endswith("/"))):
             if path.endswith("/"):
                 self.remove_directory(path[:-1])
@@ -570,8 +572,8 @@ class Worktree:
     # -- checkpoints
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make files, and the names of all directories above them, durable; not those that are
-        gone, or became unreachable.
+        """Make files durable, and the names in all directories above them; not those that are gone
+        or can't be reached any more.
         """
         directories = set[str]()
         for path in paths:
@@ -602,8 +604,8 @@ def _close(fd: int) -> None:
         os.close(fd)
 
 
-def _take_over_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
-    """Give a file the present one's owner and attributes; a handle on that if it is ``inode``."""
+def _copy_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
+    """Copy owner and attributes of the present file; its descriptor, if its inode is ``inode``."""
     try:
         source = os.open(target.name, _READ, dir_fd=target.dir_fd)
     except OSError:
@@ -612,16 +614,16 @@ def _take_over_attributes(target: Target, fd: int, inode: tuple[int, int]) -> in
     try:
         info, own = os.fstat(source), os.fstat(fd)
         if info.st_gid == unknown_owner("gid"):
-            # It can neither be given nor, if the staged file happened to get one, be compared.
+            # An unknown group can neither be set nor compared with the temporary file's.
             raise OSError(errno.EINVAL, _UNKNOWN_IDS, target.name)
         if info.st_gid != own.st_gid:
-            _ignoring_refusals(lambda: os.fchown(fd, -1, info.st_gid))
+            _if_permitted(lambda: os.fchown(fd, -1, info.st_gid))
         if info.st_uid not in (own.st_uid, unknown_owner("uid")):
-            _ignoring_refusals(lambda: os.fchown(fd, info.st_uid, -1))
+            _if_permitted(lambda: os.fchown(fd, info.st_uid, -1))
         names: list[str] = []
-        _ignoring_refusals(lambda: names.extend(os.listxattr(source)))
+        _if_permitted(lambda: names.extend(os.listxattr(source)))
         for name in names:
-            _ignoring_refusals(partial(_copy_attribute, source, fd, name))
+            _if_permitted(partial(_copy_attribute, source, fd, name))
         known = (info.st_dev, info.st_ino) == inode
     finally:
         if not known:
@@ -638,8 +640,8 @@ def _copy_attribute(source: int, fd: int, name: str) -> None:
         raise
 
 
-def _ignoring_refusals(act: Callable[[], object]) -> None:
-    """Keep attributes as far as this user may set them: a label is no reason to refuse an edit."""
+def _if_permitted(act: Callable[[], object]) -> None:
+    """Set an attribute, if this user may: a security label is no reason to refuse an edit."""
     try:
         act()
     except OSError as error:

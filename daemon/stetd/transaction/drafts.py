@@ -1,6 +1,6 @@
-"""What planning gives: who asks, and a draft of what a call wants to do.
+"""The result of planning: a draft of the changes a call makes, and who asked for them.
 
-However a call was planned - by a dialect, by undo - this is all that the transaction needs.
+The transaction needs nothing else, whether a dialect or an undo has planned the call.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 
 
-class Who(msgspec.Struct, frozen=True):
-    """Who asks, for the commit's author and trailers."""
+class Requester(msgspec.Struct, frozen=True):
+    """Who asked for a change, for the commit's author and trailers."""
 
     agent: str | None
     session: str | None
@@ -29,7 +29,7 @@ class Who(msgspec.Struct, frozen=True):
     why: str = ""
 
     def commit(self, kind: str, time: int, subject: str, **more: Any) -> CommitMeta:
-        """What a commit says that was asked for so."""
+        """The metadata of a commit that was asked for in this way."""
         asked = msgspec.structs.asdict(self)
         return CommitMeta(
             kind=kind, time=time, subject=subject, version=__version__, **asked, **more
@@ -38,11 +38,10 @@ class Who(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class DraftFile:
-    """One file that a call touches: where it is, its content now, what it becomes.
+    """One file that a call touches: where it is, its content now, its content afterwards.
 
-    ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
-    present file, or one that fits the directory; if it is ``new`` the latter, whatever was
-    there).
+    ``after`` None deletes the file. ``mode`` is the full mode of the result; None: the mode of
+    the present file, or if there is none (or ``new`` is set) a mode that fits the directory.
     """
 
     target: Target
@@ -55,7 +54,7 @@ class DraftFile:
 
 @dataclass(slots=True)
 class Draft:
-    """What a call wants to do, however it was planned (a dialect, an undo)."""
+    """The changes that a call makes."""
 
     kind: str
     subject: str
@@ -66,13 +65,13 @@ class Draft:
     clipboards: Mapping[str, str] = field(default_factory=dict)
     clipboard_notes: Sequence[ClipboardNote] = ()
     reverts: tuple[str, ...] = ()
-    #: Directories to be removed at the end if nothing is left in them.
+    #: Directories to remove at the end if they are empty.
     leftover_directories: Sequence[str] = ()
-    #: The call asked in its own parameters (``dry_run``) that nothing be carried out.
+    #: The call's own parameters (``dry_run``) ask for a preview.
     preview: bool = False
-    #: Make a commit even if no file changes (an undo of what was put back by hand).
+    #: Make a commit even if no file changes: an undo of an edit that was reverted by hand.
     record_always: bool = False
-    #: What ``patch_block`` answers beside the message: one file, or several; None: no answer.
+    #: What ``patch_block`` returns beside the message, for one file or several; None: nothing.
     result: BlockResult | list[BlockResult] | None = None
-    #: Protected files that it changes, which its commit names.
+    #: Protected files that the call changes; its commit names them.
     flagged: Sequence[str] = ()

@@ -1,6 +1,6 @@
-"""Heads of the history, and putting commits on top of one.
+"""Heads of a history, and adding commits to one.
 
-Pure but for loading trees: the ids are computed here, the objects reach Git later.
+No I/O but for loading trees: ids are computed here, the historian writes the objects later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN_PERMISSIONS = (0o644, 0o755)
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The head of a workspace's history: newest commit, its tree, number of commits."""
+    """The head of a workspace's history: the newest commit, its tree, the number of commits."""
 
     commit: str | None
     tree: Tree
@@ -40,10 +40,10 @@ class Head(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class History:
-    """Commits added on top of a head, with their new objects.
+    """A head, and the commits and objects that were added to reach it.
 
-    ``excludes``: files that no commit is to have. (What is made again from records has been
-    without them since it was first made.)
+    ``excludes``: files that are kept out of commits. A history that is made again from records
+    needs none: its commits were made without these files.
     """
 
     head: Head
@@ -54,11 +54,11 @@ class History:
     objects: list[NewObject] = field(default_factory=list)
 
     def continued(self) -> History:
-        """Another one on its head, to which nothing is added yet."""
+        """A history that begins at this head, with nothing added."""
         return History(self.head, self.load, self.time, self.excludes)
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
-        """Put a commit on top. ``tree``: what is changed, if not what the head has."""
+        """Add a commit; returns its id. ``tree``: the one to change, if not the head's."""
         changes = self.kept(changes)
         git = [
             (path, (image.git_mode, image.oid) if image else None)
@@ -73,7 +73,7 @@ class History:
         return commit.oid
 
     def kept(self, changes: Mapping[str, Image | None]) -> dict[str, Image | None]:
-        """Changes without excluded files, except that one which the tree still has goes."""
+        """The changes without excluded files. One that the tree still has is removed from it."""
         if not self.excludes:
             return dict(changes)
         kept: dict[str, Image | None] = {}
@@ -85,7 +85,7 @@ class History:
         return kept
 
     def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
-        """Commit content that was found, as outside."""
+        """Add a commit of edits that were made outside."""
         meta = CommitMeta(
             kind="outside",
             time=self.time,
@@ -97,11 +97,11 @@ class History:
 
 
 class RecordContradicts(Exception):
-    """A record of the journal contradicts the history in Git; the message says how."""
+    """A journal record contradicts the history in Git; the message says how."""
 
 
 def remake(history: History, number: int, commit: CommitRecord) -> None:
-    """Make a commit of record ``number`` again, and check its id. Raises RecordContradicts."""
+    """Make a commit of record ``number`` again and check its id. Raises RecordContradicts."""
     if commit.parent != history.head.commit:
         raise RecordContradicts(
             f"record {number} of the journal continues commit {commit.parent}, "
@@ -115,19 +115,19 @@ def remake(history: History, number: int, commit: CommitRecord) -> None:
 
 
 def few_names(paths: Iterable[str]) -> str:
-    """The first of these paths, and how many more there are: for a line of text."""
+    """The first three paths and the number of the others, for a line of text."""
     names = sorted(paths)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def unusual_permissions(mode: int) -> int | None:
-    """The permission bits of a regular file that Git's file modes can't say; None if they can."""
+    """A regular file's permission bits if Git's file modes can't express them, else None."""
     bits = stat.S_IMODE(mode)
     return bits if stat.S_ISREG(mode) and bits not in _PLAIN_PERMISSIONS else None
 
 
 def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str, int], ...]:
-    """The permission bits that Git's file modes can't say, by path."""
+    """The permission bits that Git's file modes can't express, by path."""
     return tuple(
         (path, bits)
         for path, image in pairs
@@ -138,9 +138,9 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
 def permissions_left(
     triples: Iterable[tuple[str, Image | None, Image | None]],
 ) -> tuple[tuple[str, int], ...]:
-    """The same of a commit's changes (path, before, after): of what it leaves, or else takes.
+    """The same for a commit's changes (path, before, after): of the file after, else before.
 
-    A link has none: where it takes the place of a file, those of the file would be lost.
+    A link has no such bits: where it replaces a file, those of the file would be lost.
     """
     return permissions_of(
         (path, after if after is not None and stat.S_ISREG(after.mode) else before)
@@ -152,9 +152,9 @@ def regraded(
     triples: Sequence[tuple[str, Image | None, Image | None]],
     moves: Iterable[tuple[str, str]] = (),
 ) -> tuple[tuple[str, int, int], ...]:
-    """The files (path, before, after) whose permission bits changed in a way Git can't say.
+    """The files whose permission bits changed in a way that Git's modes can't express.
 
-    Those that were moved, too, under their new names.
+    Takes (path, before, after), gives (path, old bits, new bits); a moved file has its new path.
     """
     old_names = {new: old for old, new in moves}
     befores = {path: before for path, before, _ in triples}
@@ -171,26 +171,24 @@ def regraded(
 
 
 def outside_changes(
-    head: Head,
-    found: Mapping[str, Image | None],
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
+    history: History, found: Mapping[str, Image | None]
 ) -> tuple[dict[str, Image | None], bool]:
-    """What differs between the history and the disk at these paths, but for excluded files.
+    """The changes that bring the history to what was found on disk, without excluded files.
 
-    Gives the changes, and whether all of them are files seen for the first time.
+    Also returns whether all of them are files that are seen for the first time.
     """
+    tree, load = history.head.tree, history.load
     changes: dict[str, Image | None] = {}
     first_seen = True
     for path, image in found.items():
-        # Also where no file was found: it may be made now, which says that these are gone.
-        for other in paths_in_the_way(head.tree, path, load):
+        # Also if no file was found: a file may be made there now, so these can't exist.
+        for other in paths_in_the_way(tree, path, load):
             if other not in found:
                 changes[other] = None
                 first_seen = False
-        if excludes(path):
+        if history.excludes(path):
             continue
-        known = find_entry(head.tree, path, load)
+        known = find_entry(tree, path, load)
         there = (image.git_mode, image.oid) if image else None
         if known != there:
             changes[path] = image
@@ -198,12 +196,12 @@ def outside_changes(
     return changes, first_seen
 
 
-def parted(
+def split_blobs(
     blobs: Mapping[str, bytes],
     changes: Iterable[Mapping[str, Image | None]],
     excludes: Excludes,
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Contents for the history, and those that only excluded files have."""
+    """Contents (by blob id) for the history, and contents that only excluded files have."""
     if not excludes:
         return dict(blobs), {}
     kept = {
@@ -220,30 +218,31 @@ R = TypeVar("R", Change, Abort)
 
 
 @dataclass(slots=True)
-class Found(Generic[R]):
-    """Edits made outside, in a record, and their commits."""
+class SealedRecord(Generic[R]):
+    """A record of edits made outside, and the history with their commits."""
 
     record: R
     history: History
 
     @property
     def objects(self) -> list[NewObject]:
-        """The new objects."""
+        """The objects that are new in Git."""
         blobs = [NewObject("blob", oid, data) for oid, data in self.record.blobs.items()]
         return blobs + self.history.objects
 
 
-def seal_found(
+def seal_outside(
     steps: Sequence[tuple[str, Mapping[str, Image | None]]],
     blobs: Mapping[str, bytes],
     history: History,
     *,
     number: int,
     workspace: str,
-) -> Found[Change]:
-    """Record what was found: a commit for each (subject, changes), in order, on a new history.
+) -> SealedRecord[Change]:
+    """Seal edits made outside: a commit for each (subject, changes), in order.
 
-    Of an excluded file there is no commit, and its content is the journal's alone.
+    ``history``: one to which nothing was added yet. An excluded file gets no commit, and only the
+    journal keeps its content.
     """
     paths: list[PathChange] = []
     for subject, changes in steps:
@@ -254,7 +253,7 @@ def seal_found(
         kept = history.kept(changes)
         if kept:
             history.add_outside(kept, subject)
-    public, private = parted(blobs, [changes for _, changes in steps], history.excludes)
+    public, private = split_blobs(blobs, [changes for _, changes in steps], history.excludes)
     record = Change(
         number=number,
         workspace=workspace,
@@ -265,4 +264,4 @@ def seal_found(
         performed=True,
         private=private,
     )
-    return Found(record, history)
+    return SealedRecord(record, history)

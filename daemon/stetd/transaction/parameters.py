@@ -1,7 +1,7 @@
-"""The parameters of every method as types; what does not fit them is ``invalid_params``.
+"""The parameters of every method as types; other parameters are refused (``invalid_params``).
 
-The edit dialects' own parameters are not here: their models are in
-:mod:`stetd.editing.tools.schemas`, from which the schemas for models are made too.
+The edit dialects' own parameters are in :mod:`stetd.editing.tools.schemas`, from which the tool
+schemas for models are made too.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
+#: Control characters, and surrogates, which UTF-8 can't encode.
+_UNUSABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _LONGEST_LABEL = 200
-#: Of what a session and the person say about a request for write access.
+#: Characters of a session's reason, or the person's note, on a request for write access.
 _LONGEST_REASON = 2000
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_LABEL)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-#: How long a grant may last; a leap year at most.
+#: The length of a grant: a leap year at most.
 GrantSeconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
-#: An empty one, a variable of a script that is not set, would be the whole workspace; "." is that.
+#: Not empty: a script's unset variable would mean the whole workspace. "." does mean it.
 Path = Annotated[str, msgspec.Meta(min_length=1)]
-#: An empty list could be taken for "no file" or "every file".
+#: Not empty: an empty list could mean "no file" or "every file".
 Paths = Annotated[list[Path], msgspec.Meta(min_length=1, max_length=1_000)]
 IfMatch = str | dict[str, str | None]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all: a field that is not known is refused, not ignored."""
+    """The base class: unknown fields are refused, not ignored."""
 
 
 class NoParams(Params, frozen=True):
@@ -40,7 +41,7 @@ class NoParams(Params, frozen=True):
 
 
 class ClientInfo(msgspec.Struct, frozen=True):
-    """What a client says of itself."""
+    """A client's own name and version."""
 
     name: str
     version: str = ""
@@ -58,7 +59,7 @@ class Hello(Params, frozen=True):
 
 
 class Common(Params, frozen=True):
-    """What every method that writes files takes beside its own parameters."""
+    """Parameters of every method that writes files, beside its own."""
 
     message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     if_match: IfMatch | None = None
@@ -78,13 +79,13 @@ class Undo(Params, frozen=True):
 
 
 class Redo(Params, frozen=True):
-    """``commits`` are undos or rollbacks; left out: the newest one that is not redone."""
+    """``commits`` are undos or rollbacks; left out: the newest of them that is not redone."""
 
     commits: Commits | None = None
 
 
 class Rollback(Params, frozen=True):
-    """``include_outside``: edits made outside too, on control.sock."""
+    """``include_outside``: roll back edits made outside too (control.sock only)."""
 
     to: str
     session: str | None = None
@@ -94,7 +95,7 @@ class Rollback(Params, frozen=True):
 
 
 class Restore(Params, frozen=True):
-    """``at``: a commit parameter."""
+    """``at``: a commit: HEAD, a pin, an id or its beginning; ``~n`` after it."""
 
     path: str
     at: str
@@ -125,7 +126,7 @@ class Log(Params, frozen=True):
 
 
 class Show(Params, frozen=True):
-    """A commit parameter."""
+    """``commit``: as ``at`` in :class:`Restore`."""
 
     commit: str
 
@@ -146,20 +147,20 @@ class Diff(Params, frozen=True, rename={"from_": "from"}):
 
 
 class Verify(Params, frozen=True):
-    """``expect``: a commit's id, or at least 12 digits of it, noted at another time."""
+    """``expect``: the id of a commit that was noted earlier, or its first 12 or more digits."""
 
     workspace: str | None = None
     expect: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12,40}$")] | None = None
 
 
 class OneWorkspace(Params, frozen=True):
-    """``workspace``: the root of another than the connection's."""
+    """``workspace``: the root of a workspace, if it is not the connection's."""
 
     workspace: str | None = None
 
 
 class TakeSnapshot(Params, frozen=True):
-    """``skip_large``: leave out files over the limit instead of refusing."""
+    """``skip_large``: leave out files over the size limit instead of refusing the call."""
 
     message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     workspace: str | None = None
@@ -167,8 +168,8 @@ class TakeSnapshot(Params, frozen=True):
 
 
 class Forget(Params, frozen=True):
-    """``contents``: what was at the path, at any other as well; ``clipboards``: remove those
-    that hold some of it.
+    """``contents``: forget the path's contents at all other paths too. ``clipboards``: remove
+    clipboards that hold part of them.
     """
 
     path: str
@@ -180,12 +181,12 @@ class Forget(Params, frozen=True):
 
 
 class Observe(Params, frozen=True):
-    """``paths`` left out: the whole workspace. ``use``: names one use of a tool, the same before
-    and after it. ``within``: seconds that looking may take.
+    """``paths`` left out: the whole workspace. ``use``: id of one use of a tool, the same before
+    and after it. ``within``: seconds that scanning may take.
 
-    ``late``: files that the tool may change without its end being reported, or after it.
-    ``background``, before: it goes on after its reported end; at a stop: such a tool still runs.
-    ``subagent``: which of the session's agents uses it.
+    ``late``: files that the tool may change after its reported end, or if no end is reported.
+    ``background``, in phase "before": the tool goes on after its reported end; in phase "stop":
+    such a tool still runs. ``subagent``: the session's agent that uses the tool.
     """
 
     phase: Literal["before", "after", "stop"]
@@ -199,7 +200,7 @@ class Observe(Params, frozen=True):
 
 
 class Subscribe(Params, frozen=True):
-    """``events`` left out: all of them; an empty list: no more."""
+    """``events``: kinds of events; left out: all; an empty list: end the subscription."""
 
     events: list[str] | None = None
 
@@ -207,8 +208,8 @@ class Subscribe(Params, frozen=True):
 class Export(Params, frozen=True, rename={"from_": "from"}):
     """The commits after ``from_``, up to ``to``, that pass the filters; all by default.
 
-    ``outside``: what others did in between and later commits are made on is put in as commits
-    of its own; otherwise it becomes part of those. ``limit`` and ``cursor`` as for ``log``.
+    ``outside``: edits by others, on which later commits are based, are exported as commits of
+    their own; False: as part of those later commits. ``limit`` and ``cursor`` as for ``log``.
     """
 
     format: Literal["mbox", "diff", "jsonl"] = "mbox"
@@ -227,7 +228,7 @@ class Export(Params, frozen=True, rename={"from_": "from"}):
 
 
 class PinSetting(Params, frozen=True):
-    """``move``: a pin that names another commit already is moved, not refused."""
+    """``move``: if the pin exists at another commit, move it instead of refusing the call."""
 
     name: str
     commit: str = "HEAD"
@@ -254,9 +255,9 @@ class ClipboardSetting(Params, frozen=True):
 
 
 class ModeSetting(Params, frozen=True, rename={"for_": "for"}):
-    """``session`` names another than the connection's; ``scope`` = "workspace" its ceiling.
+    """``session``: another than the connection's. ``scope`` "workspace": set the workspace's mode.
 
-    ``for_``: seconds after which the mode before returns.
+    ``for_``: seconds after which the earlier mode holds again.
     """
 
     mode: str
@@ -267,28 +268,28 @@ class ModeSetting(Params, frozen=True, rename={"for_": "for"}):
 
 
 class UpgradeAsking(Params, frozen=True):
-    """``wait``: so many seconds for the decision, at most."""
+    """``wait``: seconds to wait for the decision, at most."""
 
     reason: Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)] | None = None
     wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
 
 
 class UpgradeListing(Params, frozen=True):
-    """``workspace``: of this one only; ``status``: only such."""
+    """``workspace``, ``status``: list only requests of this workspace, in this status."""
 
     workspace: str | None = None
     status: Literal["pending", "approved", "denied"] | None = None
 
 
 class SessionEnding(Params, frozen=True):
-    """``workspace``: the root of its workspace, by default the connection's own."""
+    """``workspace``: the root of the session's workspace, by default the connection's."""
 
     session: str
     workspace: str | None = None
 
 
 class UpgradeDeciding(Params, frozen=True, rename={"for_": "for"}):
-    """``request``: an id or a unique beginning; ``for_``: seconds that an approval holds."""
+    """``request``: an id or a unique prefix; ``for_``: seconds for which an approval holds."""
 
     request: str
     approve: bool
@@ -304,7 +305,7 @@ class Root(Params, frozen=True):
 
 
 class ToolStyle(Params, frozen=True):
-    """Whose shape of tool definitions; ``api`` and ``custom`` go with style "openai"."""
+    """The format of tool definitions; ``api`` and ``custom`` belong to style "openai"."""
 
     style: str = "mcp"
     api: str = "chat"
@@ -317,9 +318,9 @@ P = TypeVar("P", bound=Params)
 
 
 def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
-    """Params as their type. Raises Refused (invalid_params), naming the expected fields."""
+    """Convert params to their type. Raises Refused (invalid_params) with the expected fields."""
     try:
-        converted = msgspec.convert(params, known(kind), strict=True)
+        return msgspec.convert(params, known(kind), strict=True)
     except (msgspec.ValidationError, ValueError) as error:
         fields = ", ".join(
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
@@ -329,7 +330,6 @@ def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
             f"{method}: {str(error).replace('`$.', '`')}. "
             + (f"{which}: {fields}." if fields else "It takes none."),
         ) from error
-    return converted
 
 
 def split_common(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -339,7 +339,7 @@ def split_common(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def check_label(what: str, label: str | None) -> None:
-    """Refuse labels that would break a line of the commit: control characters, surrogates."""
+    """Refuse labels that would break a line of the commit message, or are too long."""
     if label is None:
         return
     if len(label) > _LONGEST_LABEL:
@@ -347,19 +347,11 @@ def check_label(what: str, label: str | None) -> None:
             f"{what} {label[:40] + '...'!r} has {len(label)} characters; "
             f"{_LONGEST_LABEL} is the most.",
         )
-    if _CONTROL_CHARACTERS.search(label) or not _is_unicode(label) or label != label.strip():
+    if _UNUSABLE.search(label) or label != label.strip():
         raise invalid(
             f"{what} {label!r} can't be used: "
             "no control characters, and no white space at its ends.",
         )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def invalid(message: str) -> Refused:

@@ -1,4 +1,4 @@
-"""Refusals that the writer makes, whatever the method: one constructor each."""
+"""Refusals by the writer, for any method: one constructor each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
 )
 
-#: How a full disk is called, also by libgit2.
+#: Messages of the errors that mean a full disk; libgit2 has them in its own messages.
 _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 
 
 def history_unwritable(trouble: str | None) -> Refused:
-    """While the history can't be written, and much waits for that already."""
+    """The historian can't write the history, and the journal has grown too large meanwhile."""
     full = any(text in (trouble or "") for text in _FULL)
     return refuse(
         Kind.STORAGE_FULL if full else Kind.IO_ERROR,
@@ -30,7 +30,7 @@ def history_unwritable(trouble: str | None) -> Refused:
 
 
 def io_failure(error: OSError) -> Refused:
-    """An I/O error as a refusal: nothing has been changed."""
+    """An I/O error before anything was changed."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     kind = Kind.STORAGE_FULL if full else Kind.IO_ERROR
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
@@ -40,7 +40,7 @@ def io_failure(error: OSError) -> Refused:
 
 
 def damaged_history(what: str) -> Refused:
-    """Something that the history needs can't be read; ``what`` is its object's id."""
+    """An object of the history can't be read; ``what`` is its id."""
     return refuse(
         Kind.IO_ERROR,
         f"the history is damaged: object {what} is missing or can't be read. Nothing was changed. "
@@ -49,7 +49,7 @@ def damaged_history(what: str) -> Refused:
 
 
 def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Refused:
-    """An unknown commit in a history whose beginning was dropped: it may have been there."""
+    """If a refusal is about an unknown commit, add that retention may have dropped it."""
     if refusal.kind != Kind.UNKNOWN_COMMIT:
         return refusal
     said = (
@@ -62,7 +62,7 @@ def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Re
 
 
 def outcome_unknown() -> Refused:
-    """Whether the call has happened is unknown until the next start."""
+    """Whether the call was carried out is unknown until the daemon starts again."""
     return refuse(
         Kind.OUTCOME_UNKNOWN,
         "the disk failed at a moment when it is not known whether the call will stand; that is "
@@ -71,7 +71,7 @@ def outcome_unknown() -> Refused:
 
 
 def contended(path: str, attempts: int) -> Refused:
-    """Somebody saved the file at every attempt."""
+    """Somebody else saved the file during every attempt."""
     return refuse(
         Kind.CONTENDED,
         f"{path}: the file kept changing while the call was tried ({attempts} times); nothing "
@@ -81,7 +81,7 @@ def contended(path: str, attempts: int) -> Refused:
 
 
 def other_call(request: str) -> Refused:
-    """A request id that another call has had."""
+    """The request id was used for another call."""
     return invalid(
         f"request_id {request!r} was used for another call before; "
         "make a new id for every new call.",
@@ -89,7 +89,7 @@ def other_call(request: str) -> Refused:
 
 
 def read_only(reason: str) -> Refused:
-    """The daemon takes no writing call any more."""
+    """The daemon carries out no writing call any more."""
     return refuse(
         Kind.READ_ONLY,
         f"the daemon is read-only: {reason}. Reading works; "
@@ -98,7 +98,7 @@ def read_only(reason: str) -> Refused:
 
 
 def no_longer_allowed() -> Refused:
-    """The refusal of a call in a workspace that was forgotten since its hello."""
+    """The workspace was forgotten after the connection's hello."""
     return refuse(
         Kind.WORKSPACE_NOT_ALLOWED,
         "this workspace is no longer allowed. The person can allow it again: stet init DIR",
@@ -106,7 +106,7 @@ def no_longer_allowed() -> Refused:
 
 
 def workspace_restricted(request: str, root: str) -> Refused:
-    """A request can't be approved: its session still could not write."""
+    """A request for access can't be approved: its session could not write even then."""
     return refuse(
         Kind.NOT_PERMITTED,
         f"request {request} can't be approved: the workspace {root} itself is restricted, and the "
@@ -115,7 +115,7 @@ def workspace_restricted(request: str, root: str) -> Refused:
 
 
 def in_restricted_workspace(path: str, root: str) -> Refused:
-    """A path of the workspace that lies in another one, where nobody may write."""
+    """A path of the workspace lies in an inner workspace that is restricted."""
     return refuse(
         Kind.PATH_PROTECTED,
         f"{path}: it lies in the workspace {root}, which is restricted. Say hello with that "

@@ -1,7 +1,7 @@
-"""Sealing a draft: one journal record that says everything the call will do.
+"""Sealing a draft: one journal record of all that the call will do.
 
-From it alone the commits can be made again, with the same ids, and the reply given again.
-Nothing has been changed when a draft is sealed.
+The record is enough to make the commits again, with the same ids, and to send the reply again.
+Sealing changes nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import msgspec
 
 from stet.wire.results import EditResult, FileChange
 from stetd.history.commits import CommitMeta
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.excluding import Excludes
+from stetd.history.git_patch import FileState
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import Image, LoadTree, NewObject, object_id
+from stetd.history.objects import Image, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
-from stetd.transaction.drafts import Draft, DraftFile, Who
+from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
-    Found,
-    Head,
     History,
+    SealedRecord,
     outside_changes,
     permissions_left,
     regraded,
@@ -38,7 +38,7 @@ _NOT_KEPT = (
 
 
 def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
-    """The directories that putting these files in place will make."""
+    """The directories that have to be made for these files."""
     made = set()
     for work in works:
         parts = work.target.path.split("/")[:-1]
@@ -48,38 +48,35 @@ def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
 
 
 def _work(item: DraftFile, worktree: Worktree) -> FileWork:
-    """Complete a draft's file: its mode, its image afterwards, its temporary name."""
+    """Add to a draft's file its mode, its image afterwards and its temporary name."""
     if item.after is None:
         return FileWork(item.target, item.found, None, None, temporary_name())
     mode, found = item.mode, item.found
     if mode is None and found is not None and not (item.new or stat.S_ISLNK(found.mode)):
-        mode = found.mode  # a file that takes the place of a link is a new one
+        mode = found.mode  # but not a link's: the file that replaces a link is a new one
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
-    after = Image(object_id("blob", item.after), worktree.kept_mode(item.target, mode))
+    after = Image(object_id("blob", item.after), worktree.resulting_mode(item.target, mode))
     return FileWork(item.target, item.found, item.after, after, temporary_name())
 
 
 def seal(
     draft: Draft,
-    who: Who,
+    who: Requester,
     *,
+    history: History,
     number: int,
-    time: int,
     digest: bytes,
     workspace: str,
     worktree: Worktree,
-    head: Head,
     session: Session | None,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
     preview: bool = False,
 ) -> Prepared:
-    """Turn a draft into a prepared transaction. Changes nothing."""
+    """Turn a draft into a prepared transaction on a history. Changes nothing."""
+    time, excludes = history.time, history.excludes
     works = [_work(item, worktree) for item in draft.files]
-    history = History(head, load, time, excludes)
-    found = {work.target.path: work.image for work in works}
-    outside, first_seen = outside_changes(head, found, load, excludes)
+    found = {work.target.path: work.before_image for work in works}
+    outside, first_seen = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
     if changed or draft.record_always:
@@ -87,12 +84,12 @@ def seal(
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
-        images = [(work.target.path, work.image, work.after) for work in changed]
+        images = [(work.target.path, work.before_image, work.after) for work in changed]
         moves = tuple(
             (f.old_path, f.target.path)
             for f in draft.files
             if f.old_path
-            and found.get(f.old_path)  # not one that this call created
+            and found.get(f.old_path)  # None if this call created the moved file
             and not (excludes(f.old_path) or excludes(f.target.path))
         )
         meta = who.commit(
@@ -120,7 +117,7 @@ def seal(
             kept = private if excludes(work.target.path) else blobs
             kept[work.after.oid] = work.content
         if work.before and work.before.data is not None and excludes(work.target.path):
-            # No history has it, and recovery may have to put it back.
+            # The history does not have it, and recovery may have to put it back.
             private[work.before.oid] = work.before.data
     for work in works:
         if work.before and work.before.data is not None and work.target.path in outside:
@@ -128,7 +125,7 @@ def seal(
     record = Change(
         number=number,
         workspace=workspace,
-        paths=[PathChange(w.target.path, w.image, w.after, w.temporary) for w in changed],
+        paths=[PathChange(w.target.path, w.before_image, w.after, w.temporary) for w in changed],
         commits=history.commits,
         blobs=blobs,
         session=who.session,
@@ -158,7 +155,7 @@ def _result(
     works: list[FileWork],
     commit: str | None,
     outside: str | None,
-    who: Who,
+    who: Requester,
     excludes: Excludes,
     *,
     preview: bool,
@@ -174,7 +171,7 @@ def _result(
         if work.after is None and work.target.path in moved_from:
             continue
         old_path = item.old_path if moved else None
-        change, text = describe_change(work, moved or work.before, old_path)
+        change, text = _describe_change(work, moved or work.before, old_path)
         if excludes(work.target.path):
             change, text = msgspec.structs.replace(change, excluded=True), ""
         files.append(change)
@@ -213,9 +210,7 @@ def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
 
 
 def _kept_reply(result: EditResult) -> EditResult:
-    """A reply as it is recorded: without its diff, and without what a dialect may have quoted
-    from an excluded file.
-    """
+    """A reply as it is recorded: without its diff, and without quotes from excluded files."""
     kept = msgspec.structs.replace(result, diff="")
     if not any(file.excluded for file in result.files):
         return kept
@@ -234,25 +229,21 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
     ]
 
 
-def describe_change(
+def _describe_change(
     work: FileWork, found: OnDisk | None, old_path: str | None
 ) -> tuple[FileChange, str]:
-    """One file of a result, and its diff against what was ``found`` there, or at ``old_path``."""
+    """One file of a result, and its diff against ``found``, which was there or at ``old_path``."""
     before = found.image if found else None
-    data = found.data if found else None
     after = work.after
     diff = line_diff(
         work.target.path,
-        data,
-        work.content,
+        _state(before, found.data if found else None),
+        _state(after, work.content),
         old_path=old_path,
-        modes=(before.git_mode if before else None, after.git_mode if after else None),
-        ids=(before.oid if before else None, after.oid if after else None),
     )
-    status = "R" if old_path else "A" if before is None else "D" if after is None else "M"
     change = FileChange(
         path=work.target.path,
-        status=status,
+        status="R" if old_path else _status(work),
         before=before.oid if before else None,
         after=after.oid if after else None,
         added=diff.added,
@@ -262,18 +253,22 @@ def describe_change(
     return change, diff.text
 
 
+def _state(image: Image | None, data: bytes | None) -> FileState | None:
+    return FileState(image.git_mode, image.oid, data or b"") if image else None
+
+
 def seal_restoring(
-    found: Found[Change],
+    found: SealedRecord[Change],
     target: Target,
     before: OnDisk | None,
     after: Image | None,
     content: bytes | None,
     *,
     meta: CommitMeta | None,
-) -> tuple[Found[Change], FileWork]:
-    """Add to a record that a file must be brought to an image (recovery).
+) -> tuple[SealedRecord[Change], FileWork]:
+    """Add to a record that recovery will write ``after`` to a file.
 
-    ``meta``: also commit that, where the history says otherwise.
+    ``meta``: of a commit for that, if the head has another image; None: no commit.
     """
     record, history = found.record, found.history
     if meta is not None and not history.excludes(target.path):
@@ -286,4 +281,4 @@ def seal_restoring(
         commits=history.commits,
         performed=False,
     )
-    return Found(record, history), FileWork(target, before, content, after, temporary)
+    return SealedRecord(record, history), FileWork(target, before, content, after, temporary)

@@ -1,10 +1,11 @@
-"""The commit protocol, PROTOCOL.md 4-7: a sealed transaction is published, or aborted.
+"""The commit protocol (PROTOCOL.md 4-7): publish a sealed transaction, or abort it.
 
-sealing.seal(draft)     what the call will do, as one journal record; nothing has changed yet
-(the writer appends the records of a batch and syncs once: from here on they happen)
-Prepared.publish()      path by path: stage, exchange, compare what came out
-abort(...)              something else came out, or the disk refused: one synced record voids
-the call and the later ones of its batch, then files are put back
+1. ``sealing.seal(draft)`` makes one journal record of all that the call will do. No file changes.
+2. The writer appends the records of a batch and syncs once. From here on the calls will happen.
+3. ``Prepared.publish()``, file by file: stage, exchange, compare the displaced file with the one
+   that planning read.
+4. ``abort()``, if they differ or the disk refuses: one synced record voids the call and the later
+   calls of its batch. Then the files are restored.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,17 +21,23 @@ import msgspec
 from stet.wire.failures import Refused
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.history.objects import Image, LoadTree, NewObject
+from stetd.history.objects import Image, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Abort, Change, Published
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.worktree import COMPARED_MODE, OnDisk, Worktree
-from stetd.transaction.heads import Found, Head, History, outside_changes, parted, seal_found
+from stetd.storage.worktree import OnDisk, Worktree
+from stetd.transaction.heads import (
+    Head,
+    History,
+    SealedRecord,
+    outside_changes,
+    seal_outside,
+    split_blobs,
+)
 
 _log = logging.getLogger(__name__)
-#: A larger file that somebody creates in the way is left for planning to refuse.
+#: Bytes. A larger file that is found at a path is not read here: planning refuses it.
 _MAX_RECORDED = 1 << 26
 
 
@@ -42,34 +50,37 @@ class FileWork:
     content: bytes | None
     after: Image | None
     temporary: str
-    #: The names were exchanged: what is at the path is ours.
+    #: The exchange (or the rename, of a file created or deleted) is done.
     in_place: bool = False
-    #: What was displaced for good (a person's file, or after an abort ours).
+    #: The displaced file, for the grace period: the one before, or after an abort our own.
     displaced: OnDisk | None = None
-    #: A handle on what is displaced, from staging on if that is the file that was read: to compare
-    #: it, and for the grace period. -1: none.
+    #: Descriptor of the displaced file, to compare it and to watch it for late writes. It is
+    #: opened by staging, if the file at the path is the one that was read. -1: none.
     displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
 
     @property
-    def image(self) -> Image | None:
-        """What was there before."""
+    def before_image(self) -> Image | None:
+        """The image of the file before the call."""
         return self.before.image if self.before is not None else None
 
     @property
     def changes(self) -> bool:
-        """Whether it is something else afterwards."""
-        return self.image != self.after
+        """Whether the call changes the file."""
+        return self.before_image != self.after
 
     def close(self) -> None:
-        """Give the handle on what was displaced back."""
+        """Close the descriptor of the displaced file."""
         fd, self.displaced_fd = self.displaced_fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 class Displaced(Exception):
-    """The file that was replaced was not the one that had been read."""
+    """A path does not hold what planning read, or can't hold what was planned: plan again.
+
+    ``found`` is the file that the path holds, or will hold once the abort is done.
+    """
 
     def __init__(self, path: str, found: OnDisk | None) -> None:
         super().__init__(path)
@@ -88,14 +99,14 @@ class Prepared:
     head: Head
     session: Session | None
     targets: list[Target]
-    #: Only what would happen: never to be published.
+    #: The client wants to see the result only: never published.
     preview: bool = False
-    #: It is recorded also where it changes nothing: a later call asks what it answered.
-    noted: bool = False
+    #: Record the call even if it changes nothing: a later call reads its reply.
+    always_recorded: bool = False
 
     @property
     def abort_reserve(self) -> int:
-        """Journal space that aborting this may take: every image again, and some more."""
+        """Bytes of the journal that an abort of this may take: every image again, and headers."""
         return 4096 + sum(
             1024 + (work.before.size if work.before else 0) + len(work.content or b"")
             for work in self.files
@@ -104,8 +115,8 @@ class Prepared:
     def publish(self, worktree: Worktree) -> None:
         """Put every file in place (PROTOCOL.md 4). Temporary files stay until all are verified.
 
-        Raises Displaced or OSError; the caller then aborts. Once all files are verified
-        nothing is raised any more: the call has happened.
+        Raises Displaced or OSError; the caller then aborts. Nothing is raised once all files
+        are verified: the call has happened.
         """
         for work in self.files:
             install(work, worktree)
@@ -120,7 +131,7 @@ class Prepared:
         failpoint("publish.done")
 
     def close(self) -> None:
-        """Give the directory handles back."""
+        """Close all descriptors."""
         for target in self.targets:
             target.close()
         for work in self.files:
@@ -131,63 +142,47 @@ class Prepared:
 
 
 def install(work: FileWork, worktree: Worktree) -> None:
-    """Stage a file, put it in place, and compare what came out.
+    """Stage a file, exchange it with the one at its path, and compare that with what was read.
 
-    Raises Displaced if that is not what was read, or if the file's directory was moved away;
-    OSError, with the file's path, if the disk refuses.
+    Raises Displaced if they differ, or if the file's directory was moved away; OSError, with the
+    file's path, if the disk refuses.
     """
-    _check_in_place(work, worktree)
+    _check_directory(work, worktree)
     try:
-        _put_in_place(work, worktree)
+        if work.content is not None and work.after is not None:
+            _stage(work, work.content, work.after.mode, worktree)
+        if work.before is None:
+            _create(work, worktree)
+        else:
+            _replace(work, work.before, worktree)
     except OSError as error:
         error.filename = work.target.path
         raise
-    _check_in_place(work, worktree)
+    _check_directory(work, worktree)
 
 
-def _check_in_place(work: FileWork, worktree: Worktree) -> None:
+def _check_directory(work: FileWork, worktree: Worktree) -> None:
     if not worktree.resolver.in_place(work.target):
-        raise Displaced(work.target.path, _what_has_the_path(work, worktree))
+        found = None  # no file, or one that can't be read
+        with suppress(OSError, Refused), worktree.resolve_exactly(work.target.path) as target:
+            found = worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
+        raise Displaced(work.target.path, found)
 
 
-def _put_in_place(work: FileWork, worktree: Worktree) -> None:
-    if work.content is not None and work.after is not None:
-        _make_directories(work, worktree)
-        failpoint("publish.before_stage")
-        try:
-            work.displaced_fd = worktree.stage(
-                work.target, work.temporary, work.content, work.after.mode, like=work.before
-            )
-        except FileNotFoundError as error:  # the directory was removed
-            raise Displaced(work.target.path, None) from error
-        failpoint("publish.staged")
-        if worktree.kept_mode(work.target, work.after.mode) != work.after.mode:
-            # Files have another mode here (FAT, NTFS): planned again, the call says so.
-            raise Displaced(work.target.path, work.before)
-    if work.before is None:
-        try:
-            worktree.put_in(work.target, work.temporary)
-        except FileExistsError as error:
-            raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-        work.in_place = True
-        failpoint("publish.in_place")
-        return
+def _stage(work: FileWork, content: bytes, mode: int, worktree: Worktree) -> None:
+    """Write the new content to the temporary file."""
+    _make_directories(work, worktree)
+    failpoint("publish.before_stage")
     try:
-        if work.content is None:
-            worktree.take_out(work.target, work.temporary)
-        else:
-            worktree.swap(work.target, work.temporary)
-    except FileNotFoundError as error:
-        raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
-    work.in_place = True
-    failpoint("publish.swapped")
-    if not worktree.is_out(work.target, work.temporary, work.before, work.displaced_fd):
-        work.close()
-        displaced = worktree.came_out(work.target, work.temporary, work.before)
-        if displaced is not None:
-            failpoint("publish.in_place")
-            raise Displaced(work.target.path, displaced)
-    failpoint("publish.in_place")
+        work.displaced_fd = worktree.stage(
+            work.target, work.temporary, content, mode, like=work.before
+        )
+    except FileNotFoundError as error:  # the directory was removed
+        raise Displaced(work.target.path, None) from error
+    failpoint("publish.staged")
+    if worktree.resulting_mode(work.target, mode) != mode:
+        # This file system keeps no modes (FAT, NTFS): planned again, the call says so.
+        raise Displaced(work.target.path, work.before)
 
 
 def _make_directories(work: FileWork, worktree: Worktree) -> None:
@@ -196,42 +191,55 @@ def _make_directories(work: FileWork, worktree: Worktree) -> None:
     try:
         worktree.make_directories(work.target, work.made_directories)
     except (NotADirectoryError, FileNotFoundError) as error:
-        # A file got the directory's name, or the directory went away. Planned again, the
-        # call is refused with the words for that.
+        # A file has taken the directory's name, or the directory above is gone. Planned again,
+        # the call is refused with the right message.
         raise Displaced(work.target.path, None) from error
     failpoint("publish.made_directories")
 
 
-def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
-    """What somebody has just put at a path; None if it can't be read, or is no file."""
+def _create(work: FileWork, worktree: Worktree) -> None:
+    """Rename the temporary file to a path that must be free."""
+    try:
+        worktree.rename_in(work.target, work.temporary)
+    except FileExistsError as error:
+        raise Displaced(work.target.path, _read_target(work, worktree)) from error
+    work.in_place = True
+    failpoint("publish.in_place")
+
+
+def _replace(work: FileWork, before: OnDisk, worktree: Worktree) -> None:
+    """Exchange the file with the temporary one, or rename it out; compare what was displaced."""
+    try:
+        if work.content is None:
+            worktree.rename_out(work.target, work.temporary)
+        else:
+            worktree.swap(work.target, work.temporary)
+    except FileNotFoundError as error:
+        raise Displaced(work.target.path, _read_target(work, worktree)) from error
+    work.in_place = True
+    failpoint("publish.swapped")
+    displaced = None
+    if not worktree.matches_descriptor(work.target, work.temporary, before, work.displaced_fd):
+        work.close()
+        displaced = worktree.compare_displaced(work.target, work.temporary, before)
+    failpoint("publish.in_place")
+    if displaced is not None:
+        raise Displaced(work.target.path, displaced)
+
+
+def _read_target(work: FileWork, worktree: Worktree) -> OnDisk | None:
+    """The file at the target's name now; None if it can't be read, or is no file."""
     try:
         return worktree.look(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
     except (OSError, Refused):
         return None
 
 
-def _what_has_the_path(work: FileWork, worktree: Worktree) -> OnDisk | None:
-    """What a path leads to by now, which is not what the handle leads to; None if to no file."""
-    try:
-        with worktree.resolve_exactly(work.target.path) as target:
-            return worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
-    except (OSError, Refused):
-        return None
-
-
 def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:
-    """Keep a handle on what is at the temporary name, which is about to be removed."""
+    """Keep a descriptor of the file at the temporary name, which is about to be removed."""
     work.displaced = displaced
     if work.displaced_fd < 0:
-        work.displaced_fd = worktree.keep_open(work.target, work.temporary)
-
-
-def is_image(found: OnDisk, image: Image | None) -> bool:
-    """Whether what was found is what we put there (set-id bits may not be ours to keep)."""
-    there = found.image
-    if there is None or image is None:
-        return there is image
-    return there.oid == image.oid and not (there.mode ^ image.mode) & COMPARED_MODE
+        work.displaced_fd = worktree.open_displaced(work.target, work.temporary)
 
 
 # -- aborting
@@ -241,77 +249,77 @@ def abort(
     voided: Sequence[Prepared],
     cause: Exception,
     *,
-    base: Head,
+    history: History,
     number: int,
-    time: int,
     journal: Journal,
     worktree: Worktree,
-    load: LoadTree,
-    excludes: Excludes = NOTHING_EXCLUDED,
-) -> tuple[Found[Abort], int]:
-    """Void ``voided[0]``, which failed to publish, and the later records of its batch; gives what
-    was found meanwhile, and the number of the last record.
+) -> tuple[SealedRecord[Abort], int]:
+    """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
-    One record, synced before anything is put back (PROTOCOL.md 6): it names for every
-    path the image that holds afterwards and keeps what was displaced. ``base`` is the
-    head before the first voided record. Raises OSError or JournalBroken if the record
-    can't be written or a file can't be put back; all that can be is put back even then.
+    One record, with this ``number``, is synced before any file is restored (PROTOCOL.md 6). It
+    names for every path the image that holds afterwards, and keeps the displaced content.
+    ``history`` is at the head before the first voided record.
+
+    Returns the abort with its commits, and the number of the last record written: each save that
+    is found while restoring is a record of its own. Raises OSError or JournalBroken if a record
+    can't be written or a file can't be restored; all other files are restored even then.
     """
-    history = History(base, load, time, excludes)
-    stands, displaced_blobs = _what_stands(voided, cause)
-    blobs, private = parted(displaced_blobs, [stands], excludes)
+    parent = history.head.commit
+    images, displaced_blobs = _images_after_abort(voided, cause)
+    blobs, private = split_blobs(displaced_blobs, [images], history.excludes)
     for prepared in voided:
         for commit in prepared.record.commits:
+            # The abort voids the call, not the outside edits that were found with it.
             if commit.meta.kind == "outside":
                 history.add(commit.meta, commit.changes)
                 found = {image.oid for image in commit.changes.values() if image}
                 blobs.update({o: data for o, data in prepared.record.blobs.items() if o in found})
-    displaced, _ = outside_changes(history.head, stands, load, excludes)
-    if displaced:
-        history.add_outside(displaced, "changed outside")
+    outside, _ = outside_changes(history, images)
+    if outside:
+        history.add_outside(outside, "changed outside")
     record = Abort(
         number=number,
         workspace=voided[0].record.workspace,
         voided=[prepared.record.number for prepared in voided],
-        parent=base.commit,
-        stands=stands,
+        parent=parent,
+        stands=images,
         commits=history.commits,
         blobs=blobs,
-        time=time,
+        time=history.time,
         private=private,
     )
-    put_back = PutBack(worktree, journal, history, number, record.workspace)
+    restorer = Restorer(worktree, journal, history, number, record.workspace)
     failpoint("abort.before_record")
     try:
         journal.append(record)
         journal.sync()
     finally:
         failpoint("abort.before_put_back")
-        put_back.restore_all(voided[0].files)
-    mark_published(journal, *range(number, put_back.number + 1))
+        restorer.restore_all(voided[0].files)
+    mark_published(journal, *range(number, restorer.number + 1))
     failpoint("abort.done")
-    return Found(record, history), put_back.number
+    return SealedRecord(record, history), restorer.number
 
 
-def _what_stands(
+def _images_after_abort(
     voided: Sequence[Prepared], cause: Exception
 ) -> tuple[dict[str, Image | None], dict[str, bytes]]:
-    """For every voided path the image that holds once all is put back, and new contents."""
-    stands: dict[str, Image | None] = {}
+    """For every voided path the image that holds once the files are restored, and new contents."""
+    images: dict[str, Image | None] = {}
     blobs: dict[str, bytes] = {}
     for prepared in voided:
         for work in prepared.files:
-            stands.setdefault(work.target.path, work.image)
+            images.setdefault(work.target.path, work.before_image)
     if isinstance(cause, Displaced):
-        # Every path is named, or recovery would take the voided image for the last one.
-        stands[cause.path] = cause.found.image if cause.found else None
+        # Named even without a file: else recovery would take its voided image for the last one.
+        images[cause.path] = cause.found.image if cause.found else None
         if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
-    return stands, blobs
+    return images, blobs
 
 
 def mark_published(journal: Journal, *numbers: int) -> None:
-    """Mark records as carried out: a hint for recovery; without it, it looks a second time."""
+    """Mark records as carried out. A failure is only logged: recovery then checks their files."""
     try:
         journal.append(*(Published(number) for number in numbers))
     except (OSError, JournalBroken):
@@ -319,12 +327,12 @@ def mark_published(journal: Journal, *numbers: int) -> None:
 
 
 @dataclass(slots=True)
-class PutBack:
-    """Putting files back after an abort (PROTOCOL.md 7).
+class Restorer:
+    """Restores files after an abort (PROTOCOL.md 7).
 
-    Each swap expects what we last put in place. Anything else that comes out was saved
-    by somebody in between: it is journalled and becomes what is put in next. These
-    records have numbers up to ``number``; the caller marks them with its own.
+    Each exchange must displace the content that we put in place last. Any other file was saved
+    in between: it is journalled, and goes in place next. ``number`` is that of the last record;
+    the caller marks the new records as published together with its own.
     """
 
     worktree: Worktree
@@ -334,7 +342,7 @@ class PutBack:
     workspace: str
 
     def restore_all(self, works: Sequence[FileWork]) -> None:
-        """Take all files back, the last first. What fails does not keep the others."""
+        """Restore all files, the last first. Raises the first error, after all were tried."""
         failures: list[Exception] = []
         for work in reversed(works):
             try:
@@ -346,90 +354,88 @@ class PutBack:
             raise failures[0]
 
     def restore(self, work: FileWork, *, record_displaced: bool = False) -> None:
-        """Take one file back to what was displaced.
+        """Restore one file to what it was, or to what was saved since.
 
-        ``record_displaced``: what came out is not known to the journal yet; record it.
+        ``record_displaced``: the journal does not have the displaced file yet; record it first.
         """
-        work.close()  # from now on it is our text that is displaced
+        work.close()  # from now on the displaced file is our own
         if record_displaced and work.before is not None and work.in_place:
-            self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
+            self._record_outside(work, self.worktree.look(work.target.dir_fd, work.temporary))
         if work.in_place:
             if work.before is None:
-                self._take_out_again(work)
+                self._remove_created(work)
             elif work.content is None:
-                self._put_in_again(work)
+                self._rename_back(work)
             else:
                 self._swap_back(work)
         self.worktree.discard(work.target, work.temporary)
         self.worktree.remove_made(work.target, work.made_directories)
 
     def _swap_back(self, work: FileWork) -> None:
-        """Swap until what comes out is what we last put in.
+        """Exchange until the displaced file is the one that we put in place last.
 
-        Saves that come out are journalled, but not synced, before they go back in: the
-        longer that takes, the likelier the next save lands meanwhile, and somebody who
-        saves in a loop would keep the writer here. Until then a save is also in the
-        temporary file, which recovery looks into.
+        Displaced saves are journalled before they go in place again, but synced only at the end.
+        A sync each time would take long enough for the next save to arrive: a program that saves
+        in a loop would keep the writer here. Recovery finds an unsynced save in the temporary file.
         """
         last_put = work.after
-        saved_meanwhile = False
+        needs_sync = False
         while True:
-            coming = self._image_at_temporary(work)
+            next_put = self._image_at_temporary(work)
             try:
                 self.worktree.swap(work.target, work.temporary)
             except FileNotFoundError:
-                # Our transient text was deleted: deleted it stays, and that is recorded.
-                self._found(work, None)
+                # Somebody deleted our transient content: the deletion is recorded, and stays.
+                self._record_outside(work, None)
                 return
             failpoint("abort.swapped_back")
-            out = self.worktree.look(work.target.dir_fd, work.temporary)
-            if is_image(out, last_put):
-                keep_displaced(work, out, self.worktree)
+            displaced = self.worktree.look(work.target.dir_fd, work.temporary)
+            if displaced.has_image(last_put):
+                keep_displaced(work, displaced, self.worktree)
                 break
-            self._found(work, out, sync=False)
-            saved_meanwhile = True
-            last_put = coming
-        if saved_meanwhile:
+            self._record_outside(work, displaced, sync=False)
+            needs_sync = True
+            last_put = next_put
+        if needs_sync:
             self.journal.sync()
 
     def _image_at_temporary(self, work: FileWork) -> Image | None:
-        """What is about to be put in; None if it can't be read, which must not keep it out."""
+        """The image that goes in place next; None if it can't be read, which is no obstacle."""
         try:
             return self.worktree.look(work.target.dir_fd, work.temporary).image
         except OSError:
             return None
 
-    def _take_out_again(self, work: FileWork) -> None:
+    def _remove_created(self, work: FileWork) -> None:
         try:
-            self.worktree.take_out(work.target, work.temporary)
+            self.worktree.rename_out(work.target, work.temporary)
         except FileNotFoundError:
             return
-        out = self.worktree.look(work.target.dir_fd, work.temporary)
-        if is_image(out, work.after):
-            keep_displaced(work, out, self.worktree)
+        displaced = self.worktree.look(work.target.dir_fd, work.temporary)
+        if displaced.has_image(work.after):
+            keep_displaced(work, displaced, self.worktree)
         else:
-            self._found(work, out)
-            self._put_in_again(work)
+            self._record_outside(work, displaced)
+            self._rename_back(work)
 
-    def _put_in_again(self, work: FileWork) -> None:
-        try:
-            self.worktree.put_in(work.target, work.temporary)
-        except FileExistsError:
-            # Somebody's newer file is there; what we hold is in the history already.
-            return
+    def _rename_back(self, work: FileWork) -> None:
+        # If a newer file is there it stays: the history has the displaced one already.
+        with suppress(FileExistsError):
+            self.worktree.rename_in(work.target, work.temporary)
 
-    def _found(self, work: FileWork, out: OnDisk | None, *, sync: bool = True) -> None:
+    def _record_outside(self, work: FileWork, file: OnDisk | None, *, sync: bool = True) -> None:
+        """Journal what somebody has done to a file meanwhile; None: deleted it."""
         self.number += 1
-        found = seal_found(
-            [("changed outside", {work.target.path: out.image if out else None})],
-            {out.oid: out.data} if out and out.data is not None else {},
+        sealed = seal_outside(
+            [("changed outside", {work.target.path: file.image if file else None})],
+            {file.oid: file.data} if file and file.data is not None else {},
             self.history.continued(),
             number=self.number,
             workspace=self.workspace,
         )
-        self.history.head = found.history.head
-        self.history.objects += found.objects
-        # Not done until the caller marks it: it may still have to be put in place.
-        self.journal.append(msgspec.structs.replace(found.record, performed=False))
+        self.history.head = sealed.history.head
+        self.history.objects += sealed.objects
+        # Not performed until the caller marks it: recovery may still have to put it in place.
+        self.journal.append(msgspec.structs.replace(sealed.record, performed=False))
         if sync:
             self.journal.sync()

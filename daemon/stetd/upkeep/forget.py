@@ -32,7 +32,7 @@ from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
-from stetd.transaction.drafts import Who
+from stetd.transaction.drafts import Requester
 from stetd.transaction.parameters import Forget
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
@@ -41,7 +41,7 @@ _ROUNDS = 20
 
 
 async def forget(
-    writer: Writer, workspace: Workspace, asked: Forget, who: Who, progress: Progress
+    writer: Writer, workspace: Workspace, asked: Forget, who: Requester, progress: Progress
 ) -> ForgetResult:
     """Forget a path, from the workspace's root. Raises Refused, OSError."""
     return await _Forgetting(writer, workspace, asked, who, progress).run()
@@ -52,7 +52,7 @@ class _Forgetting:
     writer: Writer
     workspace: Workspace
     asked: Forget
-    who: Who
+    who: Requester
     progress: Progress
     #: Those that were looked through last.
     clipboards: dict[ClipboardRef, str] = field(default_factory=dict)

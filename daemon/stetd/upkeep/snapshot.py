@@ -23,7 +23,7 @@ from stetd.processes.works import Taken, Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
 from stetd.storage.progress import Progress
-from stetd.transaction.drafts import Who
+from stetd.transaction.drafts import Requester
 from stetd.transaction.heads import Head
 from stetd.upkeep.schedule import check_open, record
 
@@ -32,7 +32,7 @@ _MOST_PERMISSIONS = 1000
 
 
 async def snapshot(
-    writer: Writer, workspace: Workspace, who: Who, limits: Taking, progress: Progress
+    writer: Writer, workspace: Workspace, who: Requester, limits: Taking, progress: Progress
 ) -> SnapshotResult:
     """Take a snapshot. Raises Refused, OSError."""
     check_open(writer, workspace)
@@ -53,7 +53,7 @@ async def snapshot(
 
 
 def _commit(
-    writer: Writer, workspace: Workspace, who: Who, taken: Taken, touched: set[str]
+    writer: Writer, workspace: Workspace, who: Requester, taken: Taken, touched: set[str]
 ) -> str | None:
     """Make the commit on what the head is by now."""
     check_open(writer, workspace)

@@ -27,7 +27,7 @@ from stetd.historian.index.history_index import (
 from stetd.historian.queries.commit_changes import commit_parts
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
-from stetd.storage.priority import BEHIND_EDITS, give_way, let_others_run
+from stetd.storage.priority import BEHIND_EDITS, let_others_run, lower_priority
 
 _log = logging.getLogger(__name__)
 #: Seconds for which a question waits for its index.
@@ -262,7 +262,7 @@ class Indexer:
         release()
 
     def _run(self) -> None:
-        give_way(BEHIND_EDITS)
+        lower_priority(BEHIND_EDITS)
         while True:
             with self._changed:
                 self._busy = False

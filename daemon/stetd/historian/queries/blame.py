@@ -22,7 +22,7 @@ from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
-from stetd.planning.file_reading import content_now
+from stetd.planning.file_reading import read_file
 from stetd.state.reading_place import Place as Workspace
 from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Blame
@@ -33,7 +33,7 @@ _BOM = "\ufeff"
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
     """Who wrote each line of a file, as it is now or was right after a commit."""
-    now = content_now(workspace, params.path) if params.at is None else None
+    now = read_file(workspace, params.path) if params.at is None else None
     return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
 

@@ -18,7 +18,7 @@ from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.objects import EMPTY_TREE, LINK
-from stetd.planning.file_reading import meant, piece_of, read_now
+from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.worktree import OnDisk, Worktree
@@ -48,7 +48,7 @@ def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
     if params.at is None:
-        return read_now(place, params)
+        return read_workspace_file(place, params)
     at = params.at
 
     def content(lookup: CommitLookup) -> tuple[bytes, str]:
@@ -58,7 +58,7 @@ def read_file(place: Place, params: Read) -> ReadResult:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return piece_of(params, *looking_back(place, content))
+    return read_lines(params, *looking_back(place, content))
 
 
 def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
@@ -67,7 +67,7 @@ def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[s
     What is a link today, in the path or at its end, may have been a directory or a file then.
     """
     own, version = path, None
-    for own in meant(place, [path]):
+    for own in possible_paths(place, [path]):
         version = lookup.file_at(oid, own)
         if version is not None and version.git_mode != LINK:
             break
@@ -98,7 +98,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
     after = _tree_of(lookup, "HEAD" if params.to is None else params.to)
-    paths = list(meant(place, params.paths or ()))
+    paths = list(possible_paths(place, params.paths or ()))
     unrecorded: dict[str, bytes] = {}
 
     def blob(oid: str) -> bytes:

@@ -13,7 +13,7 @@ from stetd.historian.queries.files import looking_back
 from stetd.history.checking import KINDS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
-from stetd.planning.file_reading import meant
+from stetd.planning.file_reading import possible_paths
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
@@ -55,7 +55,7 @@ def log(place: Place, params: Log) -> LogResult:
     grows. A search for a text that is found rarely, and not through the index, gives short or
     empty pages with a cursor, as do commits with very many files: nobody should wait long.
     """
-    paths = list(meant(place, [params.path] if params.path is not None else []))
+    paths = list(possible_paths(place, [params.path] if params.path is not None else []))
     wanted = replace(filters(params), text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
     try:

@@ -139,8 +139,9 @@ def _in_session(session: str | None, word: str = "in") -> str:
 
 def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
     """The paths that a call is about, as the history spells them; none: all of them."""
-    meant = workspace.worktree.resolver.meant
-    return [each for path in call.params.get("paths") or [] for each in meant(path, call.directory)]
+    resolver = workspace.worktree.resolver
+    asked = call.params.get("paths") or []
+    return [each for path in asked for each in resolver.possible_paths(path, call.directory)]
 
 
 # -- undo
