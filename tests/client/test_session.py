@@ -276,6 +276,14 @@ def test_a_daemon_that_stops_is_waited_for_and_asked_again() -> None:
         assert len({r.params["request_id"] for r in daemon.requests}) == 1
 
 
+def test_a_daemon_that_goes_on_stopping_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "PATIENCE", 0.1)
+    stopping = scripted(lambda request: Refusal(Kind.SHUTTING_DOWN))
+    given_up = pytest.raises(stet.ShuttingDown)
+    with stopping as daemon, opened(daemon, timeout=3) as session, given_up:
+        session.patch("f", PATCH)
+
+
 def test_a_daemon_that_is_restarted_by_somebody_else_is_waited_for() -> None:
     with own_directories() as endpoint:
         first = ScriptedDaemon(endpoint, lambda request: HangUp())
