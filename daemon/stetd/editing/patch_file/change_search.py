@@ -21,7 +21,7 @@ from stetd.editing import patience
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
-from stetd.editing.matching.rungs import Place, Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.matching.rungs import Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
@@ -168,8 +168,7 @@ def _by_pattern(
     found = _chosen(subject, matches, change, document)
     if isinstance(found, Failure):
         return found
-    place, template = Place(found.start, found.end), found.match.expand(change.replace)
-    written = written_at(document, place, found.match.group(), template)
+    written = written_at(document, found, found.match.group(), found.match.expand(change.replace))
     assert written is not None, "BUG: only a change of indentation can fail"
     return LocatedEdit(subject.index, found.start, found.end, written, "regex")
 
@@ -188,10 +187,9 @@ def _chosen(
         return matches.found[0]
     if change.near_line is None or matches.count > regex_search.MOST_MATCHES:
         return _not_unique(subject, lines, change, "")
-    places = {Place(each.start, each.end): each for each in matches.found}
-    near = nearest_of(document, list(places), change.near_line)
+    near = nearest_of(document, matches.found, change.near_line)
     if len(near) == 1:
-        return places[near[0]]
+        return near[0]
     lines = tuple(document.line_at(place.start) for place in near)
     return _no_nearest(subject, lines, change)
 
