@@ -46,8 +46,11 @@ class Change(TypedDict):
 
 
 def given(**params: Any) -> dict[str, Any]:
-    """Those parameters that are not None: what is left out is not sent."""
-    return {name: value for name, value in params.items() if value is not None}
+    """Those parameters that are not None: what is left out is not sent.
+
+    ``from_`` is sent as ``from`` and ``for_`` as ``for``, which are keywords of Python.
+    """
+    return {name.rstrip("_"): value for name, value in params.items() if value is not None}
 
 
 def replace(
