@@ -347,9 +347,7 @@ def diff(
     ``from_`` is HEAD if not given, ``to`` the files as they are now. ``paths``: only these.
     Raises UnknownCommit.
     """
-    # "from" is a keyword of Python, so it can be no parameter.
-    params = {"from": from_} if from_ is not None else {}
-    return Call("diff", params | given(to=to, paths=paths), results.DiffResult)
+    return Call("diff", given(from_=from_, to=to, paths=paths), results.DiffResult)
 
 
 def blame(path: str, *, at: str | None = None) -> Call[results.BlameResult]:
@@ -379,10 +377,9 @@ def export(
     applies; with ``outside=False`` it becomes part of the next commit. ``cursor`` is that of
     the page before; the contents of all pages together are the export.
     """
-    # "from" is a keyword of Python, so it can be no parameter.
-    params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
-    params |= given(to=to, paths=paths, limit=limit, cursor=cursor) | _taken(Filters, filters)
-    return Call("export", params | ({} if outside else {"outside": False}), results.ExportResult)
+    params = given(format=format, from_=from_, to=to, paths=paths, limit=limit, cursor=cursor)
+    params |= given(outside=None if outside else False) | _taken(Filters, filters)
+    return Call("export", params, results.ExportResult)
 
 
 def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[results.PinInfo]:
@@ -512,8 +509,8 @@ def mode_set(
     An agent may only restrict its own session. ``for_`` is the length in seconds of a grant that
     ends by itself: then the mode before returns. Answers once calls in flight have finished.
     """
-    params = given(mode=mode, session=session, scope=scope, workspace=workspace)
-    return Call("mode_set", params | ({} if for_ is None else {"for": for_}), results.ModeResult)
+    params = given(mode=mode, session=session, scope=scope, workspace=workspace, for_=for_)
+    return Call("mode_set", params, results.ModeResult)
 
 
 def request_mode_upgrade(
@@ -549,8 +546,7 @@ def upgrade_decide(
     ``note`` is shown to the agent. ``for_``: the seconds after which an approval ends.
     ``workspace``: its root, where the request's id alone would not be unique.
     """
-    params = given(request=request, approve=approve, note=note, workspace=workspace)
-    params |= {} if for_ is None else {"for": for_}
+    params = given(request=request, approve=approve, note=note, for_=for_, workspace=workspace)
     return Call("upgrade_decide", params, results.UpgradeInfo, repeatable=False)
 
 
