@@ -138,7 +138,7 @@ class FileRecovery:
                 continue
             try:
                 self._finish_swap(temporary)
-                found = self._look(temporary.path, temporary.name)
+                found = self._read(temporary.path, temporary.name)
                 if found is None:
                     continue
                 if found.data is None:
@@ -192,7 +192,7 @@ class FileRecovery:
             return True
         if temporary.boot != self.boot:
             return False
-        now = self._look(temporary.path)
+        now = self._read(temporary.path)
         in_place = self._is_ours(temporary, now)
         return in_place and not same_image(now.image if now else None, temporary.before)
 
@@ -200,7 +200,7 @@ class FileRecovery:
         """Record displaced saves, and put the last one back if our content is still in place."""
         path = temporary.path
         try:
-            now = self._look(path)
+            now = self._read(path)
         except OSError as error:
             self._leave(path, error)
             return
@@ -214,7 +214,7 @@ class FileRecovery:
     def _put_back_no_file(self, temporary: Temporary) -> None:
         """Put back a displaced directory (or pipe, ..), which the history can't keep."""
         self.kept_temporaries.add(temporary.name)
-        now = self._look(temporary.path)
+        now = self._read(temporary.path)
         if now is not None and not (
             self._is_ours(temporary, now) and self._is_newer(temporary, now)
         ):
@@ -268,7 +268,7 @@ class FileRecovery:
                 continue
             same_boot = self.replay.boots.get(path) == self.boot
             try:
-                self._judge(path, chain, self._look(path), same_boot=same_boot)
+                self._judge(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:
                 _log.warning("recovery leaves %s alone: %s", path, refusal)
             except (OSError, MissingObject) as error:
@@ -392,13 +392,13 @@ class FileRecovery:
 
     # -- reading
 
-    def _look(self, path: str, name: str | None = None) -> OnDisk | None:
+    def _read(self, path: str, name: str | None = None) -> OnDisk | None:
         """The current file at a path, or at another name in its directory."""
         with self.workspace.worktree.resolve_exactly(path) as target:
             try:
                 if target.missing:
                     return None
-                return self.workspace.worktree.look(target.dir_fd, name or target.name)
+                return self.workspace.worktree.read_name(target.dir_fd, name or target.name)
             except FileNotFoundError:
                 return None
 
