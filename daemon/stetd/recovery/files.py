@@ -202,7 +202,7 @@ class FileRecovery:
         try:
             now = self._read(path)
         except OSError as error:
-            self._leave(path, error)
+            self._mark_unsettled(path, error)
             return
         self.handled.add(path)
         self.report.kept.append(path)
@@ -268,19 +268,19 @@ class FileRecovery:
                 continue
             same_boot = self.replay.boots.get(path) == self.boot
             try:
-                self._judge(path, chain, self._read(path), same_boot=same_boot)
+                self._decide(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:
                 _log.warning("recovery leaves %s alone: %s", path, refusal)
             except (OSError, MissingObject) as error:
                 if not (same_boot and all(link.published for link in chain)):
-                    self._leave(path, error)
+                    self._mark_unsettled(path, error)
 
-    def _leave(self, path: str, error: Exception) -> None:
+    def _mark_unsettled(self, path: str, error: Exception) -> None:
         _log.error("recovery can't settle %s: %s", path, error)
         self.unsettled[path] = str(error)
         self.handled.add(path)
 
-    def _judge(
+    def _decide(
         self, path: str, chain: list[Link], found: OnDisk | None, *, same_boot: bool
     ) -> None:
         image = found.image if found else None
@@ -364,7 +364,7 @@ class FileRecovery:
             try:
                 self._carry_out(number, work, journal)
             except (OSError, MissingObject) as error:
-                self._leave(work.target.path, error)
+                self._mark_unsettled(work.target.path, error)
             finally:
                 work.close()
                 work.target.close()
