@@ -19,7 +19,7 @@ from pathlib import Path
 
 import stet
 from stet import errors
-from stet.cli.arguments import EXAMPLES, GROUPS, WHAT
+from stet.cli.arguments import COMMANDS, GROUPS
 from stet.cli.parser import Parser
 from stet.session.blocking import Session  # before stetd: its methods get no signatures after it
 from stet.version import __version__
@@ -62,7 +62,8 @@ def pages() -> dict[Path, str]:
         "stetd", "edit files for coding agents", {"stetd": daemon_parser()}
     )
     for name in chain(*GROUPS.values()):
-        made[man / f"stet-{name}.1"] = _page(f"stet-{name}", WHAT[name], _family(name, parsers))
+        what = COMMANDS[name].what
+        made[man / f"stet-{name}.1"] = _page(f"stet-{name}", what, _family(name, parsers))
     return made
 
 
@@ -151,7 +152,7 @@ def _overview() -> str:
     for title, names in GROUPS.items():
         lines.append(f".SS {_roff(title)}")
         for name in names:
-            lines += [".TP", f".BR stet\\-{_roff(name)} (1)", _roff(WHAT[name])]
+            lines += [".TP", f".BR stet\\-{_roff(name)} (1)", _roff(COMMANDS[name].what)]
     lines += [".SH EXIT STATUS"]
     for number, what in _STATUS:
         lines += [".TP", f".B {number}", _roff(what)]
@@ -178,8 +179,8 @@ def _page(title: str, what: str, parsers: Parsers) -> str:
             lines += [f".SS {_roff(parsers[each].prog)}", _roff(parsers[each].description or "")]
         options = parsers[each].format_help().split("\n\n", 2)[2].partition("examples:")[0]
         lines += [".PP", ".nf", *map(_roff, options.rstrip().split("\n")), ".fi"]
-    if name in EXAMPLES:
-        examples = (_roff(f"stet {each}") for each in EXAMPLES[name])
+    if name in COMMANDS and COMMANDS[name].examples:
+        examples = (_roff(f"stet {each}") for each in COMMANDS[name].examples)
         lines += [".SH EXAMPLES", ".nf", *examples, ".fi"]
     return "\n".join([*lines, ".SH SEE ALSO", ".BR stet (1)", ""])
 

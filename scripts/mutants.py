@@ -308,7 +308,7 @@ MUTANTS = [
         "observed-claims-what-it-never-saw",
         "a file of which nothing is known is taken for that of the agent's tool",
         "observing/recording.py",
-        "        return before.had_none(path)",
+        "        return before.was_absent(path)",
         "        return True",
         ("tests/hooks/test_observe.py",),
     ),

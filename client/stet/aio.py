@@ -1,11 +1,11 @@
-"""The session for asyncio: the same methods, awaited; any number may be under way at once.
+"""The session for asyncio: the same methods, awaited; any number of calls may run at once.
 
     async with stet.aio.connect(workspace=".", session="conv-1") as s:
         await s.patch("src/a.py", [stet.replace("old", "new")])
 
-Calls are sent in the order in which they are made, and writing calls are carried out in
-that order. Everything but the waiting is shared with :mod:`stet.session.blocking`. A session
-belongs to one event loop.
+Calls are sent in the order in which they are made, and writing calls are carried out in that
+order. Everything except waiting is shared with :mod:`stet.session.blocking`. A session belongs to
+one event loop.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def connect(
 
 
 class AsyncSession(SessionMethods):
-    """A session over a connection that is reopened when it is lost.
+    """A session over a connection that is opened again when it is lost.
 
     ``hello`` is the daemon's answer to the latest ``hello``: workspace, name and mode.
     """
@@ -73,7 +73,7 @@ class AsyncSession(SessionMethods):
         self._greeting = asyncio.Lock()
 
     async def open(self) -> Self:
-        """Connect and say hello, unless that is done already. Raises as stet.connect()."""
+        """Connect and say hello, unless already connected. Raises as stet.connect()."""
         await self._persist(self._linked, self._retrying(patient=False))
         return self
 
@@ -95,7 +95,7 @@ class AsyncSession(SessionMethods):
     async def history(
         self, path: str | None = None, **filters: Unpack[LogFilters]
     ) -> AsyncIterator[CommitInfo]:
-        """All commits that log() with these filters finds, page after page, newest first."""
+        """All commits that log() finds with these filters, newest first, read page by page."""
         while True:
             page = await self.log(path, **filters)
             for commit in page.commits:
@@ -105,9 +105,9 @@ class AsyncSession(SessionMethods):
             filters["cursor"] = page.cursor
 
     def events(self, *names: str) -> AsyncEventStream:
-        """What happens, as an asynchronous iterator; see :meth:`stet.Session.events`.
+        """An asynchronous iterator of events; see :meth:`stet.Session.events`.
 
-        It is subscribed from ``async with session.events() as events`` on, or from its first event.
+        ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
         return AsyncEventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
@@ -117,7 +117,7 @@ class AsyncSession(SessionMethods):
         async def attempt() -> T | StetError:
             link = await self._linked()
             answer = await link.ask(call)
-            if isinstance(answer, ShuttingDown):  # which says that it was not carried out
+            if isinstance(answer, ShuttingDown):  # the call was not carried out: try again
                 raise answer
             return answer
 
@@ -137,9 +137,7 @@ class AsyncSession(SessionMethods):
     async def _persist(
         self, attempt: Callable[[], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
     ) -> T:
-        """Try, and try again as stet.session.retrying has it, within the session's timeout and
-        wait.
-        """
+        """Try, and retry by the rules of stet.session.retrying, until ``retrying.deadline``."""
         while True:
             try:
                 async with asyncio.timeout(
@@ -160,14 +158,14 @@ class AsyncSession(SessionMethods):
             if not self._closed and (link is None or link.broken is not None):
                 link = self._link = await self._greet()
             if self._closed or link is None:
-                await self.close()  # of a link that was made meanwhile
+                await self.close()  # the link may have been made during a close()
                 raise ConnectionLost(
                     "this session is closed; open another one with stet.aio.connect()"
                 )
             return link
 
     async def _greet(self) -> _Link:
-        # Reaching a daemon may wait for one to start: not in the loop's thread.
+        # In a thread: a daemon may have to be started first.
         connected = await asyncio.to_thread(
             reach, self._opening.endpoint, start=self._opening.start
         )
@@ -185,9 +183,9 @@ class AsyncSession(SessionMethods):
 
 
 class _Link:
-    """One connection: requests wait in ``_waiting`` for what the receiving task brings.
+    """One connection. A task receives the replies for the futures in ``_waiting``.
 
-    ``broken`` is set once, to what ended the connection; nothing can be asked afterwards.
+    ``broken`` is the error that ended the connection; nothing can be asked after that.
     """
 
     def __init__(
@@ -207,8 +205,8 @@ class _Link:
         number, data = self._conversation.send(call.method, call.params)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        # Written before anything is awaited, so that calls are sent in order. No drain():
-        # whoever has sent waits for the answer anyway.
+        # Written before the first await, so that calls are sent in order. No drain(): the caller
+        # waits for the answer anyway.
         self._writer.write(data)
         try:
             answer = await future
@@ -221,7 +219,7 @@ class _Link:
         self._receiving.cancel()
         await asyncio.wait([self._receiving])
         self._writer.transport.abort()
-        with contextlib.suppress(OSError):  # the daemon was faster
+        with contextlib.suppress(OSError):  # the daemon has closed it first
             await self._writer.wait_closed()
 
     async def _receive(self) -> None:
@@ -236,7 +234,7 @@ class _Link:
         except OSError as error:
             self._break(ConnectionLost(f"the connection to the daemon broke: {error.strerror}"))
         finally:
-            # Not close(): it would first wait until all was sent, to a daemon that no longer reads.
+            # Not close(): it would first wait until all is sent, and the daemon no longer reads.
             self._writer.transport.abort()
 
     def _deliver(self, answer: Answer) -> None:
@@ -257,9 +255,8 @@ class _Link:
 class AsyncEventStream:
     """An asynchronous iterator of events; ``async with`` subscribes and closes it.
 
-    A thread waits with a blocking stream while somebody waits here. A wait that is cancelled
-    goes on in its thread, and the next one gets what it finds. Tasks may share it: each event
-    is given to one of them.
+    A thread waits on a blocking stream. If a task's wait is cancelled, the thread's wait goes on,
+    and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
@@ -267,7 +264,7 @@ class AsyncEventStream:
         self._names = names
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
-        #: Of the task that subscribes or waits; the others wait for it.
+        #: Held by the task that subscribes or waits.
         self._turn = asyncio.Lock()
         self._closed = False
 
@@ -278,7 +275,7 @@ class AsyncEventStream:
 
     @property
     def connections(self) -> int:
-        """How often it has subscribed; see :class:`EventStream`."""
+        """How often the stream has subscribed; see :class:`EventStream`."""
         return self._stream.connections if self._stream is not None else 0
 
     def __aiter__(self) -> AsyncIterator[AnyEvent]:
@@ -289,7 +286,7 @@ class AsyncEventStream:
             stream = await self._subscribed()
             if self._waiting is None:
                 self._waiting = _in_thread(stream.wait)
-            await asyncio.wait({self._waiting})  # if this is cancelled, the next one gets it
+            await asyncio.wait({self._waiting})  # if cancelled, the next call gets the event
             found, self._waiting = self._waiting, None
         event = found.result()
         if event is None:
@@ -297,7 +294,7 @@ class AsyncEventStream:
         return event
 
     async def close(self) -> None:
-        """End the stream; whoever waits for an event stops waiting. May be called twice."""
+        """End the stream, and all waits for an event. May be called twice."""
         self._closed = True
         if self._stream is not None:
             self._stream.close()
@@ -321,7 +318,7 @@ class AsyncEventStream:
 
 
 def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """The result of a function that blocks, from a thread that nobody waits for at the exit."""
+    """Run a blocking function in a daemon thread, which does not delay the program's exit."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:

@@ -12,7 +12,7 @@ Whatever the daemon refuses is raised as a subclass of :class:`stet.errors.StetE
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
@@ -285,7 +285,7 @@ def observe(
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
-    params["request_id"] = request_id or uuid.uuid4().hex
+    params["request_id"] = request_id or new_id()
     return Call("observe", params, results.ObserveResult)
 
 
@@ -295,8 +295,13 @@ def _edit(
     taken = _taken(kind, common)
     preview = taken.pop("preview", False) or None
     # The id is made here, not where the call is sent: every attempt must carry the same.
-    request = taken.pop("request_id", None) or uuid.uuid4().hex
+    request = taken.pop("request_id", None) or new_id()
     return Call(method, params | taken | given(preview=preview, request_id=request), EditResult)
+
+
+def new_id() -> str:
+    """A request id that no other call has."""
+    return os.urandom(16).hex()  # the module uuid takes long to load
 
 
 def _taken(kind: type, keywords: Mapping[str, object]) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """``stetd``: the daemon in the foreground.
 
-Order of a start: options, directories, the lock that makes it the only daemon, recovery
-(``stetd.daemon``), sockets, readiness. Order of a stop (SIGTERM, SIGINT, or idle): the
-server drains, the daemon writes its checkpoint, the lock is let go. SIGHUP reads the
-configuration again.
+Order of a start: options, directories, the instance lock, recovery (``stetd.daemon``), sockets,
+readiness. Order of a stop (SIGTERM, SIGINT, or idle): the server drains, the daemon writes its
+checkpoint, the lock is released. SIGHUP reads the configuration again.
 
 Exit status::
 
@@ -11,7 +10,7 @@ Exit status::
     1  could not start, or failed; standard error says why
     2  usage or configuration
     5  another daemon is using the same directories
-    6  the state was written by a newer version, or is no state
+    6  the state was written by a newer version, or can't be read as state
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_ALREADY_RUNNING = 5
 EXIT_UNREADABLE_STATE = 6
-#: Descriptors beside the connections: journal, workspaces, objects, grace period.
+#: Descriptors beside the connections': journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
-#: Seconds that the service manager may take to hear that the daemon is ready.
-_READY_PATIENCE_S = 10.0
-#: Seconds after which it is asked again whether clients can come.
-_LOOK_S = 5.0
+#: Seconds that sending READY=1 to the service manager may take.
+_READY_TIMEOUT_S = 10.0
+#: Seconds between two checks that the sockets exist.
+_SOCKET_CHECK_S = 5.0
 #: From malloc.h.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
@@ -63,13 +62,17 @@ log = logging.getLogger("stetd")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the daemon until it is to stop; the exit status."""
-    gc.disable()  # until all is loaded, which makes much and lets nothing go
+    """Run the daemon until it stops. Returns the exit status."""
+    gc.disable()  # until everything is loaded: loading allocates much and frees nothing
     options = parser().parse_args(arguments)
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
-        return _tell_configuration(options, directories)
-    hangups: list[object] = []  # one that comes before the daemon serves is not lost
+        return _print_configuration(options, directories)
+    if not os.path.exists("/proc/self"):
+        from stet.service.spawn import NO_PROC
+
+        return _complain(NO_PROC, EXIT_FAILED)
+    hangups: list[object] = []  # a SIGHUP before the daemon serves must not be lost
     signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
     path, must_exist = options.config or directories.config, bool(options.config)
     try:
@@ -77,14 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         return _complain(str(error), EXIT_USAGE)
     os.umask(0o077)
-    faulthandler.enable()  # what every thread was doing, should the watchdog send SIGABRT
+    faulthandler.enable()  # prints all stacks if the watchdog sends SIGABRT
     _raise_descriptor_limit(settings)
-    give_back_large_blocks()
+    configure_allocator()
     last_error = logs.set_up(settings.log_level)
-    with ExitStack() as held:
+    with ExitStack() as resources:
         try:
             directories.prepare()
-            locks = held.enter_context(instance_lock(directories))
+            locks = resources.enter_context(instance_lock(directories))
         except AlreadyRunning as error:
             return _complain(str(error), EXIT_ALREADY_RUNNING)
         except (UnsafeDirectory, OSError) as error:
@@ -115,9 +118,8 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-def _tell_configuration(given: argparse.Namespace, directories: Directories) -> int:
-    # Only now: the daemon itself needs none of it.
-    from stetd.config import options
+def _print_configuration(given: argparse.Namespace, directories: Directories) -> int:
+    from stetd.config import options  # a daemon that serves does not need it
 
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
@@ -129,10 +131,10 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
     return 0 if checked["ok"] else EXIT_USAGE
 
 
-def give_back_large_blocks() -> None:
-    """Have large blocks of memory given back once they are free, and few heaps (mallopt(3)).
+def configure_allocator() -> None:
+    """Make the GNU allocator return large free blocks to the system and use few heaps (mallopt(3)).
 
-    Otherwise the GNU allocator keeps them. Other allocators have no such function, or ignore it.
+    Other allocators have no such function, or ignore it.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -147,7 +149,7 @@ def _raise_descriptor_limit(settings: Settings) -> None:
         possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         if soft != resource.RLIM_INFINITY and soft < possible:
             resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
-    except (OSError, ValueError) as error:  # a hardened unit may forbid it
+    except (OSError, ValueError) as error:  # a hardened service may not be allowed to
         log.warning("the limit of open files stays as it is: %s", error)
 
 
@@ -158,7 +160,7 @@ def _run(
     hangups: list[object],
     locks: list[int],
 ) -> int:
-    # pygit2 and the rest take their time to load; a usage error need not wait for it.
+    # These modules take long to load; a usage error need not wait for them.
     from stetd.daemon import Daemon
     from stetd.engine.long_planning import Planners
     from stetd.storage.journal import JournalBroken
@@ -166,13 +168,13 @@ def _run(
 
     planners = Planners()
     try:
-        with systemd.more_time():
+        with systemd.extend_timeout():
             daemon = Daemon.open(
                 reloading.settings,
                 directories,
-                tell=systemd.tell_status,
+                tell=systemd.set_status,
                 planners=planners,
-                keep=locks,
+                locks=locks,
             )
     except FormatError as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
@@ -189,15 +191,15 @@ def _run(
     except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
-        systemd.tell_status("Writing the last checkpoint")
-        with systemd.more_time():
+        systemd.set_status("Writing the last checkpoint")
+        with systemd.extend_timeout():
             daemon.close()
     log.info("stopped")
     return 0
 
 
 def _listeners(directories: Directories) -> list[Listener]:
-    """Both sockets: the one that systemd opened where there is one, else a new one."""
+    """Both listening sockets: those that systemd passed, and new ones for the others."""
     given = systemd.inherited_sockets()
     return [
         Listener(given[name], control, None)
@@ -213,8 +215,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
-    server = Server(reloading.settings, daemon.handlers, listeners, idle=stop.set)
-    reloading.apply = partial(_go_by, daemon, server)
+    server = Server(reloading.settings, daemon.handlers, listeners, on_idle=stop.set)
+    reloading.apply = partial(_reconfigure, daemon, server)
     tasks: set[asyncio.Task[object]] = set()
 
     def spawn(work: Coroutine[Any, Any, object]) -> None:
@@ -224,7 +226,7 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # A terminal that is closed takes the daemon that somebody watches in it along.
+    # SIGHUP from a closed terminal ends the daemon that runs in it; otherwise it means reload.
     watched = os.isatty(sys.stderr.fileno())
     reload = stop.set if watched else lambda: spawn(reloading.reload())
     loop.add_signal_handler(signal.SIGHUP, reload)
@@ -233,16 +235,16 @@ async def _serve(
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
     status = partial(systemd.status_line, daemon.writer)
-    # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
+    # Exempt all loaded objects from garbage collection; to walk them takes 20 ms each time.
     gc.freeze()
     gc.enable()
-    systemd.notify("READY=1", f"STATUS={status()}", patience_s=_READY_PATIENCE_S)
+    systemd.notify("READY=1", f"STATUS={status()}", timeout_s=_READY_TIMEOUT_S)
     if "NOTIFY_SOCKET" in os.environ:
-        spawn(systemd.keep_status(status))
+        spawn(systemd.update_status(status))
         interval = systemd.heartbeat_interval()
         if interval is not None:
-            spawn(systemd.beat(interval))
-    spawn(_until_unreachable([each.path for each in listeners if each.path], stop))
+            spawn(systemd.send_heartbeats(interval))
+    spawn(_stop_without_sockets([each.path for each in listeners if each.path], stop))
     await stop.wait()
     log.info("stopping")
     daemon.handlers.waits.end_all()
@@ -254,15 +256,15 @@ async def _serve(
     await server.stop()
 
 
-async def _until_unreachable(sockets: list[str], stop: asyncio.Event) -> None:
-    """Stop where a socket was removed, as at a logout: the next client starts another daemon."""
+async def _stop_without_sockets(sockets: list[str], stop: asyncio.Event) -> None:
+    """Stop if a socket was removed, as at a logout: the next client starts another daemon."""
     while all(map(os.path.exists, sockets)):
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_SOCKET_CHECK_S)
     log.warning("a socket is gone from %s", os.path.dirname(sockets[0]))
     stop.set()
 
 
-def _go_by(daemon: Daemon, server: Server, settings: Settings) -> None:
+def _reconfigure(daemon: Daemon, server: Server, settings: Settings) -> None:
     _raise_descriptor_limit(settings)
     logging.getLogger().setLevel(settings.log_level.upper())
     daemon.reconfigure(settings)

@@ -1,4 +1,4 @@
-"""The daemon put together: lock, journal, recovery, event loop; and taken apart again."""
+"""Starts and stops the daemon's parts: journal, recovery, historian, writer, upkeep, methods."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from stetd.upkeep.schedule import Retain, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: The event loop shares the interpreter with threads; short turns keep it quick.
+#: The event loop shares the GIL with helper threads; a short interval keeps its latency low.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
-#: Seconds in which calls that wait are still begun when the daemon is to end.
-_QUEUE_S = 10.0
-_CHECKPOINT_LOOK_S = 0.05
+#: Seconds after the begin of a stop in which queued calls are still started.
+_DRAIN_S = 10.0
+_CHECKPOINT_POLL_S = 0.05
 
 
 def boot_id() -> str:
-    """Which boot this is; ``STET_BOOT_ID`` replaces it in tests of power cuts."""
+    """The id of the current boot; ``STET_BOOT_ID`` replaces it in tests of power cuts."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return os.environ.get("STET_BOOT_ID") or file.read().strip()
 
 
 @dataclass(slots=True)
 class Daemon:
-    """A running daemon without its sockets. Everything in it happens on ``loop``."""
+    """A running daemon without its sockets. All of it runs on ``loop``."""
 
     loop: asyncio.AbstractEventLoop
     handlers: Handlers
@@ -69,21 +69,21 @@ class Daemon:
         settings: Settings,
         directories: Directories,
         disk: Disk | None = None,
-        run: Callable[[socket.socket], Running] | None = None,
+        start: Callable[[socket.socket], Running] | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
-        keep: Sequence[int] = (),
+        locks: Sequence[int] = (),
     ) -> Daemon:
-        """Recover the state, start to work. The caller holds the lock.
+        """Recover the state and start all parts. The caller holds the instance lock.
 
-        ``disk``: what writing goes through; ``run`` begins a historian, if it is not to be a
-        process. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
-        called in words what is being done. ``planners``: where calls are planned that take long, if
-        not on the loop. Raises FormatError, JournalBroken, OSError.
+        ``disk``: makes all changes of files. ``start``: starts a historian; None: a process.
+        ``tell`` is called with a sentence for each step. ``planners``: plan calls that take long;
+        None: the loop plans all calls. ``locks``: descriptors that the historian inherits, so that
+        the locks are held until it ends, too. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
-        # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
+        # For calls that may hang in the kernel: syncs of a checkpoint, reading a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="stet-help"))
         disk = disk or Disk()
         wal = os.path.join(directories.state, "journal")
@@ -105,9 +105,9 @@ class Daemon:
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
-        run = run or partial(start_process, keep=keep)
+        start = start or partial(start_process, keep=locks)
         historian = Historian(
-            loop, directories.state, _options(settings), run, base, lambda: journal.position
+            loop, directories.state, _options(settings), start, base, lambda: journal.position
         )
         for request in state.requests.values():
             historian.remembered.add(request)
@@ -141,7 +141,7 @@ class Daemon:
         return cls(loop, handlers, writer, planners)
 
     def reconfigure(self, settings: Settings) -> None:
-        """Go by other settings from now on, but for those that need a restart."""
+        """Apply new settings, except those that need a restart."""
         self.handlers.settings = settings
         self.writer.reconfigure(settings)
         self.writer.state.exclude(Excludes(settings.exclude))
@@ -150,15 +150,15 @@ class Daemon:
         self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
 
     def begin_to_stop(self) -> None:
-        """From now on calls that wait are begun for some seconds only, then refused."""
-        self.writer.finish_within(_QUEUE_S)
+        """Start queued calls for _DRAIN_S more seconds; then refuse those that are left."""
+        self.writer.finish_within(_DRAIN_S)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the loop, and wait for it."""
+        """Run a coroutine on the loop and wait for its result."""
         return self.loop.run_until_complete(work)
 
     def close(self) -> None:
-        """Finish what is queued, write a checkpoint, let everything go."""
+        """Finish queued calls, write a checkpoint, and close everything."""
         self.run(self._stop())
         self.run(self.loop.shutdown_default_executor())
         self.loop.close()
@@ -180,7 +180,7 @@ class Daemon:
 
 
 async def _checkpoint_now(writer: Writer) -> None:
-    """Take a checkpoint and wait for it; not for long if the disk refuses."""
+    """Take a checkpoint and wait for it; give up soon if writing fails."""
     done = asyncio.Event()
     historian = writer.historian
     failures = historian.failures
@@ -188,14 +188,14 @@ async def _checkpoint_now(writer: Writer) -> None:
     deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
     while not done.is_set():
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(done.wait(), _CHECKPOINT_LOOK_S)
+            await asyncio.wait_for(done.wait(), _CHECKPOINT_POLL_S)
         if historian.failures > failures + 1 or time.monotonic() > deadline:
             _log.error("no checkpoint could be written: %s", historian.trouble)
             return
 
 
 def _retain(writer: Writer, settings: Settings) -> Retain | None:
-    """What drops history by the configuration; None: nothing is dropped."""
+    """The function that applies retention as configured; None: no commits are dropped."""
     policy = Policy(settings.retention_days, settings.retention_mb << 20)
     if not policy:
         return None

@@ -1,8 +1,8 @@
-"""Named crash points, off unless asked for.
+"""Named crash points for tests; off unless the environment turns them on.
 
 ``STET_FAILPOINT=name`` kills the daemon (SIGKILL) when the point ``name`` is reached; ``name:3`` at
-the third time. In the historian that takes the engine as well; ``name@alone`` only that process.
-``name@sleep`` waits a second there instead; ``name@sleep=600`` ten minutes; ``name:*@sleep`` a
+the third time. A point in the historian kills the engine as well; with ``name@alone`` only the
+historian. ``name@sleep`` waits a second instead; ``name@sleep=600`` ten minutes; ``name:*@sleep`` a
 second every time. ``STET_FAILPOINT_TRACE=file`` appends the name of every point that is reached.
 """
 
@@ -13,12 +13,12 @@ import signal
 import time
 from collections.abc import Callable
 
-#: The engine's process, in the historian's.
+#: In the historian: the process id of the engine.
 engine: int | None = None
 
 
 def _ignore(name: str) -> None:
-    """The production failpoint: nothing."""
+    """The failpoint in production; does nothing."""
 
 
 def _armed(target: str, trace: str | None) -> Callable[[str], None]:
@@ -57,7 +57,7 @@ failpoint: Callable[[str], None] = from_environment()
 
 
 async def reached(name: str) -> None:
-    """As :func:`failpoint`, where others go on while somebody waits here."""
+    """As :func:`failpoint`, without blocking the event loop."""
     if failpoint is not _ignore:
         import asyncio
 

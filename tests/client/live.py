@@ -47,6 +47,13 @@ class Installation:
         run, state = os.path.join(self.base, "run"), os.path.join(self.base, "state")
         return Endpoint(run, state, control)
 
+    def another(self, name: str) -> Installation:
+        """Another workspace of the same daemon, allowed."""
+        own = Installation(self.base, name)
+        os.mkdir(own.workspace)
+        assert own.stet("init").returncode == 0
+        return own
+
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
         """A command that runs on."""
         return subprocess.Popen(

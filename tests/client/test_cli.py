@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,21 +20,11 @@ from client.live import Installation, installation
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Installation]:
-    """One daemon for the tests of this file that do not stop it."""
-    with installation() as found:
-        yield found
-
-
 @pytest.fixture
-def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
-    """A workspace of the test's own, allowed, on the shared daemon."""
-    own = Installation(shared.base, request.node.name.partition("[")[0])
-    os.mkdir(own.workspace)
-    assert own.stet("init").returncode == 0
-    own.write("src/a.py", A)
-    return own
+def ws(ws: Installation) -> Installation:
+    """The workspace, with files in it."""
+    ws.write("src/a.py", A)
+    return ws
 
 
 def test_a_patch_is_read_back_logged_shown_and_undone(ws: Installation) -> None:
@@ -160,9 +149,7 @@ def test_a_directory_that_is_not_allowed_says_how_to_allow_it(shared: Installati
 
 def test_the_same_file_in_two_workspaces_has_a_history_in_each(shared: Installation) -> None:
     for name in ("twin-1", "twin-2"):
-        own = Installation(shared.base, name)
-        os.mkdir(own.workspace)
-        own.stet("init")
+        own = shared.another(name)
         own.write("src/a.py", A)
         own.patch("src/a.py", "return 1", "return 10")
         assert [commit["kind"] for commit in own.json("log")["commits"]] == ["edit", "outside"]

@@ -17,7 +17,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet.cli import usage
-from stet.cli.arguments import WHAT
+from stet.cli.arguments import COMMANDS
 
 PATH = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
 
@@ -93,7 +93,8 @@ def test_what_can_stand_at_the_cursor(ws: Installation, expected: set[str], line
 
 def test_every_command_is_offered_with_what_it_does(ws: Installation) -> None:
     offered = asked(ws, "stet ")
-    assert {name for name in WHAT if " " not in name} - {"overview"} == set(offered) - {"overview"}
+    own = {name for name in COMMANDS if " " not in name}
+    assert own - {"overview"} == set(offered) - {"overview"}
     assert offered["show"] == "print one commit with its diff"
 
 

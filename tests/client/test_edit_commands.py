@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 
-from client.live import Installation, installation
+from client.live import Installation
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 A10 = A.replace("return 1", "return 10")
@@ -40,28 +38,13 @@ PATCH = """\
 """
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Installation]:
-    """One daemon for the tests of this file."""
-    with installation() as found:
-        yield found
-
-
 @pytest.fixture
-def ws(shared: Installation, numbers: Iterator[int]) -> Installation:
-    """A workspace of the test's own, allowed, on the shared daemon."""
-    own = Installation(shared.base, f"ws-{next(numbers)}")
-    os.mkdir(own.workspace)
-    assert own.stet("init").returncode == 0
-    own.write("src/a.py", A)
-    own.write("d.txt", "x\n")
-    own.write("m.txt", "m\n")
-    return own
-
-
-@pytest.fixture(scope="module")
-def numbers() -> Iterator[int]:
-    return count(1)
+def ws(ws: Installation) -> Installation:
+    """The workspace, with files in it."""
+    ws.write("src/a.py", A)
+    ws.write("d.txt", "x\n")
+    ws.write("m.txt", "m\n")
+    return ws
 
 
 def files(ws: Installation) -> dict[str, str]:

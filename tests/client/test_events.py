@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
 
@@ -115,9 +114,7 @@ def test_a_workspace_that_is_no_longer_allowed_ends_a_stream_after_a_restart(
 
 
 def test_control_without_a_workspace_follows_all(ws: Installation) -> None:
-    other = Installation(ws.base, "other")
-    os.mkdir(other.workspace)
-    assert other.stet("init").returncode == 0
+    other = ws.another("other")
     person = stet.connect(None, control=True, endpoint=ws.endpoint(control=True))
     with person, person.events("commit") as events, connected(ws) as one, connected(other) as two:
         made = [(ws.workspace, write(one, "1\n")), (other.workspace, write(two, "2\n"))]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import stet
-from client.live import Installation, installation
+from client.live import Installation
 from client.test_watch import Watching
 from stet.cli.usage import duration
 from stet.terminal.access_lines import reason_lines, requests
@@ -28,22 +28,13 @@ from stet.wire.results import UpgradeInfo
 REASON = "the tests in tests/unit need the new signature, and nothing else will be touched by me"
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Installation]:
-    with installation() as found:
-        yield found
-
-
 @pytest.fixture
-def ws(shared: Installation, request: pytest.FixtureRequest) -> Iterator[Installation]:
+def ws(ws: Installation) -> Iterator[Installation]:
     """A restricted workspace, with nothing asked in it yet."""
-    own = Installation(shared.base, request.node.name.partition("[")[0])
-    os.makedirs(own.workspace, exist_ok=True)
-    assert own.stet("init").returncode == 0
-    own.write("a.txt", "one\n")
-    yield own
-    for waiting in own.json("requests")["requests"]:
-        assert own.stet("deny", waiting["request"]).returncode == 0
+    ws.write("a.txt", "one\n")
+    yield ws
+    for waiting in ws.json("requests")["requests"]:
+        assert ws.stet("deny", waiting["request"]).returncode == 0
 
 
 def session(ws: Installation, name: str = "conv-1", **more: Any) -> stet.Session:

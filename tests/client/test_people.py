@@ -18,13 +18,15 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
-from stet.cli.arguments import EXAMPLES, GROUPS, HAVE_COMMANDS, WHAT, parse, typed_alone
+from stet.cli.arguments import COMMANDS, GROUPS, HAVE_COMMANDS, parse, typed_alone
 from stet.cli.asking import commit_named as named
 from stet.cli.history import moment
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments, UsageError
 
 FILE = "one\ntwo\nthree\n"
+
+WORDS = [name for name in COMMANDS if " " not in name]
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +51,18 @@ def test_commands_with_commands_of_their_own_are_known() -> None:
 def test_every_command_is_in_one_group_and_has_two_examples() -> None:
     named_ = [name for names in GROUPS.values() for name in names]
 
-    assert sorted(named_) == sorted(set(Parser().known))
-    assert set(EXAMPLES) == set(named_)
+    assert sorted(named_) == sorted(name for name in WORDS if name != "overview")
+    assert {name for name, each in COMMANDS.items() if each.examples} == set(named_)
 
 
-@pytest.mark.parametrize("example", [e for pair in EXAMPLES.values() for e in pair])
+@pytest.mark.parametrize("example", [e for each in COMMANDS.values() for e in each.examples])
 def test_examples_are_what_the_parser_takes(example: str) -> None:
 
     words = shlex.split(example.partition("  #")[0].partition(" | ")[0].partition(" < ")[0])
     assert parse(words).run
 
 
-@pytest.mark.parametrize("name", [each for each in WHAT if " " not in each])
+@pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--no-pager", "--json"]], ids=" ".join)
 def test_a_command_typed_alone_is_what_the_parser_takes_it_for(name: str, flags: list[str]) -> None:
     alone = typed_alone([name, *flags])
@@ -449,3 +451,21 @@ def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None
         b"stet: no answer from the daemon for 5 s. It is waited for; Ctrl-C ends that, and stet "
         b"doctor says what to do.\n"
     )
+
+
+def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installation) -> None:
+    pid = ws.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        waiting = ws.start("doctor")
+        assert waiting.stderr is not None
+        assert select.select([waiting.stderr], [], [], 15)[0]
+        out, err = waiting.communicate(timeout=60)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert err == (
+        b"stet: no answer from the daemon for 2 s. It is waited for; after 20 s this says what to "
+        b"do.\n"
+    )
+    assert f"to mend: kill -9 {pid}; stet status".encode() in out

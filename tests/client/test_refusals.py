@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import stet
 from client.live import Installation, installation
 from stet import errors
-from stet.cli.parser import Parser
+from stet.cli.arguments import COMMANDS
 from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helping
 from stet.wire.failures import Kind
@@ -29,12 +31,34 @@ def test_a_method_is_told_as_a_command(method: str) -> None:
 
     assert not METHOD.search(told)
     for command in re.findall(r"stet ([a-z]+)", told):
-        assert command in Parser().known
+        assert command in COMMANDS
 
 
 def test_a_methods_parameters_are_not_told_as_options(ws: Installation) -> None:
     refused = ws.stet("mode", "unrestricted", "--for", "999d")
     assert refused.stderr == ("stet: --for must be at most 31622400.\nTry: stet mode --help\n")
+
+
+def test_a_name_that_is_not_utf8_is_refused_in_a_persons_words(ws: Installation) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    ws.write(name, "one\n")
+    for command in (["read", name], ["log", name], ["patch", "--path", name], ["init", name]):
+        refused = ws.stet(*command, stdin="[]")
+        assert refused.returncode in (1, 2)
+        assert "codec" not in refused.stderr
+    refused = ws.stet("read", name)
+    assert refused.stderr == (
+        "stet: the params of read cannot be sent: 'caf\\udce9.txt' is not valid UTF-8. Names and "
+        "texts must be valid Unicode, without lone surrogates; rename a file whose name is not.\n"
+        "Try: stet read --help\n"
+    )
+
+
+def test_an_input_that_is_not_utf8_is_refused_with_the_line(ws: Installation) -> None:
+    path = Path(ws.workspace, "input")
+    path.write_bytes(b"*** Begin Patch\n*** Add File: caf\xe9\n+x\n*** End Patch\n")
+    refused = ws.stet("apply-patch", "input")
+    assert refused.stderr == "stet: input is not UTF-8 (line 2)\nTry: stet apply-patch --help\n"
 
 
 def test_a_parameter_that_helps_is_told_as_an_option() -> None:
@@ -63,7 +87,7 @@ def test_every_kind_has_a_command_that_helps(kind: str) -> None:
     found = helping(error, "stet undo")
 
     assert found is not None
-    assert found.split()[1] in Parser().known
+    assert found.split()[1] in COMMANDS
 
 
 def test_every_error_without_an_answer_leads_to_the_doctor() -> None:
@@ -136,7 +160,7 @@ def test_a_refused_command_ends_with_the_one_that_helps(
         pytest.fail(f"{words} is not refused")
 
     assert not METHOD.search(done.stderr)
-    assert re.search(rf"\bstet ({'|'.join(Parser().known)})\b", done.stderr.removeprefix("stet: "))
+    assert re.search(rf"\bstet ({'|'.join(COMMANDS)})\b", done.stderr.removeprefix("stet: "))
 
 
 def test_programs_get_the_message_as_it_is(ws: Installation) -> None:

@@ -144,3 +144,50 @@ def test_a_directory_that_can_not_be_made_is_told_with_the_variable_for_another(
     variable = {"run": "STET_RUNTIME_DIR", "state": "STET_STATE_DIR"}[which]
     with pytest.raises(DaemonUnreachable, match=f"Set {variable} to a directory of your own"):
         spawn.reach(Endpoint(made["run"], made["state"], control=True), start=True)
+
+
+@pytest.mark.parametrize("command", ["stet.cli", "stetd.cli"])
+def test_without_proc_no_daemon_starts_and_one_sentence_says_why(
+    tmp_path: Path, command: str
+) -> None:
+    """As in a container or a sandbox that was given none."""
+    without = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*without, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespaces can be made here")
+    environ = os.environ | {
+        "STET_RUNTIME_DIR": str(tmp_path / "run"),
+        "STET_STATE_DIR": str(tmp_path / "state"),
+        "STET_CONFIG": str(tmp_path / "config.toml"),
+    }
+    argv = [*without, sys.executable, "-P", "-m", command, *(["status"] * (command == "stet.cli"))]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    assert spawn.NO_PROC in done.stderr
+    assert done.stderr.splitlines()[1:] in ([], ["Try: stet doctor"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give directories away")
+@pytest.mark.parametrize("theirs", ["HOME", "XDG_RUNTIME_DIR"])
+@pytest.mark.parametrize("command", ["stet.cli", "stetd.cli"])
+def test_root_makes_nothing_in_the_directories_of_another_user(
+    tmp_path: Path, command: str, theirs: str
+) -> None:
+    """As with sudo, which may leave HOME as it is."""
+    environ = {name: text for name, text in os.environ.items() if name[:4] not in ("STET", "XDG_")}
+    environ |= {"HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    for name in ("home", "run"):
+        tmp_path.joinpath(name).mkdir(0o700)
+    os.chown(environ[theirs], 4242, 4242)
+    argv = [sys.executable, "-P", "-m", command, *(["status"] * (command == "stet.cli"))]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    assert f"{environ[theirs]} belongs to user id 4242, and root makes nothing there" in done.stderr
+    assert os.listdir(environ[theirs]) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give directories away")
+def test_nothing_is_logged_into_the_state_of_another_user(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(0o700)
+    os.chown(state, 4242, 4242)
+    with pytest.raises(DaemonUnreachable, match=f"{state} belongs to user id 4242, not to you"):
+        spawn.reach(Endpoint(str(tmp_path / "run"), str(state), control=True), start=True)
+    assert os.listdir(state) == []

@@ -10,12 +10,12 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import stet
-from client.live import Installation, installation
+from client.live import Installation
 from stet.cli.taking_back import last_burst
 from stet.wire.results import CommitInfo
 
@@ -23,20 +23,11 @@ A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 TEN = A.replace("return 1", "return 10")
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Installation]:
-    with installation() as found:
-        yield found
-
-
 @pytest.fixture
-def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
-    """A workspace of the test's own, allowed, on the shared daemon."""
-    own = Installation(shared.base, request.node.name.partition("[")[0])
-    os.mkdir(own.workspace)
-    assert own.stet("init").returncode == 0
-    own.write("src/a.py", A)
-    return own
+def ws(ws: Installation) -> Installation:
+    """The workspace, with files in it."""
+    ws.write("src/a.py", A)
+    return ws
 
 
 def test_an_undo_is_redone_and_a_second_redo_says_that_there_is_none(ws: Installation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,19 +11,11 @@ from stet.cli.upkeep import progress
 from stet.wire.results import WorkInfo
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Installation]:
-    with installation() as found:
-        yield found
-
-
 @pytest.fixture
-def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
-    own = Installation(shared.base, request.node.name.partition("[")[0])
-    os.mkdir(own.workspace)
-    assert own.stet("init").returncode == 0
-    own.write("src/a.py", "one\n")
-    return own
+def ws(ws: Installation) -> Installation:
+    """The workspace, with a file in it."""
+    ws.write("src/a.py", "one\n")
+    return ws
 
 
 def test_gc_says_what_it_came_to(ws: Installation) -> None:

@@ -12,7 +12,7 @@ import pytest
 #: further ones come from the system nevertheless.
 AFTER_A_LARGE_BLOCK = """
 import ctypes, sys
-from stetd.cli import give_back_large_blocks
+from stetd.cli import configure_allocator
 
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in (
@@ -25,7 +25,7 @@ libc.mallinfo.restype = Info
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
 if sys.argv[1] == "told":
-    give_back_large_blocks()
+    configure_allocator()
 libc.free(libc.malloc(20 << 20))
 before = libc.mallinfo().hblks
 for _ in range(3):

@@ -22,7 +22,7 @@ def record(message: str, *args: object, level: int = logging.INFO) -> logging.Lo
 
 
 def line(message: str, *args: object) -> str:
-    return LineFormatter(with_head=True).format(record(message, *args))
+    return LineFormatter(with_time=True).format(record(message, *args))
 
 
 def parsed(datagram: bytes) -> dict[str, bytes]:
@@ -92,7 +92,7 @@ def test_stack_of_a_defect_does_not_quote_what_was_edited() -> None:
     except PermissionError as error:
         made = record("planning patch failed")
         made.exc_info = (type(error), error, error.__traceback__)
-    told = LineFormatter(with_head=False).format(made).split("\n")
+    told = LineFormatter(with_time=False).format(made).split("\n")
     assert told[0] == "planning patch failed"
     here = f"  | {__file__}:{{}} in test_stack_of_a_defect_does_not_quote_what_was_edited"
     numbers = [int(each.split(":")[1].split()[0]) for each in told if each.startswith("  | /")]
@@ -148,10 +148,10 @@ def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(tmp_path: P
     with (tmp_path / "a").open("w") as stream:
         found = os.fstat(stream.fileno())
         own = f"{found.st_dev}:{found.st_ino}"
-        assert logs.goes_to_journal(stream, {"JOURNAL_STREAM": own})
-        assert not logs.goes_to_journal(stream, {"JOURNAL_STREAM": own + "1"})
-        assert not logs.goes_to_journal(stream, {})
-    assert not logs.goes_to_journal(io.StringIO(), {"JOURNAL_STREAM": own})
+        assert logs.is_journal(stream, {"JOURNAL_STREAM": own})
+        assert not logs.is_journal(stream, {"JOURNAL_STREAM": own + "1"})
+        assert not logs.is_journal(stream, {})
+    assert not logs.is_journal(io.StringIO(), {"JOURNAL_STREAM": own})
 
 
 def test_newest_error_is_remembered_and_nothing_milder() -> None:

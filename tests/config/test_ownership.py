@@ -194,7 +194,7 @@ def test_a_file_that_a_running_daemon_removes_meanwhile_is_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = str(tmp_path / "requests.sqlite3-journal")
-    monkeypatch.setattr(directories, "_looked_at", lambda _: iter([gone]))
+    monkeypatch.setattr(directories, "_checked_paths", lambda _: iter([gone]))
     tmp_path.chmod(0o700)
 
     directories.check_state(str(tmp_path))

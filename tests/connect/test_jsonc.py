@@ -123,3 +123,10 @@ def test_a_text_that_ends_in_a_string_of_quotes_is_refused_at_once() -> None:
     with pytest.raises(NotJson, match="Unterminated string"):
         value_of('{"a": "' + '\\"' * 30_000)
     assert time.monotonic() - begun < 10
+
+
+def test_comments_that_are_not_closed_are_refused_at_once() -> None:
+    begun = time.process_time()
+    with pytest.raises(NotJson, match="line 1, column 9: "):
+        value_of('{"a": 1 ' + "/* " * 40_000)
+    assert time.process_time() - begun < 5

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, faultless, running
 
 _numbers = count(1)
 
@@ -15,14 +15,8 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def shared_daemon() -> Iterator[DaemonProcess]:
     """A daemon for the tests of a module that neither end nor configure it."""
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with faultless() as daemon:
         yield daemon
-        assert daemon.stop() == 0, daemon.log()
-        assert daemon.log() == ""
-    finally:
-        daemon.close()
 
 
 @pytest.fixture
@@ -34,12 +28,8 @@ def site(shared_daemon: DaemonProcess) -> Site:
 @pytest.fixture
 def own_daemon() -> Iterator[DaemonProcess]:
     """A daemon for one test, which may end it."""
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 @pytest.fixture

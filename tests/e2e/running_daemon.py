@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,36 @@ class DaemonProcess:
         root.mkdir()
         self.control().call("workspace_allow", root=str(root))
         return Site(self, root, session, encoding)
+
+
+@contextmanager
+def running(
+    settings: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] = {},
+    /,
+    **once: str,
+) -> Iterator[DaemonProcess]:
+    """A daemon that is started, and removed at the end however it is then.
+
+    ``once``: environment of its first life only.
+    """
+    daemon = DaemonProcess(settings, environment)
+    try:
+        daemon.start(**once)
+        yield daemon
+    finally:
+        daemon.close()
+
+
+@contextmanager
+def faultless(
+    settings: Mapping[str, object] | None = None, environment: Mapping[str, str] = {}
+) -> Iterator[DaemonProcess]:
+    """A running daemon that must end in good order, and have had nothing to complain of."""
+    with running(settings, environment) as daemon:
+        yield daemon
+        assert daemon.stop() == 0, daemon.log()
+        assert daemon.log() == ""
 
 
 def _removed(directory: Path) -> None:

@@ -15,7 +15,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from e2e.running_daemon import BOTH, Client, ConnectionEnded, DaemonProcess, Picture, Site
+from e2e.running_daemon import (
+    BOTH,
+    Client,
+    ConnectionEnded,
+    DaemonProcess,
+    Picture,
+    Site,
+    faultless,
+)
 from stet.wire.failures import Kind, code_of
 from stet.wire.framing import Encoding, enclose
 from stet.wire.messages import Reply
@@ -27,14 +35,8 @@ JSON, MSGPACK = Encoding.JSON, Encoding.MSGPACK
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess(SETTINGS)
-    try:
-        process.start()
+    with faultless(SETTINGS) as process:
         yield process
-        assert process.stop() == 0
-        assert process.log() == ""
-    finally:
-        process.close()
 
 
 @pytest.fixture(scope="module")

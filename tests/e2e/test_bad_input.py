@@ -16,7 +16,7 @@ import pytest
 from e2e.bad_input import greetings, histories, patches, paths, permissions, shapes
 from e2e.bad_input.case import Case
 from e2e.bad_input.world import SETTINGS, World
-from e2e.running_daemon import BOTH, DaemonProcess, Refusal
+from e2e.running_daemon import BOTH, DaemonProcess, Refusal, faultless
 from stet.wire.failures import Kind, code_of
 
 TOOL_DISABLED = (
@@ -37,14 +37,8 @@ ALL_CASES = [
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess(SETTINGS)
-    try:
-        process.start()
+    with faultless(SETTINGS) as process:
         yield process
-        assert process.stop() == 0
-        assert process.log() == ""
-    finally:
-        process.close()
 
 
 @pytest.fixture(scope="module", params=BOTH, ids=str)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Site
+from e2e.running_daemon import BOTH, DaemonProcess, Site, faultless
 from stet.wire.framing import Encoding
 
 SETTINGS = {
@@ -21,14 +21,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess(SETTINGS)
-    try:
-        process.start()
+    with faultless(SETTINGS) as process:
         yield process
-        assert process.stop() == 0
-        assert process.log() == ""
-    finally:
-        process.close()
 
 
 @pytest.fixture(scope="module", params=BOTH, ids=str)

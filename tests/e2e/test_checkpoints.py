@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess
+from e2e.running_daemon import running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
@@ -25,10 +25,12 @@ from stetd.storage.journal_format import Change
 
 
 def test_edits_go_on_while_old_journal_segments_are_removed(tmp_path: Path) -> None:
-    daemon = DaemonProcess({"checkpoint_bytes": 65536, "checkpoint_idle_s": 0.1})
     trace = tmp_path / "trace"
-    daemon.start(STET_FAILPOINT="journal.dropped_one@sleep=600", STET_FAILPOINT_TRACE=str(trace))
-    try:
+    with running(
+        {"checkpoint_bytes": 65536, "checkpoint_idle_s": 0.1},
+        STET_FAILPOINT="journal.dropped_one@sleep=600",
+        STET_FAILPOINT_TRACE=str(trace),
+    ) as daemon:
         site = daemon.site("w")
         deadline = time.monotonic() + 30
         while "journal.dropped_one\n" not in (trace.read_text() if trace.exists() else ""):
@@ -40,8 +42,6 @@ def test_edits_go_on_while_old_journal_segments_are_removed(tmp_path: Path) -> N
         daemon.kill()
         daemon.start()
         assert b"9\n" == site.bytes_of("a.txt")
-    finally:
-        daemon.close()
 
 
 def test_a_workspace_is_forgotten_with_its_files_synced_while_a_checkpoint_waits(

@@ -17,7 +17,7 @@ import pytest
 
 from e2e.bad_input.paths import BAD_NAMES, NOT_FILES, OUTSIDE, PROTECTED
 from e2e.bad_input.world import SETTINGS, World
-from e2e.running_daemon import Client, DaemonProcess, Refusal, files_below
+from e2e.running_daemon import Client, DaemonProcess, Refusal, faultless, files_below
 from stet.wire.framing import Encoding
 
 NO_OPENAT2 = "from stetd.storage import paths_on_disk\npaths_on_disk._SYS_OPENAT2 = 100_000\n"
@@ -223,14 +223,8 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Gr
         (place / "sitecustomize.py").write_text(NO_OPENAT2)
         inherited = os.environ.get("PYTHONPATH", "")
         environment["PYTHONPATH"] = os.pathsep.join(p for p in (str(place), inherited) if p)
-    daemon = DaemonProcess(SETTINGS, environment)
-    try:
-        daemon.start()
+    with faultless(SETTINGS, environment) as daemon:
         yield Ground(daemon)
-        assert daemon.stop() == 0
-        assert daemon.log() == ""
-    finally:
-        daemon.close()
 
 
 @pytest.mark.parametrize("method", METHODS)

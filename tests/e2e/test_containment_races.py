@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site, faultless
 from rigs import findings
 from rigs.swapping import PRECIOUS, arrange, picture, swapping, times_away
 
@@ -27,14 +27,8 @@ _names = count(1)
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess({"durability": '"relaxed"'})
-    try:
-        process.start()
+    with faultless({"durability": '"relaxed"'}) as process:
         yield process
-        assert process.stop() == 0
-        assert process.log() == ""
-    finally:
-        process.close()
 
 
 def call(site: Site, kind: str, number: int) -> str | None:

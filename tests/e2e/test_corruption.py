@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.damage import Damage, Vandal
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
+from e2e.running_daemon import Client, Refusal, Site, running
 from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
@@ -23,9 +23,7 @@ KINDS = {"io_error", "unknown_commit"}
 @pytest.fixture(scope="module")
 def damaged_site() -> Iterator[Site]:
     """A history of loose objects and three packs."""
-    daemon = DaemonProcess({"log_level": '"error"'})
-    try:
-        daemon.start()
+    with running({"log_level": '"error"'}) as daemon:
         site = daemon.site("w")
         site.write("hand.txt", "by hand\n")
         for burst in range(4):
@@ -44,8 +42,6 @@ def damaged_site() -> Iterator[Site]:
         site.replace("hand.txt", "changed", "again")
         site.agent.call("read", path="hand.txt", at="HEAD")
         yield site
-    finally:
-        daemon.close()
 
 
 @pytest.fixture

@@ -15,18 +15,14 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 
 
 @pytest.fixture
 def two() -> Iterator[tuple[Site, Site]]:
     """Two workspaces of a daemon that takes checkpoints only when it stops."""
-    daemon = DaemonProcess({"checkpoint_idle_s": 600, "gc_idle_s": 0})
-    try:
-        daemon.start()
+    with running({"checkpoint_idle_s": 600, "gc_idle_s": 0}) as daemon:
         yield daemon.site("w"), daemon.site("other")
-    finally:
-        daemon.close()
 
 
 def fill(site: Site, count: int = 3) -> None:

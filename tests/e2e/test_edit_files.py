@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 
 
 def oid(content: bytes) -> str:
@@ -413,9 +413,7 @@ def test_a_workspace_that_was_replaced_is_edited_where_it_is_now(site: Site) -> 
 
 
 def test_a_late_write_to_the_replaced_file_is_in_the_history() -> None:
-    daemon = DaemonProcess({"grace_s": 0.3})
-    try:
-        daemon.start()
+    with running({"grace_s": 0.3}) as daemon:
         site = daemon.site("w")
         file = site.write("a.txt", "one\n")
         with file.open("r+b", buffering=0) as held:
@@ -437,15 +435,11 @@ def test_a_late_write_to_the_replaced_file_is_in_the_history() -> None:
         assert site.git("show", f"{stands['commit']}:a.txt") == "two\n"
         assert site.bytes_of("a.txt") == b"two\n"
         assert site.replace("a.txt", "two", "three")["outside"] is None
-    finally:
-        daemon.close()
 
 
 @pytest.mark.parametrize(("old", "new"), [("a", "a/b"), ("a/b", "a")])
 def test_a_late_write_hides_nothing_that_has_taken_the_name(old: str, new: str) -> None:
-    daemon = DaemonProcess({"grace_s": 0.3})
-    try:
-        daemon.start()
+    with running({"grace_s": 0.3}) as daemon:
         site = daemon.site("w")
         file = site.write(old, "one\n")
         with file.open("ab", buffering=0) as held:
@@ -462,14 +456,10 @@ def test_a_late_write_hides_nothing_that_has_taken_the_name(old: str, new: str) 
         assert site.git("show", f"{site.log()[1]['commit']}:{old}") == "one\nlate\n"
         assert site.git("ls-tree", "-r", "--name-only", "history").split() == [new]
         assert site.git("show", f"history:{new}") == "new\n"
-    finally:
-        daemon.close()
 
 
 def test_a_late_write_is_recorded_where_the_path_leads_out_of_the_workspace_by_now() -> None:
-    daemon = DaemonProcess({"grace_s": 0.3})
-    try:
-        daemon.start()
+    with running({"grace_s": 0.3}) as daemon:
         site = daemon.site("w")
         file = site.write("d/a", "one\n")
         with file.open("ab", buffering=0) as held:
@@ -483,5 +473,3 @@ def test_a_late_write_is_recorded_where_the_path_leads_out_of_the_workspace_by_n
             time.sleep(0.05)
         assert site.git("show", f"{site.log()[1]['commit']}:d/a") == "one\nlate\n"
         assert site.git("show", "history:d/a") == "two\n"
-    finally:
-        daemon.close()

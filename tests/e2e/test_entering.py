@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 
 #: Says hello to a socket with each workspace; prints what it is told.
 SAYS_HELLO = """
@@ -61,11 +61,9 @@ def not_seen(root: Path) -> str:
 @pytest.fixture
 def looking(tmp_path: Path) -> Iterator[Site]:
     """The fourth agent's view is looked at for long; each look is a line of ``tmp_path/trace``."""
-    daemon = DaemonProcess()
     trace = str(tmp_path / "trace")
-    daemon.start(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=trace)
-    yield daemon.site("w")
-    daemon.close()
+    with running(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=trace) as daemon:
+        yield daemon.site("w")
 
 
 def once_looked(trace: Path, times: int) -> None:
@@ -130,9 +128,7 @@ def test_a_link_in_place_of_a_workspace_that_was_away_makes_no_other_one_allowed
 ) -> None:
     """Also not while the hello goes on that has it tried again."""
     trace = tmp_path / "trace"
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         site = daemon.site("w")
         daemon.stop()
         site.root.rename(daemon.base / "moved")
@@ -149,5 +145,3 @@ def test_a_link_in_place_of_a_workspace_that_was_away_makes_no_other_one_allowed
         assert expected == error.message
         known = daemon.control().call("workspace_list")["workspaces"]
         assert [str(site.root)] == [each["root"] for each in known]
-    finally:
-        daemon.close()

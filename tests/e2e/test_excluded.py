@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 from e2e.test_forget import everything
 from stet.wire.failures import Kind
 
@@ -24,12 +24,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def daemon() -> Iterator[DaemonProcess]:
-    daemon = DaemonProcess({"exclude": PATTERNS, "checkpoint_idle_s": 0.05, "grace_s": 0})
-    try:
-        daemon.start()
+    with running({"exclude": PATTERNS, "checkpoint_idle_s": 0.05, "grace_s": 0}) as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 @pytest.fixture

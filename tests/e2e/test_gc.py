@@ -9,19 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
+from e2e.running_daemon import ConnectionEnded, Site, running
 from stet.wire.failures import Kind
 
 
 @pytest.fixture
 def place() -> Iterator[Site]:
     """A daemon that packs a history soon after it has been left alone."""
-    daemon = DaemonProcess({"gc_idle_s": 0.3, "checkpoint_idle_s": 0.1})
-    try:
-        daemon.start()
+    with running({"gc_idle_s": 0.3, "checkpoint_idle_s": 0.1}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def edited(site: Site, calls: int, start: int = 0) -> None:

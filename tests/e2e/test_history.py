@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site, running
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -292,9 +292,7 @@ def test_diff_against_the_workspace_shows_files_that_were_made_since(site: Site)
 
 
 def test_diff_of_paths_against_the_workspace_reads_no_other_file() -> None:
-    daemon = DaemonProcess({"max_file_bytes": 4096})
-    try:
-        daemon.start()
+    with running({"max_file_bytes": 4096}) as daemon:
         site = daemon.site("w")
         for path in ("src/a.txt", "b.txt"):
             edit = {"operation": "overwrite", "newText": "one\n"}
@@ -305,8 +303,6 @@ def test_diff_of_paths_against_the_workspace_reads_no_other_file() -> None:
         site.write("b.txt", "x" * 5000)
         assert site.person.call("diff", paths=["src"]) == result
         assert site.person.refusal("diff").kind == "file_too_large"
-    finally:
-        daemon.close()
 
 
 def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:

@@ -19,7 +19,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from e2e.running_daemon import BOTH, Client, ConnectionEnded, DaemonProcess, Refusal, Site
+from e2e.running_daemon import (
+    BOTH,
+    Client,
+    ConnectionEnded,
+    DaemonProcess,
+    Refusal,
+    Site,
+    faultless,
+)
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
 from stetd.methods import METHODS
@@ -34,14 +42,8 @@ HELD = 24 * MIB
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess({"max_held_bytes": HELD, "log_level": '"error"'})
-    try:
-        process.start()
+    with faultless({"max_held_bytes": HELD, "log_level": '"error"'}) as process:
         yield process
-        assert process.stop() == 0
-        assert process.log() == ""
-    finally:
-        process.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Restricted mode: what it refuses, whom it binds, when a change of it counts, and what ends."""
+"""Restricted mode: whom it binds, when a change of it counts, and what ends.
+
+What it refuses is in test_rights_table.py.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site
+from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from e2e.test_events import Listener
 from stetd.storage.journal_format import ModeSet, read_segment
 
@@ -21,56 +24,7 @@ TOOL_DISABLED = (
 )
 LONG = 3600
 CODEX = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch"
-BLOCK = (
-    "===SKIPPY_PATCH_START:{path}===\n===FIND===\none\n===REPLACE===\nuno\n===SKIPPY_PATCH_END===\n"
-)
 ONE = [{"operation": "replace", "oldText": "one", "newText": "1"}]
-
-EDITS: dict[str, dict[str, Any]] = {
-    "patch": {"path": "a.txt", "patches": ONE},
-    "patch_file": {"path": "a.txt", "changes": [{"search": "one", "replace": "1"}]},
-    "patch_block": {"text": BLOCK.format(path="a.txt")},
-    "apply_patch": {"input": CODEX},
-    "transaction": {
-        "calls": [{"method": "patch", "params": {"path": "a.txt", "patches": ONE}}]
-    },
-}  # fmt: skip
-#: Of the history, with the commits that :func:`history` makes.
-TAKING_BACK: dict[str, Callable[[list[str]], dict[str, Any]]] = {
-    "undo": lambda _: {},
-    "redo": lambda _: {},
-    "rollback": lambda made: {"to": made[0]},
-    "restore": lambda made: {"path": "a.txt", "at": made[0]},
-}
-READS: dict[str, Callable[[list[str]], dict[str, Any]]] = {
-    "read": lambda _: {"path": "a.txt"},
-    "log": lambda _: {},
-    "show": lambda made: {"commit": made[0]},
-    "diff": lambda _: {},
-    "blame": lambda _: {"path": "a.txt"},
-    "export": lambda _: {},
-    "clipboard_set": lambda _: {"name": "c", "text": "t"},
-    "clipboard_get": lambda _: {"name": "c"},
-    "clipboard_list": lambda _: {},
-    "clipboard_delete": lambda _: {"name": "c"},
-    "mode_get": lambda _: {},
-    "mode_set": lambda _: {"mode": "restricted"},
-    "tools": lambda _: {},
-    "status": lambda _: {},
-    "pin_list": lambda _: {},
-    "request_mode_upgrade": lambda _: {},
-}
-
-
-def history(site: Site) -> list[str]:
-    """Three edits, the last of them undone; the commits of the edits."""
-    site.write("a.txt", "zero\n")
-    made = [
-        site.replace("a.txt", old, new)["commit"]
-        for old, new in [("zero", "one"), ("one", "one\ntwo"), ("two", "three")]
-    ]
-    site.agent.call("undo")
-    return made
 
 
 def restrict(site: Site, what: str) -> None:
@@ -82,55 +36,8 @@ def restrict(site: Site, what: str) -> None:
 @pytest.fixture
 def restricted_daemon() -> Iterator[DaemonProcess]:
     """A daemon in which new sessions are restricted."""
-    daemon = DaemonProcess({"default_mode": '"restricted"'})
-    try:
-        daemon.start()
+    with running({"default_mode": '"restricted"'}) as daemon:
         yield daemon
-    finally:
-        daemon.close()
-
-
-# -- what is refused
-
-
-@pytest.mark.parametrize("preview", [False, True], ids=["", "preview"])
-@pytest.mark.parametrize("what", ["session", "workspace"])
-def test_an_agent_writes_nothing_and_reads_everything(site: Site, what: str, preview: bool) -> None:
-    made = history(site)
-    restrict(site, what)
-    before = site.picture()
-    more = {"preview": True} if preview else {}
-    taking_back = {method: params(made) for method, params in TAKING_BACK.items()}
-    for method, params in (EDITS | taking_back).items():
-        refusal = site.agent.refusal(method, **params, **more)
-        assert (method, TOOL_DISABLED, "tool_disabled") == (method, refusal.message, refusal.kind)
-    assert site.picture() == before
-    for method, reading in READS.items():
-        site.agent.call(method, **reading(made))
-
-
-@pytest.mark.parametrize("preview", [False, True], ids=["", "preview"])
-def test_the_person_edits_nothing_either_but_takes_back_everything(
-    site: Site, preview: bool
-) -> None:
-    made = history(site)
-    restrict(site, "workspace")
-    more = {"preview": True} if preview else {}
-    for method, params in EDITS.items():
-        assert site.person.refusal(method, **params, **more).message == TOOL_DISABLED
-    for method in ("undo", "redo", "rollback"):
-        site.person.call(method, **TAKING_BACK[method](made), **more)
-    at = made[0] if preview else made[1]  # another state than the one that the file is in
-    site.person.call("restore", path="a.txt", at=at, **more)
-    assert site.bytes_of("a.txt") == b"one\ntwo\n"
-
-
-def test_the_person_under_a_restricted_session_name_edits_nothing_either(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    restrict(site, "session")
-    as_session = site.greeted(site.daemon.control(), session=site.session)
-    assert as_session.refusal("patch", **EDITS["patch"]).message == TOOL_DISABLED
-    assert site.person.call("patch", **EDITS["patch"])["commit"]
 
 
 def test_a_call_that_was_carried_out_is_answered_so_also_in_restricted_mode(site: Site) -> None:
@@ -295,7 +202,7 @@ def test_calls_that_were_there_before_are_carried_out_first(site: Site) -> None:
 def test_the_very_next_call_of_a_pipeline_is_bound(site: Site) -> None:
     client = site.greeted(site.daemon.control(), session=site.session)
     site.write("a.txt", "one\n")
-    client.send("patch", **EDITS["patch"])
+    client.send("patch", path="a.txt", patches=ONE)
     client.send("mode_set", mode="restricted", scope="workspace")
     client.send("apply_patch", input=CODEX)
     client.send("mode_set", mode="unrestricted", scope="workspace")

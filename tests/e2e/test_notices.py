@@ -12,11 +12,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 from stetd.server.desktop_notices import Notice, command, plain, session_bus, title_and_body
 
 CONFIGURATION = """\
@@ -87,23 +88,18 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
     opened.close()
 
 
-def site_on(address: str, *, notify: bool = True) -> Site:
+@contextmanager
+def site_on(address: str, *, notify: bool = True) -> Iterator[Site]:
     settings = {"default_mode": '"restricted"', "notify": str(notify).lower()}
-    daemon = DaemonProcess(settings, {"DBUS_SESSION_BUS_ADDRESS": address})
-    try:
-        daemon.start()
-        return daemon.site("w")
-    except BaseException:
-        daemon.close()
-        raise
+    with running(settings, {"DBUS_SESSION_BUS_ADDRESS": address}) as daemon:
+        yield daemon.site("w")
 
 
 # -- through a bus
 
 
 def test_a_request_is_told_with_the_command_that_approves_it(bus: Bus) -> None:
-    site = site_on(bus.address)
-    try:
+    with site_on(bus.address) as site:
         asked = site.agent.call("request_mode_upgrade", reason="<b>why</b> & \x1b[31m\nnot\u202e")
         bus.wait_for("stet approve")
         call = bus.heard
@@ -116,41 +112,30 @@ def test_a_request_is_told_with_the_command_that_approves_it(bus: Bus) -> None:
         site.agent.call("request_mode_upgrade", reason="told already, in words")
         assert site.daemon.stop() == 0
         assert bus.heard.count("member=Notify") == 1
-    finally:
-        site.daemon.close()
 
 
 def test_what_comes_at_once_is_told_together(bus: Bus) -> None:
-    site = site_on(bus.address)
-    try:
+    with site_on(bus.address) as site:
         site.agent.call("request_mode_upgrade")
         bus.wait_for("member=Notify")
         for n in range(5):
             site.another(f"s{n}").call("request_mode_upgrade")
         bus.wait_for('string "stet: 5 requests for write access"')
         assert bus.heard.count("member=Notify") == 2
-    finally:
-        site.daemon.close()
 
 
 def test_with_notify_false_nothing_is_told(bus: Bus) -> None:
-    site = site_on(bus.address, notify=False)
-    try:
+    with site_on(bus.address, notify=False) as site:
         site.agent.call("request_mode_upgrade")
         assert site.daemon.stop() == 0
         assert "member=Notify" not in bus.heard
-    finally:
-        site.daemon.close()
 
 
 @pytest.mark.parametrize("address", ["unix:path=/nonexistent", "rubbish"])
 def test_a_bus_that_is_not_there_keeps_nobody_from_asking(address: str) -> None:
-    site = site_on(address)
-    try:
+    with site_on(address) as site:
         assert site.agent.call("request_mode_upgrade")["status"] == "pending"
         assert site.daemon.stop() == 0
-    finally:
-        site.daemon.close()
 
 
 def test_a_bus_that_says_nothing_holds_up_no_stop(tmp_path: Path) -> None:
@@ -163,8 +148,7 @@ def test_a_bus_that_says_nothing_holds_up_no_stop(tmp_path: Path) -> None:
         mute.bind(str(path))
         mute.listen()
         try:
-            site = site_on(f"unix:path={path}")
-            try:
+            with site_on(f"unix:path={path}") as site:
                 site.agent.call("request_mode_upgrade")
                 mute.settimeout(PATIENCE_S)
                 connection, _ = mute.accept()  # the program has come
@@ -181,8 +165,6 @@ def test_a_bus_that_says_nothing_holds_up_no_stop(tmp_path: Path) -> None:
                 assert site.daemon.stop() == 0
                 assert not Path(f"/proc/{pids[0]}").exists()
                 connection.close()
-            finally:
-                site.daemon.close()
         finally:
             path.unlink()
 

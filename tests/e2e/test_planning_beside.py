@@ -12,13 +12,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site, running
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
@@ -30,41 +30,38 @@ DISABLED = (
 )
 
 
-def started(**environment: str) -> tuple[DaemonProcess, Site]:
-    daemon = DaemonProcess()
-    daemon.start(**environment)
-    site = daemon.site("w")
-    site.write("large.txt", LARGE)
-    site.write("small.txt", "one\n")
-    site.write("runaway.txt", "a" * 60 + "!\n")
-    return daemon, site
+@contextmanager
+def started(**environment: str) -> Iterator[Site]:
+    with running(**environment) as daemon:
+        site = daemon.site("w")
+        site.write("large.txt", LARGE)
+        site.write("small.txt", "one\n")
+        site.write("runaway.txt", "a" * 60 + "!\n")
+        yield site
 
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Site]:
-    daemon, site = started()
-    yield site
-    daemon.close()
+    with started() as site:
+        yield site
 
 
 @pytest.fixture
 def planning() -> Iterator[Site]:
     """The first call that is planned beside is held for a moment before that."""
-    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=2")
-    yield site
-    daemon.close()
+    with started(STET_FAILPOINT="beside.planning@sleep=2") as site:
+        yield site
 
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Iterator[Site]:
     """The first call that is planned beside is held for a moment before it is carried out."""
     trace = tmp_path / "trace"
-    daemon, site = started(
+    with started(
         STET_FAILPOINT="beside.planned@sleep=1.5", STET_FAILPOINT_TRACE=str(trace)
-    )
-    site.trace = trace  # type: ignore[attr-defined]
-    yield site
-    daemon.close()
+    ) as site:
+        site.trace = trace  # type: ignore[attr-defined]
+        yield site
 
 
 def once_planned(site: Site) -> None:
@@ -224,23 +221,22 @@ def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None
 
 
 def test_a_file_that_never_rests_is_told() -> None:
-    daemon, site = started(STET_FAILPOINT="beside.planned:*@sleep=0.5")
     stop = threading.Event()
 
-    def save() -> None:
+    def save(site: Site) -> None:
         number = 0
         while not stop.is_set():
             number += 1
             os.replace(site.write("saved.txt", f"{number}\n{LARGE}"), site.root / "large.txt")
 
-    saving = threading.Thread(target=save)
-    saving.start()
-    try:
-        refusal = site.agent.refusal("patch", **large_edit(1))
-    finally:
-        stop.set()
-        saving.join()
-        daemon.close()
+    with started(STET_FAILPOINT="beside.planned:*@sleep=0.5") as site:
+        saving = threading.Thread(target=save, args=[site])
+        saving.start()
+        try:
+            refusal = site.agent.refusal("patch", **large_edit(1))
+        finally:
+            stop.set()
+            saving.join()
     assert Kind.CONTENDED == refusal.kind
     assert refusal.message.startswith("large.txt: the file kept changing while the call was tried")
 
@@ -262,10 +258,9 @@ def test_a_restriction_does_not_wait_for_ever_and_what_it_overtakes_is_refused(
 ) -> None:
     """A client may have many in line that take long; nothing was done of those."""
     trace = tmp_path / "trace"
-    daemon, site = started(
+    with started(
         STET_FAILPOINT="beside.planning@sleep=600", STET_FAILPOINT_TRACE=str(trace)
-    )
-    try:
+    ) as site:
         site.agent.send("patch", **large_edit(100))
         site.agent.send("patch", **patch("small.txt", "one", "two"))
         once_reached(trace, "beside.planning")
@@ -279,8 +274,6 @@ def test_a_restriction_does_not_wait_for_ever_and_what_it_overtakes_is_refused(
         assert not site.agent.call("patch", **patch("small.txt", "one", "two"))["replayed"]
         assert LARGE.encode() == site.bytes_of("large.txt")
         assert 1 == len(subjects(site))
-    finally:
-        daemon.close()
 
 
 def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Site) -> None:
@@ -381,31 +374,25 @@ def test_a_stop_waits_for_what_is_being_planned(planning: Site) -> None:
 
 @pytest.mark.parametrize("point", ["beside.planning", "beside.planned"])
 def test_a_kill_while_a_call_is_planned_leaves_nothing_and_the_retry_does_it(point: str) -> None:
-    daemon, site = started(STET_FAILPOINT=point)
-    try:
+    with started(STET_FAILPOINT=point) as site:
         call = large_edit(100, request_id="r-1")
         site.agent.send("patch", **call)
-        assert -signal.SIGKILL == daemon.wait()
+        assert -signal.SIGKILL == site.daemon.wait()
         assert LARGE.encode() == site.bytes_of("large.txt")
-        daemon.start()
+        site.daemon.start()
         site.connect()
         assert not site.agent.call("patch", **call)["replayed"]
         assert with_edits(100) == site.bytes_of("large.txt")
         assert 1 == len(subjects(site))
         assert "" == site.fsck()
-    finally:
-        daemon.close()
 
 
 def test_processes_end_with_the_daemon_whatever_they_are_doing() -> None:
-    daemon, site = started()
-    try:
+    with started() as site:
         site.agent.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
-        made = computing(daemon)
-        daemon.kill()
+        made = computing(site.daemon)
+        site.daemon.kill()
         assert gone(made)
-    finally:
-        daemon.close()
 
 
 def test_a_lost_process_is_told_and_replaced_and_without_any_the_writer_plans(

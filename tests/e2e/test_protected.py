@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Site, files_below
+from e2e.running_daemon import Client, DaemonProcess, Site, faultless, files_below
 
 TASKS = ".vscode/tasks.json"
 
@@ -50,14 +50,8 @@ def writing_calls(path: str) -> list[tuple[str, dict[str, Any]]]:
 @pytest.fixture(scope="module")
 def flagging_daemon() -> Iterator[DaemonProcess]:
     settings = {"protected": '[".envrc", "!sub/.envrc", "/scripts/"]', "protected_action": '"flag"'}
-    daemon = DaemonProcess(settings)
-    try:
-        daemon.start()
+    with faultless(settings) as daemon:
         yield daemon
-        assert daemon.stop() == 0
-        assert daemon.log() == ""
-    finally:
-        daemon.close()
 
 
 # -- refused, which is the default

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from hypothesis.stateful import run_state_machine_as_test as run
 
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, running
 
 PATHS = ["a.txt", "dir/b.txt", "dir/sub/c.txt"]
 SESSIONS = ["one", "two"]
@@ -468,12 +468,8 @@ def _outcome(client: Client, method: str, params: dict[str, Any]) -> dict[str, A
 
 @pytest.fixture
 def daemon() -> Iterator[DaemonProcess]:
-    process = DaemonProcess({"grace_s": 0})
-    try:
-        process.start()
+    with running({"grace_s": 0}) as process:
         yield process
-    finally:
-        process.close()
 
 
 def test_random_histories_are_what_the_model_says(daemon: DaemonProcess) -> None:

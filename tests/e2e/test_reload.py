@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess
+from e2e.running_daemon import Client, DaemonProcess, running
 from stetd.config.settings import NEED_RESTART, OPTIONS
 
 
 @pytest.fixture
 def daemon() -> Iterator[DaemonProcess]:
-    made = DaemonProcess({"log_level": '"info"'})
-    made.start()
-    yield made
-    made.close()
+    with running({"log_level": '"info"'}) as made:
+        yield made
 
 
 def configure(daemon: DaemonProcess, text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
+from e2e.running_daemon import ConnectionEnded, Site, fsck, git, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
@@ -27,21 +27,18 @@ from stetd.upkeep.retention import Policy, retain
 @pytest.fixture
 def small() -> Iterator[Site]:
     """A daemon that keeps a megabyte of history, and a workspace with some more."""
-    daemon = DaemonProcess({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2})
-    try:
-        daemon.start()
+    with running({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2}) as daemon:
         site = daemon.site("w")
+        site.overwrite("lines.txt", "a line\n")
         grown(site, 32)
         yield site
-    finally:
-        daemon.close()
 
 
-def grown(site: Site, calls: int, start: int = 0) -> None:
-    """Calls whose contents can't be made smaller."""
-    for number in range(start, start + calls):
-        lines = base64.encodebytes(random.Random(number).randbytes(40_000)).decode()
-        site.overwrite(f"{number % 4}.txt", f"{number}\n{lines}")
+def grown(site: Site, calls: int) -> None:
+    """Calls whose contents can't be made smaller, and are binary, so that nobody indexes them."""
+    for number in range(calls):
+        line = base64.b64encode(random.Random(number).randbytes(40_000)).decode()
+        site.overwrite(f"{number % 4}.txt", f"{number}\n\0{line}\n")
 
 
 def oldest_first(site: Site) -> list[str]:
@@ -96,10 +93,10 @@ def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) ->
     site.person.call("rollback", to=after[0])
     assert site.person.call("verify")["problems"] == []
     assert site.person.call("show", commit=after[0])["diff"] != ""
-    (first,) = site.person.call("blame", path="0.txt", at=after[0])["lines"]
+    (first,) = site.person.call("blame", path="lines.txt", at=after[0])["lines"]
     assert (first["commit"], first["kind"]) == (after[0], "retention")
     assert not {"agent", "session", "time"} & {key for key in first if first[key] is not None}
-    blame = site.person.call("blame", path="0.txt")
+    blame = site.person.call("blame", path="lines.txt")
     assert {line["commit"] for line in blame["lines"]} <= set(after) | {
         site.log(limit=1)[0]["commit"]
     }

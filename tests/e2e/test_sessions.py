@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site
+from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site, running
 from stet.wire.framing import Encoding
 
 FUNCTION = "def moved():\n    return 1\n\n\n"
@@ -330,12 +330,8 @@ def test_mode_set_is_answered_when_the_calls_before_it_are_done(site: Site) -> N
 
 @pytest.fixture
 def cautious() -> Any:
-    daemon = DaemonProcess({"default_mode": '"restricted"'})
-    try:
-        daemon.start()
+    with running({"default_mode": '"restricted"'}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def test_new_sessions_start_in_the_configured_mode(cautious: Site) -> None:

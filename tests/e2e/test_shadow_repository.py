@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, files_below
+from e2e.running_daemon import Site, files_below, running
 
 VERSION = re.compile(r"^    Stet-Version: \S+\n", re.MULTILINE)
 
@@ -215,12 +215,8 @@ def trapped(tmp_path: Path) -> Iterator[tuple[Site, Path]]:
         "GIT_CEILING_DIRECTORIES": "/",
     }
     (tmp_path / ".gitconfig").write_text(_traps(trap))
-    daemon = DaemonProcess(environment=environment)
-    try:
-        daemon.start()
+    with running({}, environment) as daemon:
         yield daemon.site("w"), sprung
-    finally:
-        daemon.close()
 
 
 def _traps(trap: Path) -> str:

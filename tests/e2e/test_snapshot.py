@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
+from e2e.running_daemon import ConnectionEnded, Site, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
@@ -235,14 +235,10 @@ def test_it_is_the_persons(own_site: Site) -> None:
 
 @pytest.fixture
 def small() -> Iterator[Site]:
-    daemon = DaemonProcess(
+    with running(
         {"snapshot_max_files": 20, "snapshot_max_bytes": 10_000, "max_file_bytes": 4000}
-    )
-    try:
-        daemon.start()
+    ) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def files_of_state(site: Site) -> list[Path]:

@@ -17,7 +17,7 @@ from in_process import InProcess
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import Lane
-from stetd.server.systemd import beat, heartbeat_interval, more_time, status_line
+from stetd.server.systemd import extend_timeout, heartbeat_interval, send_heartbeats, status_line
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_much_work_that_gets_on_is_no_hang(tmp_path: Path, monkeypatch: pytest.M
     daemon = opened(tmp_path)
 
     async def work() -> None:
-        beating = asyncio.create_task(beat(0.5))
+        beating = asyncio.create_task(send_heartbeats(0.5))
         lane = Lane()
         pieces = [daemon.writer.submit(lambda: time.sleep(0.2), lane) for _ in range(25)]
         while not pieces[-1].done():
@@ -187,7 +187,7 @@ def test_more_time_is_asked_for_while_something_gets_on(
 ) -> None:
     manager = Notified(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    with more_time(look_s=0.2):
+    with extend_timeout(interval_s=0.2):
         work(tmp_path)
     manager.until("never", 0.1)
     manager.close()

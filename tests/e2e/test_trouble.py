@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site
+from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from stet.wire.framing import Encoding
 from stetd.engine.preparing import MAX_UNWRITTEN
 from unwritable import unwritable
@@ -325,9 +325,7 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
 def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
     encoding: Encoding,
 ) -> None:
-    daemon = DaemonProcess({"max_connections": 3})
-    try:
-        daemon.start()
+    with running({"max_connections": 3}) as daemon:
         time.sleep(0.1)  # until it has seen that who waited for its start is gone
         taken = [daemon.agent(encoding) for _ in range(3)]
         for client in taken:
@@ -343,17 +341,13 @@ def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
         taken[0].close()
         time.sleep(0.1)
         assert daemon.agent(encoding).call("status")["protocol"] == 1
-    finally:
-        daemon.close()
 
 
 @pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
     encoding: Encoding,
 ) -> None:
-    daemon = DaemonProcess()
-    try:
-        daemon.start(STET_FAILPOINT="beside.planned@sleep")
+    with running(STET_FAILPOINT="beside.planned@sleep") as daemon:
         site = daemon.site("w", encoding=encoding)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
@@ -383,5 +377,3 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         assert not late.call("patch", path="b.txt", patches=overwrite, request_id="late")[
             "replayed"
         ]
-    finally:
-        daemon.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 
 FIVE = "1\n2\n3\n4\n5\n"
 
@@ -315,6 +315,19 @@ def test_a_private_file_that_a_person_removed_comes_back_private(site: Site, lin
     assert (site.root / "a.txt").lstat().st_mode == 0o100600
 
 
+@pytest.mark.parametrize("name", [" ", "a ", " a", "\u00a0", "\x85"])
+def test_white_space_at_the_ends_of_a_name_is_part_of_it(site: Site, name: str) -> None:
+    site.write(name, FIVE, mode=0o600)
+    site.replace(name, "2\n", "TWO\n")
+    (site.root / name).unlink()
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    site.person.call("undo", commits=[found])
+    assert (site.root / name).stat().st_mode == 0o100600
+    site.overwrite(f"new{name}/b.txt", "b\n")
+    site.agent.call("undo")
+    assert os.listdir(site.root) == [name]
+
+
 @pytest.mark.parametrize(("plain", "private"), [(0o644, 0o600), (0o755, 0o600), (0o644, 0o700)])
 def test_permission_bits_come_and_go_with_a_move_that_is_taken_back_and_redone(
     site: Site, plain: int, private: int
@@ -455,12 +468,8 @@ def test_a_file_over_the_limit_is_refused(limited: Site) -> None:
 @pytest.fixture
 def limited() -> Any:
     """A workspace of a daemon that takes files up to 4,096 bytes."""
-    daemon = DaemonProcess({"max_file_bytes": 4096})
-    try:
-        daemon.start()
+    with running({"max_file_bytes": 4096}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def test_what_stood_before_the_oldest_commit_is_not_guessed(site: Site) -> None:

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, Client, ConnectionEnded, DaemonProcess, Site
+from e2e.running_daemon import (
+    BOTH,
+    Client,
+    ConnectionEnded,
+    DaemonProcess,
+    Site,
+    faultless,
+    running,
+)
 from e2e.test_events import Listener
 from stet.wire.framing import Encoding
 
@@ -24,14 +32,8 @@ MOST_PENDING = 100
 @pytest.fixture(scope="module")
 def restricting() -> Iterator[DaemonProcess]:
     """A daemon in which new sessions are restricted."""
-    daemon = DaemonProcess({"default_mode": '"restricted"'})
-    try:
-        daemon.start()
+    with faultless({"default_mode": '"restricted"'}) as daemon:
         yield daemon
-        assert daemon.stop() == 0, daemon.log()
-        assert daemon.log() == ""
-    finally:
-        daemon.close()
 
 
 @pytest.fixture
@@ -43,12 +45,8 @@ def ws(restricting: DaemonProcess, request: pytest.FixtureRequest) -> Site:
 @pytest.fixture
 def own_ws() -> Iterator[Site]:
     """The same on a daemon of its own."""
-    daemon = DaemonProcess({"default_mode": '"restricted"'})
-    try:
-        daemon.start()
+    with running({"default_mode": '"restricted"'}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def listed(site: Site, **params: Any) -> list[dict[str, Any]]:

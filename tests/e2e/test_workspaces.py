@@ -58,6 +58,8 @@ REFUSED = [
     ("{base}/home/me/.config/stet", "stet's configuration"),
     ("{base}/home/me/.config/stet/deep", "the directory of stet's configuration"),
     ("{base}/home/me/project/.git", "it lies in a Git directory"),
+    ("{base}/bare", "it lies in a Git directory"),
+    ("{base}/bare/refs/heads", "it lies in a Git directory"),
     ("{base}/link-to-home", "your home directory itself"),
     ("/etc", "a system directory"),
     ("/usr/bin", "it lies in a system directory"),
@@ -73,6 +75,7 @@ def test_what_is_nobodys_project_is_refused_with_the_reason(
 ) -> None:
     (daemon.base / "link-to-home").symlink_to(daemon.base / "home" / "me")
     (daemon.base / "home/me/.config/stet/deep").mkdir()
+    subprocess.run(["git", "init", "-q", "--bare", str(daemon.base / "bare")], check=True)
     assert why.format(base=daemon.base) in refused(daemon.control(), root.format(base=daemon.base))
 
 

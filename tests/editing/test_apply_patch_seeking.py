@@ -98,7 +98,14 @@ def test_a_hunk_found_with_tolerance_is_refused_where_its_new_lines_are_already(
     found = [f"      {line}" for line in ("begin_block()", old, "end_block()")]
     hunk = [" begin_block()", f"-{old}", f"+{new}", " end_block()"]
     assert new in updated(joined(found), *hunk).decode()
-    unplaced(joined([*applied, "between", *found]), *hunk)
+    refusal = unplaced(joined([*applied, "between", *found]), *hunk)
+    assert refusal.kind == "old_text_not_found"
+
+
+def test_of_two_forms_of_a_hunk_the_one_that_stands_exactly_is_taken() -> None:
+    """Either blank line at an edge may be dropped; with the first, only spaces stand there."""
+    data = b"x\n\nq\n  \nx\n"
+    assert updated(data, "@@", "", "-x", "+y", "") == b"y\n\nq\n  \nx\n"
 
 
 @pytest.mark.parametrize(

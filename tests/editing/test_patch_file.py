@@ -1,9 +1,4 @@
-"""The ``patch_file`` dialect: each line of the seed's list of behaviour, and what it leaves open.
-
-The seed is "Diff-Based File Editing Tool Design" (builtin.patch_file). Most edge cases are
-scenarios (tests/scenarios/patch_file); here stand the seed's promises by name, and what is
-easier to say in code.
-"""
+"""The ``patch_file`` dialect: what tests/scenarios/patch_file does not show."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import json
 
 import pytest
 
-from memory_world import MemoryWorld, kinds
+from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
@@ -49,157 +44,11 @@ def lines(made: Plan) -> list[tuple[int, int]]:
     return [(report.line, report.end_line) for report in made.edits]
 
 
-class TestSeedKeyFeatures:
-    """The numbered "Key Features" of the seed."""
-
-    def test_1_atomic_operations_all_changes_succeed_or_all_fail(self) -> None:
-        refused = refusal(b"a\nb\n", change("a", "1"), change("z", "2"))
-        assert [("old_text_not_found", 1)] == kinds(refused)
-        assert b"1\n2\n" == patched(b"a\nb\n", change("a", "1"), change("b", "2"))
-
-    def test_2_sequential_application_in_the_order_specified(self) -> None:
-        assert b"c\n" == patched(b"a\n", change("a", "b"), change("b", "c"))
-        refused = refusal(b"a\n", change("b", "c"), change("a", "b"))
-        assert [("old_text_not_found", 0)] == kinds(refused)
-
-    def test_3_validation_each_search_must_stand_there(self) -> None:
-        refused = refusal(b"a\n", change("nowhere", "x"))
-        assert "change 1: old text not found in src/a.py." in refused.message
-
-    def test_4_detailed_feedback_what_changed_and_where(self) -> None:
-        made = plan(b"a\nb\nc\n", change("b", "B"), change("c", "C"))
-        expected = (
-            "File patched successfully: src/a.py\n"
-            "Applied 2 changes:\n"
-            '  1. Line 2: "b" became "B"\n'
-            '  2. Line 3: "c" became "C"'
-        )
-        assert expected == made.message
-
-    def test_5_utf_8_is_kept(self) -> None:
-        data = "größe = '\N{SNOWMAN}'\nx = 1\n".encode()
-        assert data.replace(b"x = 1", "x = 'ä'".encode()) == patched(
-            data, change("x = 1", "x = 'ä'")
-        )
-
-
-class TestSeedErrorHandling:
-    """The list under "Error Handling" of the seed."""
-
-    def test_file_not_found_is_descriptive(self) -> None:
-        refused = refusal(None, change("a", "b"))
-        assert "file_not_found" == refused.kind
-        assert "there is no file src/a.py" in refused.message
-
-    def test_search_text_not_found_reports_which_change_failed(self) -> None:
-        refused = refusal(b"a\n", change("a", "b"), change("zz", "x"))
-        assert refused.message.startswith("change 2: old text not found")
-
-    def test_ambiguous_search_text_reports_the_count_and_requires_occurrence(self) -> None:
-        refused = refusal(b"a\nb a\n", change("a", "b"))
-        assert "old_text_not_unique" == refused.kind
-        assert "search stands 2 times in src/a.py, at lines 1 and 2" in refused.message
-        assert "occurrence (1 to 2)" in refused.message
-
-    def test_an_invalid_occurrence_reports_the_actual_count(self) -> None:
-        refused = refusal(b"a\nb a\n", change("a", "b", occurrence=3))
-        assert "occurrence_out_of_range" == refused.kind
-        assert "search stands only 2 times" in refused.message
-
-    def test_encoding_errors_are_reported_with_another_way(self) -> None:
-        refused = refusal(b"a\xff\n", change("a\N{LATIN SMALL LETTER Y WITH DIAERESIS}", "b"))
-        assert "not_text" == refused.kind
-        assert "byte 0xff at line 1" in refused.message
-        assert "overwrite" in refused.message
-
-
-class TestSeedExamples:
-    """The four usage examples of the seed, as they are given there."""
-
-    def test_example_1_single_change(self) -> None:
-        made = patched(
-            b"def old_function_name(arg):\n",
-            change("def old_function_name(arg):", "def new_function_name(arg):"),
-        )
-        assert b"def new_function_name(arg):\n" == made
-
-    def test_example_2_multiple_changes(self) -> None:
-        data = b"DEBUG = True\nMAX_CONNECTIONS = 10\n# TODO: implement caching\n"
-        made = patched(
-            data,
-            change("DEBUG = True", "DEBUG = False"),
-            change("MAX_CONNECTIONS = 10", "MAX_CONNECTIONS = 100"),
-            change("# TODO: implement caching", ""),
-        )
-        assert b"DEBUG = False\nMAX_CONNECTIONS = 100\n\n" == made
-
-    def test_example_3_duplicate_text(self) -> None:
-        data = b"assert result == expected\nassert result == expected\n"
-        made = patched(
-            data,
-            change(
-                "assert result == expected",
-                'assert result == expected, f"Got {result}"',
-                occurrence=2,
-            ),
-        )
-        assert b'assert result == expected\nassert result == expected, f"Got {result}"\n' == made
-
-    def test_example_4_multi_line_changes(self) -> None:
-        made = plan(
-            b"def connect():\n    return sqlite3.connect('db.sqlite')\n",
-            change(
-                "def connect():\n    return sqlite3.connect('db.sqlite')",
-                "def connect():\n    conn = sqlite3.connect('db.sqlite')\n"
-                "    conn.row_factory = sqlite3.Row\n    return conn",
-            ),
-        )
-        expected = (
-            b"def connect():\n    conn = sqlite3.connect('db.sqlite')\n"
-            b"    conn.row_factory = sqlite3.Row\n    return conn\n"
-        )
-        assert expected == made.files[0].after
-        assert [(1, 4)] == lines(made)
-
-
-class TestSeedAdvancedFeatures:
-    """The list "Advanced Features (Future Enhancements)" of the seed."""
-
-    def test_1_fuzzy_matching_with_a_threshold(self) -> None:
-        data = b"def compute(items):\n    pass\n"
-        made = plan(data, change("def compote(items):", "def compute(items, n):", fuzzy=0.9))
-        assert b"def compute(items, n):\n    pass\n" == made.files[0].after
-        assert [("fuzzy", 0.9474)] == [(report.rung, report.score) for report in made.edits]
-
-    def test_2_pattern_based_replacement(self) -> None:
-        made = patched(b"x = foo(1)\n", change(r"foo\((\d)\)", r"bar(\1)", regex=True))
-        assert b"x = bar(1)\n" == made
-
-    def test_3_and_6_preview_and_dry_run_validate_everything_and_apply_nothing(self) -> None:
-        made = plan(b"a\nb\n", change("a", "1"), dry_run=True)
-        assert made.preview
-        assert "File would be patched: src/a.py\nWould apply 1 changes:" in made.message
-        assert made.message == made.preview_message
-        refused = refusal(b"a\nb\n", change("a", "1"), change("zz", "2"), dry_run=True)
-        assert [("old_text_not_found", 1)] == kinds(refused)
-
-    def test_4_line_context(self) -> None:
-        made = plan(b"1\n2\n3\n4\n5\n", change("3", "three"), context=1)
-        shown = '  1. Line 3: "3" became "three"\n       2| 2\n     > 3| three\n       4| 4'
-        assert made.message.endswith(shown)
-
+class TestReportedLines:
     def test_context_ends_with_the_file(self) -> None:
         made = plan(b"1\n2\n", change("1", "one"), context=3)
         assert made.message.endswith('"one"\n     > 1| one\n       2| 2')
 
-    def test_5_backup_creation(self) -> None:
-        made = plan(b"a\n", change("a", "b"), backup=True)
-        backup = made.files[1]
-        assert (f"{PATH}.bak", None, b"a\n") == (backup.path, backup.before, backup.after)
-        assert f"Backup: {PATH}.bak" in made.message
-
-
-class TestReportedLines:
     def test_a_later_change_before_it_shifts_an_earlier_one(self) -> None:
         made = plan(b"a\nb\nc\n", change("c", "C"), change("a\n", "1\n2\n3\n"))
         assert b"1\n2\n3\nb\nC\n" == made.files[0].after

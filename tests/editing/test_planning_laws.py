@@ -92,8 +92,8 @@ def test_changes_that_are_accepted_can_be_assembled(case: tuple[str, list[Locate
         return
     applied = apply_changes(text, arrangement.changes)
     for change, (start, end) in zip(arrangement.changes, applied.places, strict=True):
-        assert applied.text[start:end] == change.text
-    grown = sum(len(each.text) - (each.end - each.start) for each in arrangement.changes)
+        assert applied.text[start:end] == change.replacement
+    grown = sum(len(each.replacement) - (each.end - each.start) for each in arrangement.changes)
     assert len(applied.text) == len(text) + grown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,9 @@ from in_process import InProcess
 from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.engine.fair_queue import Lane, Waiting
+from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.preparing import EditJob
-from stetd.engine.writer import _fail, _take_batch
+from stetd.engine.writer import TURN_S, _fail, _take_batch
 
 
 @pytest.fixture
@@ -47,6 +48,30 @@ def test_drained_is_what_has_done_all_that_waits(daemon: InProcess) -> None:
         return sorted(done)
 
     assert daemon.wait_for(drained()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("broken", ["take", "charge", "put_back"])
+def test_a_defect_in_a_turn_leaves_nobody_waiting(
+    daemon: InProcess, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = getattr(FairQueue, broken)
+
+    def fail_once(*_: Any) -> None:
+        monkeypatch.setattr(FairQueue, broken, sound)
+        raise ZeroDivisionError
+
+    async def answers() -> list[Any]:
+        monkeypatch.setattr(FairQueue, broken, fail_once)
+        slow = [daemon.writer.submit(partial(time.sleep, 2 * TURN_S), Lane()) for _ in range(3)]
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*slow, return_exceptions=True)
+            await daemon.writer.drain()
+        return answers
+
+    given = daemon.wait_for(answers())
+    kinds = {answer and answer.kind for answer in given}
+    assert kinds <= {None, "outcome_unknown"}
+    assert daemon.writer.state.read_only == "internal error: ZeroDivisionError, see the log"
 
 
 def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: Path) -> None:

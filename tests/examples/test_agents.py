@@ -68,10 +68,7 @@ def base() -> Iterator[str]:
 @pytest.fixture
 def place(base: str) -> Installation:
     """A workspace of its own; the daemon serves all of this file."""
-    place = Installation(base, f"w{next(_numbers)}")
-    os.mkdir(place.workspace)
-    assert place.stet("init").returncode == 0
-    return place
+    return Installation(base).another(f"w{next(_numbers)}")
 
 
 def run(place: Installation, *command: str, **environ: str) -> subprocess.CompletedProcess[str]:

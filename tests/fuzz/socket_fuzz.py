@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Site, fsck
+from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Site, fsck, running
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
 from stetd.methods import METHODS
@@ -132,17 +132,13 @@ def anonymous_bytes(pid: int) -> int:
 def fuzz(seconds: float, seed: int) -> Fuzzed:
     """Fuzz a daemon of its own for so long, and judge it."""
     found = Fuzzed(seed)
-    daemon = DaemonProcess(
+    with running(
         {"log_level": '"error"', "frame_timeout_s": 2, "max_file_bytes": 200_000}
-    )
-    try:
-        daemon.start()
+    ) as daemon:
         site = daemon.site("w", session="good")
         site.write("a.txt", "one\ntwo\nthree\n" * 5)
         _go_on(daemon, site, found, seconds)
         _judge(daemon, site, found)
-    finally:
-        daemon.close()
     return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site, running
 from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
@@ -66,12 +66,8 @@ def stopped_once(daemon: DaemonProcess, over: threading.Event) -> None:
 
 @pytest.fixture
 def own_site() -> Iterator[Site]:
-    daemon = DaemonProcess({"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536})
-    try:
-        daemon.start()
+    with running({"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 class Writer(threading.Thread):

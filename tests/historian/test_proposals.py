@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import Site, running
 
 BEFORE = [f"line {n}\n" for n in range(30)]
 
@@ -17,12 +17,8 @@ BEFORE = [f"line {n}\n" for n in range(30)]
 @pytest.fixture
 def slow_site() -> Iterator[Site]:
     """A second passes between an undo that was planned and its answer."""
-    daemon = DaemonProcess(environment={"STET_FAILPOINT": "historian.proposed:*@sleep"})
-    try:
-        daemon.start()
+    with running(STET_FAILPOINT="historian.proposed:*@sleep") as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def saved_by_a_person(site: Site) -> None:

@@ -21,7 +21,7 @@ from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
 from stetd.processes.verify_claims import Claim, Verifying
 from stetd.repository.packing import write_pack
-from stetd.repository.references import set_pin
+from stetd.repository.references import HISTORY, references_below, set_pin
 from stetd.storage.disk import Disk
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.worktree import Worktree
@@ -192,6 +192,16 @@ def test_packed_references_that_plain_git_refuses_are_told(
     [(kind, message)] = told(verify(made, worktree))
     assert kind == "reference"
     assert message.startswith(f"line {number} of packed-refs is no reference, ")
+
+
+def test_packed_references_that_are_no_file_are_told(made: Histories, worktree: Worktree) -> None:
+    Path(made.path, "packed-refs").mkdir()
+    with pytest.raises(AssertionError, match="couldn't read"):
+        git(made.path, "for-each-ref")
+    [(kind, message)] = told(verify(made, worktree))
+    assert kind == "reference"
+    assert message.startswith("line 1 of packed-refs is no reference, ")
+    assert references_below(made.path, "refs") == [HISTORY]
 
 
 # -- objects

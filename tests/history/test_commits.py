@@ -60,6 +60,23 @@ def test_everything_is_read_back() -> None:
     assert stored.meta == FULL
 
 
+def test_white_space_at_the_ends_of_a_path_is_read_back() -> None:
+    name = "\u00a0"
+    meta = CommitMeta(
+        kind="edit",
+        time=0,
+        subject="patch",
+        flagged=(name,),
+        permissions=((" a ", 0o600), (name, 0o600)),
+        regraded=((name, 0o600, 0o640),),
+        directories=("dir ",),
+        excluded=(("A", name),),
+        forgotten=(name, "b "),
+        version="0.1.0",
+    )
+    assert read_back(commit_object(meta, EMPTY_TREE, None)) == meta
+
+
 def test_commit_without_a_parent_or_anything_optional() -> None:
     meta = CommitMeta(kind="outside", time=0, subject="first seen: a", version="0.1.0")
     stored = parse_commit("x", commit_object(meta, EMPTY_TREE, None).content)

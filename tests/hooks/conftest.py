@@ -9,8 +9,17 @@ from typing import NamedTuple
 import pytest
 
 from e2e.conftest import own_daemon, own_site, shared_daemon, site
+from e2e.running_daemon import DaemonProcess
 
-__all__ = ["own_daemon", "own_site", "pipe", "shared_daemon", "site"]
+__all__ = ["own_daemon", "own_site", "pipe", "shared_daemon", "site", "unstarted"]
+
+
+@pytest.fixture
+def unstarted() -> Iterator[DaemonProcess]:
+    """The directories of a daemon that nobody has started."""
+    daemon = DaemonProcess()
+    yield daemon
+    daemon.close()
 
 
 class Pipe(NamedTuple):

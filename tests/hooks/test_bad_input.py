@@ -89,16 +89,14 @@ def test_in_a_directory_that_is_not_allowed_nothing_is_said(
             assert run_hook(shared_daemon, claude(event, tool, given, "t", root)) == ""
 
 
-def test_where_no_daemon_has_ever_been_nothing_is_said_nor_started(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
-    try:
-        for tool, given in [("Bash", {"command": "x"}), ("Write", {"file_path": "a"})]:
-            for event in ("SessionStart", "PreToolUse", "PostToolUse", "Stop"):
-                payload = claude(event, tool, given, "t", tmp_path)
-                assert run_hook(daemon, payload, "gemini", "--after", "50") == ""
-        assert not daemon.state.exists()
-    finally:
-        daemon.close()
+def test_where_no_daemon_has_ever_been_nothing_is_said_nor_started(
+    unstarted: DaemonProcess, tmp_path: Path
+) -> None:
+    for tool, given in [("Bash", {"command": "x"}), ("Write", {"file_path": "a"})]:
+        for event in ("SessionStart", "PreToolUse", "PostToolUse", "Stop"):
+            payload = claude(event, tool, given, "t", tmp_path)
+            assert run_hook(unstarted, payload, "gemini", "--after", "50") == ""
+    assert not unstarted.state.exists()
 
 
 def test_a_daemon_that_is_away_is_started_and_the_change_recorded(own_site: Site) -> None:
@@ -189,15 +187,13 @@ def impostor(daemon: DaemonProcess, answer: Answer) -> Iterator[None]:
     ],
     ids=["silent", "closing", "http", "list", "null", "escapes", "endless"],
 )
-def test_what_answers_is_no_daemon(tmp_path: Path, answer: Answer, warning: str) -> None:
-    daemon = DaemonProcess()
-    try:
-        with impostor(daemon, answer):
-            payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
-            said = run_hook(daemon, payload, "claude-code", "--before", "3", "--after", "3")
-            assert warning in said
-    finally:
-        daemon.close()
+def test_what_answers_is_no_daemon(
+    unstarted: DaemonProcess, tmp_path: Path, answer: Answer, warning: str
+) -> None:
+    with impostor(unstarted, answer):
+        payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
+        said = run_hook(unstarted, payload, "claude-code", "--before", "3", "--after", "3")
+        assert warning in said
 
 
 def test_standard_input_that_does_not_end_is_given_up(

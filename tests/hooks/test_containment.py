@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, files_below
+from e2e.running_daemon import DaemonProcess, Site, files_below, running
 from hooks.test_observe import after, before, told
 from stet.wire.failures import Kind
 
@@ -27,12 +27,8 @@ def stored(site: Site, text: str) -> bool:
 
 @pytest.fixture
 def secretive() -> Iterator[Site]:
-    daemon = DaemonProcess({"exclude": '[".env"]', "max_file_bytes": "1000"})
-    try:
-        daemon.start()
+    with running({"exclude": '[".env"]', "max_file_bytes": "1000"}) as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 def test_no_byte_of_the_workspace_changes(site: Site) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 from hooks.test_observe import after, before, told, whole
 from rigs.forked_daemon import ForkedDaemon
-from stetd.observing.current_content import Differing
+from stetd.observing.current_content import ScanResult
 
 Step = Callable[[Site], Any]
 
@@ -215,22 +215,18 @@ def test_a_file_that_another_has_deleted_meanwhile_was_there(site: Site) -> None
 
 
 def test_more_than_is_noted_is_no_look_at_everything() -> None:
-    found = Differing(complete=True)
-    found.pass_over([f"{n}" for n in range(1000)])
+    found = ScanResult(complete=True)
+    found.add_skipped([f"{n}" for n in range(1000)])
     assert (found.complete, len(found.passed)) == (True, 1000)
-    found.pass_over(["one more", "and another"])
+    found.add_skipped(["one more", "and another"])
     assert (found.complete, len(found.passed), found.why != "") == (False, 1001, True)
 
 
 @pytest.fixture
 def few_files() -> Iterator[DaemonProcess]:
     """A daemon that takes two files a call, and only small ones."""
-    daemon = DaemonProcess({"max_call_files": "2", "max_file_bytes": "5000"})
-    try:
-        daemon.start()
+    with running({"max_call_files": "2", "max_file_bytes": "5000"}) as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 def _configure(daemon: DaemonProcess, text: str) -> None:

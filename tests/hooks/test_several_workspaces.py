@@ -82,18 +82,14 @@ def test_a_name_that_no_message_can_hold_is_left_out_alone(site: Site) -> None:
     assert told(site) == [("observed", "s-1", ["A a.txt"])]
 
 
-def test_a_workspace_that_does_not_hold_the_file_is_told_of(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
-    try:
-        answer = answering(b'{"id": 1, "result": {"workspace": {"root": "/elsewhere"}}}\n')
-        with impostor(daemon, answer):
-            given = {"file_path": str(tmp_path / "a.txt")}
-            said = run_hook(daemon, claude("PreToolUse", "Edit", given, "t", tmp_path))
-        assert said == (
-            f"stet hook: not recorded: {tmp_path}/a.txt: it does not lie in /elsewhere\n"
-        )
-    finally:
-        daemon.close()
+def test_a_workspace_that_does_not_hold_the_file_is_told_of(
+    unstarted: DaemonProcess, tmp_path: Path
+) -> None:
+    answer = answering(b'{"id": 1, "result": {"workspace": {"root": "/elsewhere"}}}\n')
+    with impostor(unstarted, answer):
+        given = {"file_path": str(tmp_path / "a.txt")}
+        said = run_hook(unstarted, claude("PreToolUse", "Edit", given, "t", tmp_path))
+    assert said == (f"stet hook: not recorded: {tmp_path}/a.txt: it does not lie in /elsewhere\n")
 
 
 def test_of_too_many_workspaces_the_agents_own_is_among_those_that_are_told(site: Site) -> None:

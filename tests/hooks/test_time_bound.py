@@ -69,38 +69,37 @@ def test_standard_error_that_nobody_reads_is_not_waited_for(pipe: Pipe) -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_what_was_sent_before_the_time_was_over_is_perhaps_recorded(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
+def test_what_was_sent_before_the_time_was_over_is_perhaps_recorded(
+    unstarted: DaemonProcess, tmp_path: Path
+) -> None:
     sent = threading.Event()
 
     def answer(connection: socket.socket) -> None:
         greet(connection)
         sent.set()
 
-    try:
-        with impostor(daemon, answer):
-            hook = subprocess.Popen(
-                [*COMMAND, "--before", "3"], env=daemon.environment, stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-            payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
-            assert hook.stdin is not None
-            with hook.stdin as stdin:
-                stdin.write(json.dumps(payload).encode())
-            hook.stdin = None
-            assert sent.wait(30)
-            hook.send_signal(signal.SIGSTOP)
-            time.sleep(3.5)
-            hook.send_signal(signal.SIGCONT)
-            out, said = hook.communicate(timeout=30)
-        assert (hook.returncode, out) == (0, b"")
-        assert said.startswith(b"stet hook: perhaps not recorded: ")
-    finally:
-        daemon.close()
+    with impostor(unstarted, answer):
+        hook = subprocess.Popen(
+            [*COMMAND, "--before", "3"], env=unstarted.environment, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
+        assert hook.stdin is not None
+        with hook.stdin as stdin:
+            stdin.write(json.dumps(payload).encode())
+        hook.stdin = None
+        assert sent.wait(30)
+        hook.send_signal(signal.SIGSTOP)
+        time.sleep(3.5)
+        hook.send_signal(signal.SIGCONT)
+        out, said = hook.communicate(timeout=30)
+    assert (hook.returncode, out) == (0, b"")
+    assert said.startswith(b"stet hook: perhaps not recorded: ")
 
 
-def test_a_broken_connection_after_it_was_sent_is_perhaps_recorded(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
+def test_a_broken_connection_after_it_was_sent_is_perhaps_recorded(
+    unstarted: DaemonProcess, tmp_path: Path
+) -> None:
 
     def answer(connection: socket.socket) -> None:
         connection.recv(1 << 16)
@@ -108,17 +107,13 @@ def test_a_broken_connection_after_it_was_sent_is_perhaps_recorded(tmp_path: Pat
         connection.recv(1)  # what is not read makes the end a reset
         connection.close()
 
-    try:
-        with impostor(daemon, answer):
-            payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
-            said = run_hook(daemon, payload, "claude-code", "--before", "50")
-        assert said.startswith("stet hook: perhaps not recorded: ")
-    finally:
-        daemon.close()
+    with impostor(unstarted, answer):
+        payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
+        said = run_hook(unstarted, payload, "claude-code", "--before", "50")
+    assert said.startswith("stet hook: perhaps not recorded: ")
 
 
-def test_the_reply_about_very_many_files_is_read(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
+def test_the_reply_about_very_many_files_is_read(unstarted: DaemonProcess, tmp_path: Path) -> None:
     files = [{"path": f"{n}" * 40, "status": "A", "before": None} for n in range(100_000)]
     reply = json.dumps({"id": 2, "result": {"files": files, "warnings": []}}).encode()
     assert len(reply) > 16 << 20
@@ -127,16 +122,14 @@ def test_the_reply_about_very_many_files_is_read(tmp_path: Path) -> None:
         greet(connection)
         connection.sendall(reply + b"\n")
 
-    try:
-        with impostor(daemon, answer):
-            payload = claude("PostToolUse", "Bash", {"command": "x"}, "t", tmp_path)
-            assert run_hook(daemon, payload, "claude-code", "--after", "50") == ""
-    finally:
-        daemon.close()
+    with impostor(unstarted, answer):
+        payload = claude("PostToolUse", "Bash", {"command": "x"}, "t", tmp_path)
+        assert run_hook(unstarted, payload, "claude-code", "--after", "50") == ""
 
 
-def test_a_daemon_that_goes_between_two_workspaces_has_recorded_something(tmp_path: Path) -> None:
-    daemon = DaemonProcess()
+def test_a_daemon_that_goes_between_two_workspaces_has_recorded_something(
+    unstarted: DaemonProcess, tmp_path: Path
+) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     root = json.dumps(str(tmp_path / "one")).encode()
@@ -145,14 +138,11 @@ def test_a_daemon_that_goes_between_two_workspaces_has_recorded_something(tmp_pa
         connection.recv(1 << 16)
         connection.sendall(b'{"id": 1, "result": {"workspace": {"root": ' + root + b"}}}\n")
         connection.recv(1 << 16)
-        (daemon.runtime / "agent.sock").unlink()
+        (unstarted.runtime / "agent.sock").unlink()
         connection.sendall(b'{"id": 2, "result": {"warnings": []}}\n')
 
-    try:
-        with impostor(daemon, answer):
-            given = {"files": [str(tmp_path / "one/a"), str(tmp_path / "two/b")]}
-            payload = claude("PreToolUse", "editFiles", given, "t", tmp_path)
-            said = run_hook(daemon, payload, "vscode", "--before", "50")
-        assert said == f"stet hook: not recorded: {tmp_path}/two/b: no stet daemon answers\n"
-    finally:
-        daemon.close()
+    with impostor(unstarted, answer):
+        given = {"files": [str(tmp_path / "one/a"), str(tmp_path / "two/b")]}
+        payload = claude("PreToolUse", "editFiles", given, "t", tmp_path)
+        said = run_hook(unstarted, payload, "vscode", "--before", "50")
+    assert said == f"stet hook: not recorded: {tmp_path}/two/b: no stet daemon answers\n"

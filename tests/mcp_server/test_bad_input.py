@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 from mcp_server.raw_client import RawClient, Refusal, Starting
 from stet.mcp.sessions import MOST_OPEN
 from stet.mcp.stdio import LONGEST_LINE
@@ -223,9 +223,7 @@ def test_a_directory_that_is_not_allowed_is_a_tool_error_until_it_is(
 
 
 def test_a_daemon_that_can_not_start_is_a_tool_error_until_it_can(starting: Starting) -> None:
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         site = daemon.site("w")
         site.write("a.txt", "x\n")
         server = starting("--workspace", str(site.root), **daemon.environment).initialize()
@@ -240,5 +238,3 @@ def test_a_daemon_that_can_not_start_is_a_tool_error_until_it_can(starting: Star
         config.write_bytes(good)
         daemon.start()
         assert server.call("read", path="a.txt")["text"] == "x\n"
-    finally:
-        daemon.close()

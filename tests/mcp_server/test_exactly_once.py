@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import PATIENCE_S, DaemonProcess, Site
+from e2e.running_daemon import PATIENCE_S, DaemonProcess, Site, running
 from mcp_server.raw_client import RawClient, Starting
 from rigs import findings
 from stet.mcp.sessions import MOST_UNDER_WAY
@@ -81,15 +81,11 @@ def kill_daemon(daemon: DaemonProcess) -> None:
 @pytest.fixture
 def left_alone() -> Iterator[Site]:
     """A workspace whose daemon is whichever the servers start; that one is ended at the end."""
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         site = daemon.site("w")
         assert daemon.stop() == 0
         yield site
         kill_daemon(daemon)
-    finally:
-        daemon.close()
 
 
 @pytest.mark.timeout(600)

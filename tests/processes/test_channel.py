@@ -24,7 +24,6 @@ from stetd.processes.channel import (
     ChannelBroken,
     ClipboardsAnswer,
     DaemonChannel,
-    Declined,
     Exhausted,
     Ready,
     Said,
@@ -32,6 +31,7 @@ from stetd.processes.channel import (
     asked,
     understood,
 )
+from stetd.processes.framing import Declined
 from stetd.processes.planner import Planner, PlannerLost, begin_planner
 from stetd.processes.recorded_plans import Answer, Question
 

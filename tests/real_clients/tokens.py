@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from e2e.running_daemon import DaemonProcess
+from e2e.running_daemon import DaemonProcess, running
 from real_clients.clients import CLIENTS, Home, RealClient, installed, run
 from real_clients.scripted_model import ScriptedModel, Use
 from stetd.editing.tokens import load_encoding
@@ -51,13 +51,8 @@ def main(names: list[str]) -> None:
 
 def measured(client: RealClient) -> dict[str, int]:
     """Tokens of definitions and results."""
-    daemon = DaemonProcess()
-    daemon.start()
-    try:
-        with tempfile.TemporaryDirectory() as base, ScriptedModel() as model:
-            return _measured(client, daemon, Path(base), model)
-    finally:
-        daemon.close()
+    with running() as daemon, tempfile.TemporaryDirectory() as base, ScriptedModel() as model:
+        return _measured(client, daemon, Path(base), model)
 
 
 def _measured(

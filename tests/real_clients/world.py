@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.running_daemon import DaemonProcess
+from e2e.running_daemon import DaemonProcess, running
 from real_clients.clients import Home, RealClient, Said, run
 from real_clients.scripted_model import ScriptedModel, Step, Use
 
@@ -77,15 +77,10 @@ class World:
 @contextmanager
 def world_of(client: RealClient) -> Iterator[World]:
     """A world with one file, ``a.txt``; nothing is connected or allowed yet."""
-    daemon = DaemonProcess()
-    daemon.start()
-    try:
-        with ScriptedModel() as model:
-            home = Home.made(daemon.base / "home", daemon.environment)
-            workspace = daemon.base / "w"
-            workspace.mkdir()
-            (workspace / "a.txt").write_text(TEXT)
-            client.configure(home.path, model)
-            yield World(client, daemon, home, workspace, model)
-    finally:
-        daemon.close()
+    with running() as daemon, ScriptedModel() as model:
+        home = Home.made(daemon.base / "home", daemon.environment)
+        workspace = daemon.base / "w"
+        workspace.mkdir()
+        (workspace / "a.txt").write_text(TEXT)
+        client.configure(home.path, model)
+        yield World(client, daemon, home, workspace, model)

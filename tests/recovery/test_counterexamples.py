@@ -257,6 +257,26 @@ def test_old_text_put_back_by_hand_after_a_refused_call_stays(new_place: NewPlac
     assert content(place) == FIRST
 
 
+def test_text_put_back_by_hand_while_the_next_call_is_made_stays(new_place: NewPlace) -> None:
+    """Between the two calls the file held a third text, which the second call was made on."""
+    place = new_place(CONTESTED_FILES)
+    b = [{"operation": "replace", "oldText": "beta", "newText": "BETA"}]
+    again = [{"operation": "replace", "oldText": "save 1", "newText": "save 2"}]
+    calls = [
+        ("patch", {"path": "b.txt", "patches": b, "request_id": "c0"}),
+        *CALL,
+        ("undo", {"request": "c0", "request_id": "u"}),  # so that what follows is no batch of it
+        ("patch", {"path": "a.txt", "patches": again, "request_id": "c2"}),
+    ]
+    script = {
+        "publish.done:3": [["save", "a.txt", SAVE]],
+        "publish.staged:4": [["save", "a.txt", EDITED], *KILL],
+    }
+    assert place.run("contest", script, calls) == KILLED
+    recovered(place)
+    assert content(place) == EDITED
+
+
 def test_unfinished_call_is_finished_where_the_old_text_still_stands(new_place: NewPlace) -> None:
     place = new_place(CONTESTED_FILES)
     assert place.run("contest", {"journal.after_sync:1": KILL}, CALL) == KILLED
@@ -417,6 +437,38 @@ def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
         assert place.run("contest", script, CALL) == KILLED
         recovered(place)
         assert (place.root / "a.txt").is_dir()
+
+
+MADE_AND_UNDONE = [
+    (
+        "patch",
+        {
+            "path": "new/deep/x.txt",
+            "patches": [{"operation": "append_eof", "newText": "x\n"}],
+            "request_id": "c1",
+        },
+    ),
+    ("undo", {"request_id": "c2"}),
+]
+
+
+def test_directories_that_an_undo_has_emptied_go_though_it_was_killed(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {"publish.before_discard:2": KILL}, MADE_AND_UNDONE) == KILLED
+    assert (place.root / "new" / "deep").is_dir()
+    recovered(place)
+    assert not (place.root / "new").exists()
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_directory_that_is_made_again_after_an_undo_stays_unless_the_power_was_cut(
+    new_place: NewPlace, boot: str
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {AFTER_THE_CALL: [["directory", "new/deep"], *KILL]}
+    assert place.run("contest", script, MADE_AND_UNDONE) == KILLED
+    recovered(place, boot)
+    assert (place.root / "new").exists() == (boot == "boot-1")
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-2"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Site, fsck
+from e2e.running_daemon import Client, ConnectionEnded, Site, fsck, running
 
 CLIENTS = 4
 CALLS_EACH = 50
@@ -61,9 +61,7 @@ def callers_on(site: Site) -> list[Caller]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_answered_call_is_there_and_none_twice(seed: int) -> None:
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         site = daemon.site("w")
         site.write("shared.txt", "first line\n")
         callers = callers_on(site)
@@ -108,8 +106,6 @@ def test_every_answered_call_is_there_and_none_twice(seed: int) -> None:
         assert sorted(p.name for p in site.root.rglob("*")) == sorted(
             ["shared.txt", "own", *(f"{n}.txt" for n in range(CLIENTS))]
         )
-    finally:
-        daemon.close()
 
 
 def check_files(site: Site, at_least: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, fsck, git
+from e2e.running_daemon import Refusal, Site, fsck, git, running
 from stetd.storage.disk import Disk
 
 SECONDS = 2.0
@@ -24,12 +24,8 @@ AGENTS = 2
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         yield daemon.site("w")
-    finally:
-        daemon.close()
 
 
 class Saver(threading.Thread):

@@ -5,8 +5,9 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stetd.history.objects import object_id
 from stetd.repository.deltas import make_delta
-from stetd.repository.object_files import _apply_delta, digest
+from stetd.repository.object_files import _apply_delta
 
 LINES = [b"a line of a file %d\n" % number for number in range(2000)]
 
@@ -39,7 +40,7 @@ def test_content_longer_than_a_copy_says() -> None:
 
 def test_a_directory_with_entries_changed_far_apart() -> None:
     def tree(changed: dict[int, bytes]) -> bytes:
-        ids = {n: digest("blob", b"%d" % n) for n in range(1000)} | changed
+        ids = {n: bytes.fromhex(object_id("blob", b"%d" % n)) for n in range(1000)} | changed
         return b"".join(b"100644 file-%04d.py\0" % n + oid for n, oid in ids.items())
 
     other = os.urandom(20)

@@ -351,3 +351,14 @@ def test_killed_at_any_step_nothing_is_lost(
     repack(histories.path, drop=drop)
     assert all_objects(histories.path) == before
     assert fsck(histories.path) == ""
+
+
+def test_a_tag_that_the_person_has_made_is_packed_as_well(histories: Histories) -> None:
+    grown(histories, 3)
+    identity = ["-c", "user.name=a", "-c", "user.email=b"]
+    git(histories.path, *identity, "tag", "-a", "-m", "the first", "v1", histories.oids[0])
+    before = all_objects(histories.path)
+    repack(histories.path, drop=True)
+    assert all_objects(histories.path) == before
+    assert git(histories.path, "count-objects").startswith("0 objects")
+    assert fsck(histories.path) == ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck, git
+from e2e.running_daemon import Client, Refusal, Site, fsck, git, running
 from rigs import findings
 from stet.wire.framing import Encoding
 from stetd.repository.shadow_repo import ShadowRepository
@@ -89,9 +89,7 @@ def crowd(site: Site, clients: int, calls: int, first: int) -> tuple[list[Member
 @pytest.mark.timeout(1800)
 def test_a_crowd_has_the_effect_of_one_order() -> None:
     tally = findings.begin(f"crowd of {CLIENTS}")
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         site = daemon.site("w")
         contents = dict.fromkeys(FILES, "") | {COUNTER: "counter 0\n"}
         for path, text in contents.items():
@@ -107,8 +105,6 @@ def test_a_crowd_has_the_effect_of_one_order() -> None:
         assert (tally.torn, tally.lost, tally.duplicated) == (0, 0, 0)
         assert daemon.stop() == 0
         assert fsck(site.shadow) == ""
-    finally:
-        daemon.close()
 
 
 def judge(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site, running
 from sandbox import attempts
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "sandboxed"
@@ -40,12 +40,8 @@ needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 
 @pytest.fixture
 def daemon() -> Iterator[DaemonProcess]:
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
+    with running() as daemon:
         yield daemon
-    finally:
-        daemon.close()
 
 
 class Prey:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.server.peer import MOST_MOUNTS, Mount, mounts, place
+from stetd.server.peer import MAX_MOUNTS, Mount, locate, parse_mounts
 
 
 def table(*lines: str) -> bytes:
@@ -67,7 +67,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_path_leads_where_the_kernel_would_go(case: str) -> None:
     lines, path, expected = CASES[case]
-    found = place(mounts(table(*lines)), os.fsencode(path))
+    found = locate(parse_mounts(table(*lines)), os.fsencode(path))
     told = None if found is None else os.fsdecode(found.device + b" " + found.path)
     assert expected == told
 
@@ -75,16 +75,16 @@ def test_a_path_leads_where_the_kernel_would_go(case: str) -> None:
 @pytest.mark.parametrize("line", ["", "1 0 8:1 / /", "x 0 8:1 / / rw - t", "1 0 8:1 / / rw -"])
 def test_lines_that_are_none_are_refused(line: str) -> None:
     with pytest.raises((ValueError, IndexError)):
-        mounts(f"{line}\n".encode())
+        parse_mounts(f"{line}\n".encode())
 
 
 def test_two_mounts_of_one_number_are_refused() -> None:
     with pytest.raises(ValueError, match="of one number"):
-        mounts(table("1 0 8:1 / /", "1 0 8:2 / /h"))
+        parse_mounts(table("1 0 8:1 / /", "1 0 8:2 / /h"))
 
 
 def test_the_table_of_this_process_is_understood(tmp_path: Path) -> None:
-    found = place(mounts(Path("/proc/self/mountinfo").read_bytes()), os.fsencode(tmp_path))
+    found = locate(parse_mounts(Path("/proc/self/mountinfo").read_bytes()), os.fsencode(tmp_path))
     assert found is not None
     assert os.fsencode(tmp_path).endswith(found.path.rpartition(b"/")[2])
 
@@ -111,15 +111,15 @@ STACKS = {
 def test_each_mount_is_looked_at_a_few_times_however_they_are_stacked(stack: str) -> None:
     """Who makes a namespace may mount as much as it likes on the way to a workspace."""
     lines = ["1 0 8:1 / /", *(STACKS[stack](n) for n in range(2, 501))]
-    stacked = Counted(mounts(table(*lines)))
-    assert place(stacked, b"/h" * 600) is not None
+    stacked = Counted(parse_mounts(table(*lines)))
+    assert locate(stacked, b"/h" * 600) is not None
     assert 500 <= stacked.looked_at <= 5 * 500
 
 
-@pytest.mark.parametrize(("point", "size"), [("/h", MOST_MOUNTS), ("/h" * 1500, 1360)])
+@pytest.mark.parametrize(("point", "size"), [("/h", MAX_MOUNTS), ("/h" * 1500, 1360)])
 def test_tables_that_are_too_large_are_refused(point: str, size: int) -> None:
     lines = ["1 0 8:1 / /", *(f"{n} {n - 1} 8:1 / {point}" for n in range(2, size + 1))]
     whole = table(*lines)
-    assert size == len(mounts(whole))
+    assert size == len(parse_mounts(whole))
     with pytest.raises(ValueError, match="too many mounts"):
-        mounts(whole + table(f"{size + 1} {size} 8:1 / {'/h' * 32000}"))
+        parse_mounts(whole + table(f"{size + 1} {size} 8:1 / {'/h' * 32000}"))

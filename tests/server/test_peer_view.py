@@ -194,7 +194,9 @@ def test_a_process_that_did_not_connect_enters_nothing(base: Path) -> None:
     entered = [
         start
         for start in (started, started - 1, 0)
-        if greeting._sees(Caller(cast("Shared", None), False, Peer(pid, "x"), start), str(base))
+        if greeting._peer_sees(
+            Caller(cast("Shared", None), False, Peer(pid, "x"), start), str(base)
+        )
     ]
     assert [started] == entered
 

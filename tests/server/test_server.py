@@ -243,7 +243,7 @@ def test_idle_server_says_so_once_nobody_is_connected(tmp_path: Path) -> None:
     async def main() -> None:
         idle = asyncio.Event()
         listener = listen(str(tmp_path / "agent.sock"), control=False)
-        server = Server(Settings(idle_exit_s=0.3), EchoHandlers(), [listener], idle=idle.set)
+        server = Server(Settings(idle_exit_s=0.3), EchoHandlers(), [listener], on_idle=idle.set)
         await server.start()
         _, writer = await asyncio.open_unix_connection(str(tmp_path / "agent.sock"))
         await asyncio.sleep(0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,11 @@ needs_analyze = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
 )
 PLAIN = Installed((sys.executable,), "/run/user/1/stet", "/h/state", "/h/config.toml")
+
+
+def setting(unit: str, key: str) -> list[str]:
+    """The values of a key, as they are written."""
+    return re.findall(rf"^{key}=(.*)$", unit, re.MULTILINE)
 
 
 def analyzed(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -125,7 +131,7 @@ def test_hardened_service_has_a_drop_in_and_the_same_units() -> None:
     plain, hardened = (unit_files.rendered(PLAIN, hardened=each) for each in (False, True))
     assert [*NAMES, HARDENED] == list(hardened)
     assert plain == {name: hardened[name] for name in NAMES}
-    assert ["yes"] == unit_files.setting(hardened[HARDENED], "PrivateUsers")
+    assert ["yes"] == setting(hardened[HARDENED], "PrivateUsers")
 
 
 @needs_analyze
@@ -142,16 +148,14 @@ def test_units_say_where_everything_is() -> None:
     units = unit_files.rendered(installed)
     assert list(NAMES) == list(units)
     assert all(text.startswith(MARKER + "\n") for text in units.values())
-    assert ["/r u n/agent.sock", "/r u n/control.sock"] == unit_files.setting(
-        units[SOCKET], "ListenStream"
-    )
-    assert ['":/opt/v/stetd"'] == unit_files.setting(units[SERVICE], "ExecStart")
+    assert ["/r u n/agent.sock", "/r u n/control.sock"] == setting(units[SOCKET], "ListenStream")
+    assert ['":/opt/v/stetd"'] == setting(units[SERVICE], "ExecStart")
     assert [
         '"STET_RUNTIME_DIR=/r u n"',
         '"STET_STATE_DIR=/s"',
         '"STET_CONFIG=/c.toml"',
         "PYTHONFAULTHANDLER=1",
-    ] == unit_files.setting(units[SERVICE], "Environment")
+    ] == setting(units[SERVICE], "Environment")
 
 
 def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 import stet
-from e2e.running_daemon import DaemonProcess
+from e2e.running_daemon import DaemonProcess, running
 from stet.service.spawn import Endpoint
 from stet.terminal.log_lines import Burst
 from stet.terminal.spans import Span
@@ -28,12 +28,10 @@ PATIENCE_S = 20.0
 
 @pytest.fixture
 def daemon() -> Iterator[DaemonProcess]:
-    daemon = DaemonProcess()
-    daemon.start()
-    (daemon.base / "w").mkdir()
-    daemon.control().call("workspace_allow", root=str(daemon.base / "w"))
-    yield daemon
-    daemon.close()
+    with running() as daemon:
+        (daemon.base / "w").mkdir()
+        daemon.control().call("workspace_allow", root=str(daemon.base / "w"))
+        yield daemon
 
 
 def endpoint(daemon: DaemonProcess, *, control: bool = False) -> Endpoint:

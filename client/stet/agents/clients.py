@@ -1,30 +1,21 @@
 """The clients: where each keeps its configuration, and what is written there. Pure.
 
-By each client's own documentation, read in November 2026:
+By each client's own documentation, read in October and November 2026. Claude Code, Codex, Gemini
+CLI and opencode were also run for real (tests/real_clients).
 
     Claude Code   "Connect Claude Code to tools via MCP", "Hooks reference", "Claude Code
-                  settings", code.claude.com/docs, 2026-10. Three files: servers are in
-                  .mcp.json or .claude.json, hooks in settings.json. Plain JSON.
+                  settings", code.claude.com/docs
     Codex         "Model Context Protocol", "Hooks", "Configuration reference",
-                  developers.openai.com/codex, 2026-11. TOML; hooks in hooks.json, whose root takes
-                  nothing but "hooks" and "description". A server gets few variables of the
-                  environment, unless env_vars names them.
+                  developers.openai.com/codex. The root of hooks.json takes nothing but "hooks" and
+                  "description"
     Gemini CLI    "MCP servers with Gemini CLI", "Hooks reference", "Gemini CLI configuration",
-                  geminicli.com/docs, 2026-10. JSON with comments; times of hooks in milliseconds;
-                  $NAME is replaced in every string.
-    Cursor        "Model Context Protocol (MCP)", "Hooks", cursor.com/docs, checked 2026-10-22.
-                  hooks.json needs "version": 1; handlers are not grouped; times in seconds.
+                  geminicli.com/docs
+    Cursor        "Model Context Protocol (MCP)", "Hooks", cursor.com/docs
     VS Code       "MCP configuration reference", "Agent hooks in Visual Studio Code (Preview)",
-                  code.visualstudio.com/docs, 2026-10-14. JSON with comments; a file of hooks of
-                  one's own; matchers are not compared.
-    Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46. JSON with
-                  comments; no hooks.
-    opencode      seen with 1.18.33: the command of a server is one list; what other clients call
-                  hooks is a JavaScript module below plugin/.
-    Qwen Code     seen with 0.24.4: files as Gemini CLI's, hooks and permissions as Claude Code's;
-                  times of hooks in milliseconds. Without a terminal there is no SessionStart.
-
-Claude Code, Codex, Gemini CLI and opencode were also run for real (tests/real_clients).
+                  code.visualstudio.com/docs. Matchers are not compared
+    Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46
+    opencode      seen with 1.18.33: what others call hooks is a JavaScript module below plugin/
+    Qwen Code     seen with 0.24.4. Without a terminal there is no SessionStart
 """
 
 from __future__ import annotations

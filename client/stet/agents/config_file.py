@@ -142,7 +142,7 @@ def _fill(handle: int, data: bytes, mode: int) -> None:
 
 
 def replace(file: ConfigFile, data: bytes | None) -> None:
-    """Make a file these bytes, with the directories above it; or remove it. Or all stays as it is:
+    """Make a file these bytes, with the directories above it; or remove it. Or it stays as it is:
     raises ConnectTrouble if somebody has changed it since it was read, and OSError.
     """
     if data is None:
@@ -160,11 +160,9 @@ def replace(file: ConfigFile, data: bytes | None) -> None:
 
 
 def _write(file: ConfigFile, data: bytes) -> None:
-    missing = missing_directories(file.path)
     temporary = None
     try:
-        for each in reversed(missing):
-            os.mkdir(each)
+        os.makedirs(os.path.dirname(file.path), exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
         _fill(handle, data, file.mode)
         _check_same(file)
@@ -173,7 +171,6 @@ def _write(file: ConfigFile, data: bytes) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        remove_directories(missing)
         raise
 
 

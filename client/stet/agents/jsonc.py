@@ -36,7 +36,9 @@ from typing import Any, NamedTuple
 
 _DECODER = json.JSONDecoder()
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+#: A comment, if the group has one. What is not closed ends the search: else the text behind each
+#: such beginning would be read.
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?|(//[^\r\n]*|/\*.*?\*/)|/\*.*', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"?|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
 #: Blanks and comments up to the end of a line.
 _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*(?:[^*\r\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=\r?\n|$)")
@@ -151,7 +153,7 @@ def _plain(text: str) -> str:
         return text
 
     def without_comment(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+        return re.sub(r"[^\r\n]", " ", found[0]) if found[1] else found[0]
 
     def without_comma(found: re.Match[str]) -> str:
         if found[0] != ",":

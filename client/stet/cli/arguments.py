@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stet.cli.commands import SHARED, TABLE
@@ -18,27 +18,51 @@ from stet.version import __version__
 if TYPE_CHECKING:
     from stet.cli.output import Output
 
-_LINES = TABLE.splitlines()
+
+class Command:
+    """A command as the table has it: what it does, what carries it out, its arguments' lines.
+
+    ``examples`` are without "stet"; ``usage`` is None where argparse can say it.
+    """
+
+    def __init__(self, name: str, what: str, run: str) -> None:
+        self.prog = f"stet {name}" if name != "overview" else "stet"
+        self.what, self.run = what, run
+        self.lines = SHARED["common"].split("\n")
+        self.examples: list[str] = []
+        self.usage: str | None = None
+
+
+#: By their names, also ``clip list`` and the like.
+COMMANDS = {"overview": Command("overview", "say where you are", "taking_back.overview")}
 #: What one wants to do, and the commands for it.
 GROUPS: dict[str, list[str]] = {}
-#: What each command does, and the number of its line; also of ``clip list`` and the like.
-WHAT: dict[str, str] = {"overview": "say where you are"}
-AT: dict[str, int] = {}
-#: Two for each command; without "stet".
-EXAMPLES: dict[str, list[str]] = {}
-for _number, _line in enumerate(_LINES):
-    if _line.startswith("# "):
-        GROUPS[_line[2:]] = []
-    elif _line.startswith("e.g. "):
-        EXAMPLES[[*AT][-1]] = _line[5:].split(" / ")
-    elif _line and not _line.startswith((" ", "usage: ")):
-        _name, _, _what = _line.partition(": ")
-        _name = _name.partition(" (")[0]
-        AT[_name], WHAT[_name] = _number, _what
-        if " " not in _name:
-            [*GROUPS.values()][-1].append(_name)
+
+
+def _read_table() -> None:
+    group, command = list[str](), COMMANDS["overview"]
+    for line in TABLE.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "#":
+            group = GROUPS[rest] = []
+        elif word == "e.g.":
+            command.examples = rest.split(" / ")
+        elif word == "usage:":
+            command.usage = rest
+        elif line.startswith("  *"):
+            command.lines += SHARED[line[3:]].split("\n")
+        elif line.startswith("  "):
+            command.lines.append(line)
+        elif line:
+            head, _, what = line.partition(": ")
+            name, _, run = head.removesuffix(")").partition(" (")
+            command = COMMANDS[name] = Command(name, what, run)
+            group += [] if " " in name else [name]
+
+
+_read_table()
 #: Commands that have commands of their own.
-HAVE_COMMANDS = tuple(dict.fromkeys(name.split()[0] for name in AT if " " in name))
+HAVE_COMMANDS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
 
 #: What the table's language has no words for, as argparse has it, by the words before the help.
 SPECIAL: dict[str, dict[str, Any]] = {
@@ -70,7 +94,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     own = _ordered(own)
     only = None if own[0] in ("-h", "--help", "--version") else own[0]
     if only is not None:
-        _check_command(only, [*WHAT])
+        _check_command(only, [*COMMANDS])
     arguments = typed_alone(own)
     if arguments is None:
         from stet.cli.parser import Parser
@@ -81,7 +105,7 @@ def parse(argv: Sequence[str]) -> Arguments:
             whole.parsers[arguments.prog.removeprefix("stet").strip() or "overview"].error(
                 f"unrecognized arguments: {' '.join(unknown)}"
             )
-    if paths:
+    if paths or arguments.run == "history.diff":
         arguments.paths = paths
     return arguments
 
@@ -119,7 +143,7 @@ def help_(arguments: Arguments, output: Output) -> None:
 
     name = " ".join(arguments.command)
     if name:
-        _check_command(name, [*AT, *HAVE_COMMANDS])
+        _check_command(name, [each for each in COMMANDS if each != "overview"])
     whole = Parser(name.partition(" ")[0] or None)
     output.content((whole.parsers[name] if name else whole).format_help())
 
@@ -129,10 +153,11 @@ def typed_alone(words: Sequence[str]) -> Arguments | None:
     look.
     """
     name, *flags = words
-    if name not in WHAT or name in HAVE_COMMANDS or not {"--json", "--no-pager"}.issuperset(flags):
+    command = COMMANDS.get(name)
+    if command is None or name in HAVE_COMMANDS or {*flags} - {"--json", "--no-pager"}:
         return None
-    found: dict[str, Any] = {"prog": prog(name), **defaults(name)}
-    for line in lines_of(name):
+    found: dict[str, Any] = {"prog": command.prog, "run": command.run}
+    for line in command.lines:
         names, more = described(line)
         if more.get("required") or not (names[0].startswith("-") or "nargs" in more):
             return None
@@ -144,37 +169,6 @@ def typed_alone(words: Sequence[str]) -> Arguments | None:
         found[more.get("dest") or names[-1].lstrip("-").replace("-", "_")] = value
     found |= {"json": "--json" in flags, "no_pager": "--no-pager" in flags}
     return Arguments(**found)
-
-
-def prog(name: str) -> str:
-    """How a command is typed."""
-    return "stet" if name == "overview" else f"stet {name}"
-
-
-def defaults(name: str) -> dict[str, Any]:
-    """What carries a command out, and what of its arguments nobody types."""
-    if name == "overview":
-        return {"run": "taking_back.overview"}
-    run = _LINES[AT[name]].partition(" (")[2].partition(")")[0]
-    return {"run": run, "paths": []} if name == "diff" else {"run": run}
-
-
-def lines_of(name: str) -> Iterator[str]:
-    """The lines of the table below a command's, those of SHARED put in; first what all have."""
-    yield from SHARED["common"].split("\n")
-    for line in _LINES[AT[name] + 1 :] if name in AT else ():
-        if line.startswith("  *"):
-            yield from SHARED[line[3:]].split("\n")
-        elif line.startswith("  "):
-            yield line
-        elif not line.startswith(("usage: ", "e.g. ")):
-            return
-
-
-def usage_of(name: str) -> str | None:
-    """How a command is used, where the table says it."""
-    below = _LINES[AT[name] + 2] if name in AT else ""
-    return below.removeprefix("usage: ") if below.startswith("usage: ") else None
 
 
 def described(line: str) -> tuple[list[str], dict[str, Any]]:

@@ -7,11 +7,12 @@ and goes to ``control.sock``. The workspace is the one around the directory wher
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -58,15 +59,19 @@ def person(
 
 def _opened(workspace: str | None, **options: Any) -> stet.Session:
     """What stet.connect() gives. A daemon that hangs takes the connection and says nothing."""
-    said = (
-        f"stet: no answer from the daemon for {_SILENT_S:.0f} s. It is waited for; Ctrl-C ends "
-        "that, and stet doctor says what to do."
-    )
-    told = threading.Timer(_SILENT_S, print, [said], {"file": sys.stderr, "flush": True})
+    with told_of_silence(_SILENT_S, "Ctrl-C ends that, and stet doctor says what to do."):
+        return stet.connect(workspace, **options)
+
+
+@contextlib.contextmanager
+def told_of_silence(seconds: float, advice: str) -> Iterator[None]:
+    """Tell the person, with ``advice``, that the daemon is waited for after so many seconds."""
+    said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}"
+    told = threading.Timer(seconds, print, [said], {"file": sys.stderr, "flush": True})
     told.daemon = True
     told.start()
     try:
-        return stet.connect(workspace, **options)
+        yield
     finally:
         told.cancel()
 

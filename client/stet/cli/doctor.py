@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 import stet
 from stet.cli import doctor_clients, doctor_places, service
-from stet.cli.doctor_places import START, Finding
+from stet.cli.asking import told_of_silence
+from stet.cli.doctor_places import START, Finding, fine, wrong
 from stet.cli.output import Output
 from stet.cli.usage import Arguments
 from stet.errors import StetError
@@ -30,6 +31,8 @@ _PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "
 _INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0
+#: Seconds without one after which the person is told what is waited for.
+_SILENT_S = 2.0
 
 
 def doctor(arguments: Arguments, output: Output) -> int:
@@ -53,15 +56,16 @@ def _lines(finding: Finding) -> Iterator[Line]:
 def _findings(directory: str) -> Iterator[Finding]:
     endpoint = Endpoint.from_environment(control=True)
     # No older Python than 3.11 loads this package.
-    yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
+    yield fine("python", f"{platform.python_version()} ({sys.executable})")
     yield _packages()
     yield doctor_places.runtime(endpoint)
     yield doctor_places.state(endpoint.state)
     yield doctor_places.space(endpoint.state)
     yield doctor_places.configuration()
-    yield from doctor_places.journal(endpoint)
+    if journal := doctor_places.journal(endpoint):
+        yield journal
     yield doctor_places.lock(endpoint)
-    yield from _service(endpoint)
+    yield _service(endpoint)
     yield from doctor_clients.findings(directory)
     yield from doctor_places.sockets(endpoint)
     yield from _daemon(endpoint, directory)
@@ -78,16 +82,20 @@ def _packages() -> Finding:
             missing.append(name)
     if missing:
         mend = f"{sys.executable} -m pip install {' '.join(missing)}"
-        return Finding("packages", False, f"missing: {', '.join(missing)}", mend)
-    return Finding("packages", True, ", ".join(found))
+        return wrong("packages", f"missing: {', '.join(missing)}", mend)
+    return fine("packages", ", ".join(found))
 
 
 def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     """Whether it answers; then what it says of itself and of the workspace."""
+    advice = f"after {_ANSWER_S:.0f} s this says what to do."
     try:
-        with stet.connect(
-            None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
-        ) as session:
+        with (
+            told_of_silence(_SILENT_S, advice),
+            stet.connect(
+                None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
+            ) as session,
+        ):
             status, workspaces = session.status(), session.workspace_list().workspaces
     except stet.StetError as error:
         pid, where = holder(endpoint), elsewhere(endpoint)
@@ -96,25 +104,25 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         mend = f"export STET_RUNTIME_DIR={shlex.quote(where)}" if where else mend
         silent = isinstance(error, stet.TimedOut)
         said = f"no answer within {_ANSWER_S:.0f} s" if silent else error.message
-        yield Finding("daemon", False, said, mend)
+        yield wrong("daemon", said, mend)
         return
     again = f"kill {status.pid}; {START}"
     if isinstance(status.read_only, str):
-        yield Finding("daemon", False, f"read-only: {status.read_only}", again)
+        yield wrong("daemon", f"read-only: {status.read_only}", again)
         return
     said = f"version {status.version} answers, process {status.pid}"
     if status.version != stet.__version__:
-        yield Finding("daemon", False, f"{said}, but stet is {stet.__version__}", again)
+        yield wrong("daemon", f"{said}, but stet is {stet.__version__}", again)
     else:
         last = status.last_error
         said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
-        yield Finding("daemon", True, said)
+        yield fine("daemon", said)
     if status.trouble:
-        yield Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
+        yield wrong("history", status.trouble, doctor_places.room(endpoint.state))
     else:
         held = f"{plural(status.commits or 0, 'commit')} of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
-        yield Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
+        yield fine("history", f"{held}, {sizes}; stet verify looks into it")
     yield _workspace(endpoint, directory)
     here = os.path.join(os.path.realpath(directory), "")
     for each in workspaces:
@@ -122,9 +130,9 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
             continue
         if not os.path.isdir(each.root):
             mend = f"move it back, or: stet workspaces --forget {shlex.quote(each.root)}"
-            yield Finding("workspace", False, f"{each.root} is not there any more", mend)
+            yield wrong("workspace", f"{each.root} is not there any more", mend)
         elif each.trouble:
-            yield Finding("workspace", False, each.trouble, f"stet verify -C '{each.root}'")
+            yield wrong("workspace", each.trouble, f"stet verify -C '{each.root}'")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:
@@ -133,40 +141,34 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
         with stet.connect(here, control=True, start=False, timeout=5, endpoint=endpoint) as session:
             mode = session.hello.mode
     except stet.WorkspaceNotAllowed:
-        return Finding("workspace", False, f"{here} is in no allowed workspace", "stet init")
+        return wrong("workspace", f"{here} is in no allowed workspace", "stet init")
     except stet.StetError as error:
         mend = "stet verify" if isinstance(error, stet.IoError) else "stet workspaces"
-        return Finding("workspace", False, error.message, mend)
-    detail = f"{session.workspace} is allowed" + (f", {mode}" if mode else "")
-    return Finding("workspace", True, detail)
+        return wrong("workspace", error.message, mend)
+    return fine("workspace", f"{session.workspace} is allowed{f', {mode}' if mode else ''}")
 
 
 # -- the service: one command mends all that can be wrong with it
 
 
-def _service(endpoint: Endpoint) -> Iterator[Finding]:
+def _service(endpoint: Endpoint) -> Finding:
     directory = unit_files.units_directory()
-    units = {name: service.installed_unit(directory, name) for name in NAMES}
+    units = {name: service.installed_unit(name) for name in NAMES}
     # A link: the socket is enabled although its unit is gone.
     link = os.path.join(directory, "sockets.target.wants", SOCKET)
     if not any(units.values()) and not os.path.islink(link):
-        yield Finding("service", True, "not installed: commands start the daemon")
-        return
+        return fine("service", "not installed: commands start the daemon")
     missing = [name for name, text in units.items() if text is None]
     if missing:
-        detail = f"{', '.join(missing)} missing in {directory}"
-        yield Finding("service", False, detail, _INSTALL)
-        return
+        return wrong("service", f"{', '.join(missing)} missing in {directory}", _INSTALL)
     texts = {name: text or "" for name, text in units.items()}
     if not all(text.startswith(MARKER) for text in texts.values()):
-        yield Finding("service", True, f"the units in {directory} were not written by stet")
-        return
+        return fine("service", f"the units in {directory} were not written by stet")
     its = unit_files.variable(texts[SERVICE], "STET_RUNTIME_DIR")
     if its != endpoint.runtime:
-        yield _elsewhere(its)
-        return
+        return _elsewhere(its)
     stale = _stale(texts, endpoint)
-    yield Finding("service", False, stale, _INSTALL) if stale else _running(endpoint)
+    return wrong("service", stale, _INSTALL) if stale else _running(endpoint)
 
 
 def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
@@ -178,9 +180,9 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
         its = unit_files.variable(texts[SERVICE], name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
-    hardened = service.is_hardened(unit_files.units_directory())
+    hardened = service.is_hardened()
     if hardened:
-        texts[HARDENED] = service.installed_unit(unit_files.units_directory(), HARDENED) or ""
+        texts[HARDENED] = service.installed_unit(HARDENED) or ""
     if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
         return None
     return "the units are not those of this version and installation"
@@ -189,24 +191,24 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
 def _running(endpoint: Endpoint) -> Finding:
     reason = systemd.why_not()
     if reason:
-        return Finding("service", True, f"installed, but {reason}; commands start the daemon")
+        return fine("service", f"installed, but {reason}; commands start the daemon")
     try:
         socket = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
         state = systemd.properties(SERVICE, "ActiveState", "SubState", "Result")
         main = service.main_process()
     except StetError as error:
-        return Finding("service", False, error.message, "systemctl --user status stetd.socket")
+        return wrong("service", error.message, "systemctl --user status stetd.socket")
     if socket["ActiveState"] != "active":
-        detail = f"{SOCKET} is {socket['ActiveState']} ({socket['Result']})"
-        return Finding("service", False, detail, _INSTALL)
+        said = f"{SOCKET} is {socket['ActiveState']} ({socket['Result']})"
+        return wrong("service", said, _INSTALL)
     if socket["UnitFileState"] != "enabled":
-        return Finding("service", False, f"{SOCKET} is not enabled", _INSTALL)
+        return wrong("service", f"{SOCKET} is not enabled", _INSTALL)
     pid = holder(endpoint)
     if pid not in (None, main):
-        detail = f"process {pid} has the history open, and is not the service's"
-        return Finding("service", False, detail, _INSTALL)
-    detail = f"{SOCKET} listens, {SERVICE} is {state['ActiveState']} ({state['SubState']})"
-    return Finding("service", True, detail)
+        said = f"process {pid} has the history open, and is not the service's"
+        return wrong("service", said, _INSTALL)
+    running = f"{state['ActiveState']} ({state['SubState']})"
+    return fine("service", f"{SOCKET} listens, {SERVICE} is {running}")
 
 
 def _elsewhere(its: str | None) -> Finding:
@@ -214,5 +216,5 @@ def _elsewhere(its: str | None) -> Finding:
     login = f"/run/user/{os.geteuid()}"
     if not os.environ.get("XDG_RUNTIME_DIR") and its == f"{login}/stet":
         detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {its} are not found"
-        return Finding("service", False, detail, f"export XDG_RUNTIME_DIR={login}")
-    return Finding("service", True, f"it serves {its}, which is not asked for here")
+        return wrong("service", detail, f"export XDG_RUNTIME_DIR={login}")
+    return fine("service", f"it serves {its}, which is not asked for here")

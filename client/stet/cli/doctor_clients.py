@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stet.cli.connecting import command_line
-from stet.cli.doctor_places import Finding
+from stet.cli.doctor_places import Finding, fine, wrong
 
 if TYPE_CHECKING:
     from stet.agents.carrying_out import Request
@@ -48,11 +48,11 @@ def findings(directory: str) -> Iterator[Finding]:
                 if missing:
                     detail = f"{path} starts {missing[0]}, which is not there"
                     mend = command_line("connect", _as_written(request, every))
-                    yield Finding(client.name, False, detail, mend)
+                    yield wrong(client.name, detail, mend)
                 elif client.name == "codex" and "hook" in commands[0]:
                     yield _trusted(path, commands[0][0], here)
                 else:
-                    yield Finding(client.name, True, f"{path} starts {commands[0][0]}")
+                    yield fine(client.name, f"{path} starts {commands[0][0]}")
 
 
 def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
@@ -81,10 +81,10 @@ def _trusted(path: str, program: str, directory: str) -> Finding:
 
     starts = f"{path} starts {program}"
     if shutil.which("codex") is None:
-        return Finding("codex", True, f"{starts}; no codex is on PATH to ask whether it is trusted")
+        return fine("codex", f"{starts}; no codex is on PATH to ask whether it is trusted")
     listed = _listed(directory)
     if listed is None:
-        return Finding("codex", True, f"{starts}; codex did not say whether it is trusted")
+        return fine("codex", f"{starts}; codex did not say whether it is trusted")
     same = os.path.realpath(path)
     own = [
         each
@@ -93,12 +93,12 @@ def _trusted(path: str, program: str, directory: str) -> Finding:
     ]
     if not own:
         trust = f"start codex in {directory}, and say that you trust the directory"
-        return Finding("codex", False, f"Codex does not read {path}", trust)
+        return wrong("codex", f"Codex does not read {path}", trust)
     passed_over = {why: None for each in own if (why := _passed_over(each))}
     if passed_over:
         detail = f"Codex does not run the hooks in {path}: {', '.join(passed_over)}"
-        return Finding("codex", False, detail, _TRUST)
-    return Finding("codex", True, f"{starts}, which Codex trusts")
+        return wrong("codex", detail, _TRUST)
+    return fine("codex", f"{starts}, which Codex trusts")
 
 
 def _passed_over(hook: dict[str, Any]) -> str | None:

@@ -40,6 +40,16 @@ class Finding(msgspec.Struct, frozen=True):
     mend: str | None = None
 
 
+def fine(check: str, detail: str) -> Finding:
+    """Nothing is to be mended."""
+    return Finding(check, True, detail)
+
+
+def wrong(check: str, detail: str, mend: str | None) -> Finding:
+    """Something is."""
+    return Finding(check, False, detail, mend)
+
+
 def _quoted(path: str) -> str:
     """A path for a shell; in single quotes, so that it is seen where it ends."""
     return f"'{path}'" if "'" not in path else shlex.quote(path)
@@ -71,24 +81,24 @@ def runtime(endpoint: Endpoint) -> Finding:
         return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
         again = _own_again(directory) if _is_foreign(directory) else None
-        return Finding(name, False, str(error), error.mend or again)
+        return wrong(name, str(error), error.mend or again)
     except OSError as error:
         again = _as_root(f"rm -r {_quoted(directory)}")
-        return Finding(name, False, f"{directory}: {error.strerror}", again)
-    return Finding(name, True, directory)
+        return wrong(name, f"{directory}: {error.strerror}", again)
+    return fine(name, directory)
 
 
 def _missing_runtime(name: str, directory: str) -> Finding:
     above = os.path.dirname(directory)
     if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
-        return Finding(name, True, f"{directory}, made at the first start")
+        return fine(name, f"{directory}, made at the first start")
     uid, gid = os.geteuid(), os.getegid()
     made = f"install -d -o {uid} -g {gid} -m 700 {_quoted(above)}"
     if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
         # logind makes it, keeps it, and starts the user manager.
         made = f"loginctl enable-linger {uid}"
     detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
-    return Finding(name, False, detail, _as_root(made))
+    return wrong(name, detail, _as_root(made))
 
 
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:
@@ -100,19 +110,18 @@ def sockets(endpoint: Endpoint) -> Iterator[Finding]:
         except (FileNotFoundError, PermissionError):
             continue  # the finding about its directory says it
         except OSError as error:
-            yield Finding(name, False, f"{path}: {error.strerror}", f"rm -r {quoted}")
+            yield wrong(name, f"{path}: {error.strerror}", f"rm -r {quoted}")
             continue
         permissions = stat.S_IMODE(mode)
         if not stat.S_ISSOCK(mode):
-            yield Finding(name, False, f"{path} is no socket", f"rm -r {quoted}")
+            yield wrong(name, f"{path} is no socket", f"rm -r {quoted}")
         elif permissions != 0o600:
-            detail = f"{path} has mode {permissions:04o}, not 0600"
-            yield Finding(name, False, detail, f"chmod 600 {quoted}")
+            yield wrong(name, f"{path} has mode {permissions:04o}, not 0600", f"chmod 600 {quoted}")
         elif not _is_listened_on(path):
             # Not removed first: by the time that is done, it may be the one of a new daemon.
-            yield Finding(name, False, f"{path} is stale: nobody listens there any more", START)
+            yield wrong(name, f"{path} is stale: nobody listens there any more", START)
         else:
-            yield Finding(name, True, path)
+            yield fine(name, path)
 
 
 def _socket_paths(endpoint: Endpoint) -> list[str]:
@@ -142,28 +151,29 @@ def state(directory: str) -> Finding:
     try:
         found = os.stat(directory)
     except FileNotFoundError:
-        return Finding(name, True, f"{directory}, made at the first start")
+        return fine(name, f"{directory}, made at the first start")
     except OSError as error:
         again = _own_again(directory) if _is_foreign(directory) else None
-        return Finding(name, False, f"{directory}: {error.strerror}", again)
+        return wrong(name, f"{directory}: {error.strerror}", again)
     if not stat.S_ISDIR(found.st_mode):
         away = f"mv {_quoted(directory)} {_quoted(directory + '.old')}"
-        return Finding(name, False, f"{directory} is no directory", away)
+        return wrong(name, f"{directory} is no directory", away)
     foreign = _foreign(directory, found.st_uid)
     if foreign:
-        return Finding(name, False, foreign, _own_again(directory))
+        return wrong(name, foreign, _own_again(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         point = _quoted(_mount_point(directory))
-        return Finding(name, False, detail, _as_root(f"mount -o remount,rw {point}"))
+        return wrong(name, detail, _as_root(f"mount -o remount,rw {point}"))
     private = f"chmod 700 {_quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        return Finding(name, False, f"{directory} is read-only: its mode forbids writing", private)
+        return wrong(name, f"{directory} is read-only: its mode forbids writing", private)
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
-        detail = f"{directory} has mode {mode:04o}: others can read your history"
-        return Finding(name, False, detail, private)
-    return Finding(name, True, directory)
+        return wrong(
+            name, f"{directory} has mode {mode:04o}: others can read your history", private
+        )
+    return fine(name, directory)
 
 
 def _foreign(directory: str, owner: int) -> str | None:
@@ -184,15 +194,15 @@ def space(directory: str) -> Finding:
     try:
         found = os.statvfs(where)
     except OSError as error:
-        return Finding(name, False, f"{where}: {error.strerror}", f"df -h {_quoted(where)}")
+        return wrong(name, f"{where}: {error.strerror}", f"df -h {_quoted(where)}")
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
     if free < _SPARE_BYTES:
-        return Finding(name, False, detail, room(directory, free))
+        return wrong(name, detail, room(directory, free))
     if found.f_files and found.f_favail < _SPARE_FILES:
-        detail = f"only {found.f_favail} more files can be made on the disk of the history"
-        return Finding(name, False, detail, "stet gc")
-    return Finding(name, True, detail)
+        few = f"only {found.f_favail} more files can be made on the disk of the history"
+        return wrong(name, few, "stet gc")
+    return fine(name, detail)
 
 
 def room(directory: str, free: int = 0) -> str:
@@ -232,12 +242,12 @@ def configuration() -> Finding:
     try:
         checked = ask_stetd("--check-config")
     except StetError as error:
-        return Finding(name, False, error.message, f"{sys.executable} -m pip check")
+        return wrong(name, error.message, f"{sys.executable} -m pip check")
     if not checked["ok"]:
         messages = "; ".join(fault["message"] for fault in checked["faults"])
-        return Finding(name, False, messages, _without(path, checked["faults"]))
+        return wrong(name, messages, _without(path, checked["faults"]))
     there = "is used" if os.path.exists(path) else "is not there: every default holds"
-    return Finding(name, True, f"{path} {there}")
+    return fine(name, f"{path} {there}")
 
 
 def _without(path: str, faults: list[dict[str, Any]]) -> str:
@@ -256,21 +266,21 @@ def lock(endpoint: Endpoint) -> Finding:
     """Whether the process that the locks name runs; one that was killed leaves its sockets."""
     pid = holder(endpoint)
     if pid is not None:
-        return Finding("lock", True, f"process {pid} has the history open")
+        return fine("lock", f"process {pid} has the history open")
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(endpoint.state, "stetd.lock"), "rb") as file:
             pid = int(file.read(32))
         paths = filter(os.path.exists, _socket_paths(endpoint))
         if not is_running(pid) and not all(map(_is_listened_on, paths)):
             detail = f"{endpoint.state}/stetd.lock names process {pid}, which was killed"
-            return Finding("lock", False, detail, START)
-    return Finding("lock", True, "no daemon has the history open")
+            return wrong("lock", detail, START)
+    return fine("lock", "no daemon has the history open")
 
 
-def journal(endpoint: Endpoint) -> Iterator[Finding]:
+def journal(endpoint: Endpoint) -> Finding | None:
     """What the next start will find; nothing while a daemon has it open, or has none."""
     if holder(endpoint) is not None or not os.path.isdir(os.path.join(endpoint.state, "journal")):
-        return
+        return None
     environ = os.environ | {"STET_STATE_DIR": endpoint.state}
     command = [sys.executable, "-P", "-m", "stetd.recovery.inspection"]
     done = subprocess.run(command, capture_output=True, env=environ, check=False)
@@ -278,29 +288,21 @@ def journal(endpoint: Endpoint) -> Iterator[Finding]:
         found: dict[str, Any] = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        yield Finding("journal", False, f"it can't be looked at: {said}", "stet service logs")
-        return
-    detail, mend = _journal_trouble(found)
-    if detail:
-        yield Finding("journal", False, detail, mend)
-    else:
-        yield Finding("journal", True, f"{found['segments']} segments, all readable")
-
-
-def _journal_trouble(found: dict[str, Any]) -> tuple[str | None, str]:
-    """What is wrong with the journal, and the command that mends it."""
+        return wrong("journal", f"it can't be looked at: {said}", "stet service logs")
     if found["unreadable"]:
-        return found["unreadable"], START
+        return wrong("journal", found["unreadable"], START)
     if found["newer"]:
-        return f"{found['refused']} - nothing is lost, but this stet is too old for it", _upgrade()
+        said = f"{found['refused']} - nothing is lost, but this stet is too old for it"
+        return wrong("journal", said, _upgrade())
     if found["refused"]:
         path = found["refused"].partition(": ")[0]
-        return found["refused"], f"mv {_quoted(path)} {_quoted(path + '.damaged')}; {START}"
+        away = f"mv {_quoted(path)} {_quoted(path + '.damaged')}"
+        return wrong("journal", found["refused"], f"{away}; {START}")
     for torn in found["torn"]:
-        detail = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
+        said = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
         kept = f"cp {_quoted(torn['path'])} {_quoted(torn['path'] + '.damaged')}"
-        return f"{detail}; a start cuts them off", f"{kept}; {START}"
-    return None, ""
+        return wrong("journal", f"{said}; a start cuts them off", f"{kept}; {START}")
+    return fine("journal", f"{found['segments']} segments, all readable")
 
 
 def _upgrade() -> str:

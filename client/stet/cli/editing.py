@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,7 +84,7 @@ def _edit(
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
-    params.setdefault("request_id", uuid.uuid4().hex)
+    params.setdefault("request_id", calls.new_id())
     with asking.agent(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
@@ -146,7 +145,8 @@ def _text(arguments: Arguments) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8: {error}") from error
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UsageError(f"{name} is not UTF-8 (line {line})") from error
 
 
 def _json(arguments: Arguments) -> Any:

@@ -6,13 +6,13 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator
+from typing import TextIO
 
 import msgspec
 
 from stet.cli import asking
-from stet.cli.history import moment, say_why_none
+from stet.cli.history import filters, say_why_none
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.report.gathering import export_pages, gather
@@ -25,35 +25,27 @@ _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, page after page."""
     first, last, paths = _range(arguments)
-    wanted: dict[str, Any] = {
-        "format": arguments.format,
-        "method": arguments.method,
-        "outside": arguments.outside,
-        **_filters(arguments, paths),
-    }
+    wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
     with asking.person(arguments, timeout=None) as session:
         ends = [each and asking.commit_named(session, each) for each in (first, last)]
         pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
         if output.as_json:
             output.value(_joined(list(pages)))
-        elif arguments.output is not None:
-            path = os.path.join(arguments.directory, arguments.output)
-            counts: list[ExportResult] = []
-            with _whole_file(path) as file:
-                for page in pages:
-                    file.write(page.content)
-                    counts.append(msgspec.structs.replace(page, content=""))
-            made = _joined(counts)
-            more = f", {made.context} of them made by others in between" if made.context else ""
-            said = f"{arguments.output}: {plural(made.commits, 'commit')}{more}"
-            print(said, file=sys.stderr)
-        else:
-            count = 0
+            return
+        commits = context = 0
+        with contextlib.ExitStack() as stack:
+            write: Callable[[str], object] = output.content
+            if arguments.output is not None:
+                path = os.path.join(arguments.directory, arguments.output)
+                write = stack.enter_context(_whole_file(path)).write
             for page in pages:
-                output.content(page.content)
-                count += page.commits
-            if not count:
-                say_why_none(arguments, paths)
+                write(page.content)
+                commits, context = commits + page.commits, context + page.context
+    if arguments.output is not None:
+        more = f", {context} of them made by others in between" if context else ""
+        print(f"{arguments.output}: {plural(commits, 'commit')}{more}", file=sys.stderr)
+    elif not commits:
+        say_why_none(arguments, paths)
 
 
 def report(arguments: Arguments, output: Output) -> None:
@@ -63,23 +55,13 @@ def report(arguments: Arguments, output: Output) -> None:
     if output.as_json:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
-        made = gather(session, _filters(arguments, arguments.paths))
+        made = gather(session, filters(arguments, "paths"))
     path = os.path.join(arguments.directory, arguments.output)
     with _whole_file(path) as file:
         file.writelines(page.html(made))
     output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         say_why_none(arguments, arguments.paths)
-
-
-def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
-    return {
-        "session": arguments.session,
-        "agent": arguments.agent,
-        "since": moment(arguments.since),
-        "until": moment(arguments.until),
-        "paths": paths or None,
-    }
 
 
 def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -104,18 +105,14 @@ def say_why_none(arguments: Arguments, paths: Sequence[str]) -> None:
 
 
 def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
-    return calls.log(
-        arguments.path,
-        session=arguments.session,
-        agent=arguments.agent,
-        method=arguments.method,
-        kind=arguments.kind,
-        since=moment(arguments.since),
-        until=moment(arguments.until),
-        text=arguments.text,
-        limit=limit,
-        cursor=cursor,
-    )
+    wanted = filters(arguments, "method", "kind", "text")
+    return calls.log(arguments.path, **wanted, limit=limit, cursor=cursor)
+
+
+def filters(arguments: Arguments, *names: str) -> dict[str, Any]:
+    """Whose commits, and when they were made, and these arguments: parameters of a call."""
+    when = {name: moment(value) for name, value in arguments.given("since", "until").items()}
+    return arguments.given("session", "agent") | when | arguments.given(*names)
 
 
 def show(arguments: Arguments, output: Output) -> None:

@@ -29,7 +29,7 @@ from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
-from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, unit_path
 from stet.session.connection import Connection
 from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
@@ -61,20 +61,19 @@ def install(arguments: Arguments, output: Output) -> None:
     """Write the units, let the sockets listen, see that a daemon answers."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
-    directory = unit_files.units_directory()
-    hardened = is_hardened(directory) if arguments.hardened is None else arguments.hardened
+    hardened = is_hardened() if arguments.hardened is None else arguments.hardened
     units = unit_files.rendered(this_installation(endpoint), hardened=hardened)
-    differing = _differing(directory, units)
+    differing = _differing(units)
     if differing or not in_charge(endpoint):
-        _take_over(directory, differing, endpoint)
-    _check_loaded(directory)
+        _take_over(differing, endpoint)
+    _check_loaded()
     version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
     said = [
-        f"{'wrote' if differing[name] else 'removed'} {os.path.join(directory, name)}"
+        f"{'wrote' if differing[name] else 'removed'} {unit_path(name)}"
         for name in sorted(differing)
     ]
-    said = said or [f"the units in {directory} were as they should be"]
+    said = said or [f"the units in {unit_files.units_directory()} were as they should be"]
     said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
     own = {name for name in os.environ if name.startswith("STET_")} - _NOT_OPTIONS
     if own:
@@ -83,7 +82,7 @@ def install(arguments: Arguments, output: Output) -> None:
             f"this shell; write them into {config_path()}"
         )
     done = {
-        "units": [os.path.join(directory, name) for name in units],
+        "units": [unit_path(name) for name in units],
         "changed": sorted(differing),
         "hardened": hardened,
         "version": version,
@@ -92,9 +91,9 @@ def install(arguments: Arguments, output: Output) -> None:
     output.tell(done, [(Span(visible(line)),) for line in said])
 
 
-def is_hardened(directory: str) -> bool:
+def is_hardened() -> bool:
     """Whether the drop-in that was written here is there."""
-    return (installed_unit(directory, HARDENED) or "").startswith(MARKER)
+    return (installed_unit(HARDENED) or "").startswith(MARKER)
 
 
 def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
@@ -125,18 +124,18 @@ def _need_manager() -> None:
         )
 
 
-def _differing(directory: str, units: Mapping[str, str]) -> dict[str, str | None]:
+def _differing(units: Mapping[str, str]) -> dict[str, str | None]:
     """The units that are not on disk as they should be; None for one that should not be there.
 
     Raises ServiceTrouble for foreign ones.
     """
     differing: dict[str, str | None] = {}
-    if HARDENED not in units and is_hardened(directory):
+    if HARDENED not in units and is_hardened():
         differing[HARDENED] = None
     for name, text in units.items():
-        found = installed_unit(directory, name)
+        found = installed_unit(name)
         if found is not None and not found.startswith(MARKER):
-            path = os.path.join(directory, name)
+            path = unit_path(name)
             raise ServiceTrouble(
                 f"{path} was not written by stet, so it is not replaced. Move it away first: "
                 f"mv '{path}' '{path}.old'"
@@ -146,10 +145,10 @@ def _differing(directory: str, units: Mapping[str, str]) -> dict[str, str | None
     return differing
 
 
-def installed_unit(directory: str, name: str) -> str | None:
+def installed_unit(name: str) -> str | None:
     """The text of a unit in the person's directory of units; None if there is none."""
     try:
-        with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
+        with open(unit_path(name), encoding="utf-8", errors="replace") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -167,16 +166,15 @@ def main_process() -> int | None:
     return int(systemd.properties(SERVICE, "MainPID")["MainPID"] or 0) or None
 
 
-def _take_over(directory: str, differing: Mapping[str, str | None], endpoint: Endpoint) -> None:
+def _take_over(differing: Mapping[str, str | None], endpoint: Endpoint) -> None:
     with turn_to_start(endpoint):
         _stop_units()
         _make_room(endpoint)
         for name, text in differing.items():
-            path = os.path.join(directory, name)
             if text is None:
-                _remove_file(path)
+                _remove_file(unit_path(name))
             else:
-                _write(path, text)
+                _write(unit_path(name), text)
         systemd.systemctl("daemon-reload")
         _forget_failures()
         systemd.systemctl("enable", "--now", SOCKET)
@@ -231,9 +229,9 @@ def _make_room(endpoint: Endpoint) -> None:
         time.sleep(_POLL_S)
 
 
-def _check_loaded(directory: str) -> None:
+def _check_loaded() -> None:
     for name in NAMES:
-        path = os.path.join(directory, name)
+        path = unit_path(name)
         used = systemd.properties(name, "FragmentPath")["FragmentPath"]
         if used != path and os.path.realpath(used) != os.path.realpath(path):
             raise ServiceTrouble(
@@ -263,17 +261,16 @@ def uninstall(arguments: Arguments, output: Output) -> None:
     if output.as_json and purge and not arguments.yes:
         raise UsageError("with --json nobody is asked: add --yes")
     endpoint = Endpoint.from_environment(control=False)
-    directory = unit_files.units_directory()
-    own = [name for name in NAMES if (installed_unit(directory, name) or "").startswith(MARKER)]
+    own = [name for name in NAMES if (installed_unit(name) or "").startswith(MARKER)]
     if purge:
-        _check_same_state(directory, endpoint)
+        _check_same_state(endpoint)
         managed = systemd.why_not() is None
         _check_unused(endpoint, main_process() if managed else None)
         known = (
             f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
         )
         purge = arguments.yes or asking.agreed(f"{known}\nRemove it?", "")
-    removed = _remove(directory, own)
+    removed = _remove(own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
     purged = _purge(endpoint.state) if purge else []
     said += [f"removed {path}" for path in purged]
@@ -283,8 +280,8 @@ def uninstall(arguments: Arguments, output: Output) -> None:
     output.tell({"removed": removed, "purged": purged}, lines)
 
 
-def _check_same_state(directory: str, endpoint: Endpoint) -> None:
-    unit = installed_unit(directory, SERVICE)
+def _check_same_state(endpoint: Endpoint) -> None:
+    unit = installed_unit(SERVICE)
     state = unit and unit_files.variable(unit, "STET_STATE_DIR")
     if state and state != endpoint.state:
         raise ServiceTrouble(
@@ -294,7 +291,7 @@ def _check_same_state(directory: str, endpoint: Endpoint) -> None:
         )
 
 
-def _remove(directory: str, own: list[str]) -> list[str]:
+def _remove(own: list[str]) -> list[str]:
     """Remove units that were written here; their paths. Without a manager the files only."""
     if not own:
         return []
@@ -302,9 +299,8 @@ def _remove(directory: str, own: list[str]) -> list[str]:
     if managed:
         _stop_units()
         systemd.systemctl("disable", *own)
-    dropin = [HARDENED] if is_hardened(directory) else []
-    removed = [os.path.join(directory, name) for name in [*own, *dropin]]
-    for path in [*removed, *_links(directory, own)]:
+    removed = [unit_path(name) for name in [*own, *([HARDENED] if is_hardened() else [])]]
+    for path in [*removed, *_links(own)]:
         _remove_file(path)
     if managed:
         systemd.systemctl("daemon-reload")
@@ -312,14 +308,12 @@ def _remove(directory: str, own: list[str]) -> list[str]:
     return removed
 
 
-def _links(directory: str, own: list[str]) -> Iterator[str]:
+def _links(own: list[str]) -> Iterator[str]:
     """What enabling made and disabling, where nobody could be asked, has left."""
-    for wanting in sorted(os.listdir(directory)):
+    for wanting in sorted(os.listdir(unit_files.units_directory())):
         if wanting.endswith((".wants", ".requires")):
-            for name in own:
-                link = os.path.join(directory, wanting, name)
-                if os.path.islink(link):
-                    yield link
+            links = [unit_path(os.path.join(wanting, name)) for name in own]
+            yield from filter(os.path.islink, links)
 
 
 # -- removing the history
@@ -383,7 +377,6 @@ def status(_: Arguments, output: Output) -> int:
     """Print what systemd knows of the service; starts nothing. 1 unless it listens."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
-    directory = unit_files.units_directory()
     socket = systemd.properties(SOCKET, "LoadState", "ActiveState", "SubState", "UnitFileState")
     service = systemd.properties(
         SERVICE, "LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "Result",
@@ -391,10 +384,10 @@ def status(_: Arguments, output: Output) -> int:
     )  # fmt: skip
     running = service["ActiveState"] == "active"
     facts: dict[str, object] = {
-        "installed": all(installed_unit(directory, name) is not None for name in NAMES),
+        "installed": all(installed_unit(name) is not None for name in NAMES),
         "socket_unit": _state(socket),
         "enabled": socket["UnitFileState"] == "enabled",
-        "hardened": is_hardened(directory),
+        "hardened": is_hardened(),
         "service_unit": _state(service),
         "result": service["Result"] or None,
         "pid": int(service["MainPID"] or 0) or None,
@@ -447,7 +440,7 @@ def logs(arguments: Arguments, _: Output) -> None:
     """Become ``journalctl`` for the service. Returns only by raising."""
     endpoint = Endpoint.from_environment(control=False)
     own = f"A daemon that a command started writes to {endpoint.log}"
-    if installed_unit(unit_files.units_directory(), SERVICE) is None:
+    if installed_unit(SERVICE) is None:
         raise ServiceTrouble(f"no service is installed. {own}: tail -n 100 '{endpoint.log}'")
     journalctl = shutil.which("journalctl")
     if journalctl is None:

@@ -48,16 +48,8 @@ def undo(arguments: Arguments, output: Output) -> None:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
 
         def call(*, preview: bool) -> Call[EditResult]:
-            return calls.undo(
-                commits or None,
-                last=arguments.last,
-                request=arguments.request,
-                session=arguments.session,
-                agent=arguments.agent,
-                paths=arguments.paths or None,
-                message=arguments.message,
-                preview=preview,
-            )
+            which = arguments.given("last", "request", "session", "agent", "paths", "message")
+            return calls.undo(commits or None, **which, preview=preview)
 
         chosen = commits or arguments.last or arguments.request or arguments.yes
         if not (chosen or arguments.preview or output.as_json) and asking.can_ask():
@@ -73,34 +65,24 @@ def redo(arguments: Arguments, output: Output) -> None:
     """Take undos back, so that the edits that they took back hold again."""
     with asking.person(arguments) as session:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
-        call = calls.redo(commits or None, message=arguments.message, preview=arguments.preview)
+        call = calls.redo(commits or None, **arguments.given("message", "preview"))
         _take_back(session, call, arguments, output, "redo", "Redone")
 
 
 def rollback(arguments: Arguments, output: Output) -> None:
     """Take back everything after a commit."""
     with asking.person(arguments) as session:
-        call = calls.rollback(
-            asking.commit_named(session, arguments.to),
-            session=arguments.session,
-            agent=arguments.agent,
-            paths=arguments.paths or None,
-            include_outside=arguments.include_outside,
-            message=arguments.message,
-            preview=arguments.preview,
-        )
+        which = arguments.given("session", "agent", "paths", "include_outside")
+        writing = arguments.given("message", "preview")
+        call = calls.rollback(asking.commit_named(session, arguments.to), **which, **writing)
         _take_back(session, call, arguments, output, "roll back", "Rolled back")
 
 
 def restore(arguments: Arguments, output: Output) -> None:
     """Make a file what it was right after a commit."""
     session = asking.person(arguments)
-    call = calls.restore(
-        arguments.path,
-        asking.commit_named(session, arguments.at),
-        message=arguments.message,
-        preview=arguments.preview,
-    )
+    at = asking.commit_named(session, arguments.at)
+    call = calls.restore(arguments.path, at, **arguments.given("message", "preview"))
     lines = partial(render.edited, preview=arguments.preview, show_diff=output.diff)
     asking.show(session, call, output, lines, long=True)
 
@@ -185,7 +167,7 @@ def oops(arguments: Arguments, output: Output) -> None:
                 return
             if not (arguments.yes or asking.agreed(f"Undo {_summary(edits)}?")):
                 return
-        call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
+        call = calls.undo(ids, **arguments.given("message", "preview"))
         result = asking.ask(session, call, output, also_changed=also)
     if result is not None:
         title = f"Undone: {plural(len(ids), 'edit')}"

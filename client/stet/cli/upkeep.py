@@ -60,13 +60,8 @@ def forget(arguments: Arguments, output: Output) -> None:
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
 
     def call(*, preview: bool) -> calls.Call[ForgetResult]:
-        return calls.forget(
-            arguments.path,
-            contents=arguments.contents,
-            clipboards=arguments.clipboards,
-            preview=preview,
-            message=arguments.message,
-        )
+        more = arguments.given("contents", "clipboards", "message")
+        return calls.forget(arguments.path, **more, preview=preview)
 
     with asking.person(arguments, timeout=None) as session:
         if not output.as_json and not arguments.yes:

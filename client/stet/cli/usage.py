@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from types import SimpleNamespace
+from typing import Any
 
 #: Shells that can be completed for.
 SHELLS = ("bash", "zsh", "fish")
@@ -14,6 +15,10 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 class Arguments(SimpleNamespace):
     """What was typed: argparse.Namespace would load argparse."""
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """These arguments as a call's parameters of the same names; None for an empty list."""
+        return {name: None if (value := getattr(self, name)) == [] else value for name in names}
 
 
 class UsageError(Exception):

@@ -27,7 +27,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.session.event_stream import EventStream
-from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, is_first_seen, subject_line
+from stet.terminal.log_lines import NARROW, Burst, edit_lines, entry, is_first_seen
 from stet.terminal.spans import Line, Span, name_style, named, short, until, visible, who
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
@@ -134,14 +134,9 @@ def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
         Span(who(commit), name_style(commit.agent, commit.session)),
         Span("  "),
     )
-    indent, room = (_INDENT, 10_000) if output.width is None else ("  ", output.width - 2)
     if output.width is None:
-        yield (*head, *subject_line(commit, room))
-    else:
-        yield head
-        yield (Span(indent), *subject_line(commit, room))
-    for line in details(commit, max(room, 20), said=room):
-        yield (Span(indent), *line)
+        return entry(commit, head, _INDENT, 20_000)
+    return entry(commit, head, "  ", max(output.width, 22), below=True)
 
 
 def _other(event: AnyEvent, output: Output) -> Iterator[Line]:

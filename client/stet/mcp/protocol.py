@@ -58,13 +58,7 @@ class Cancelled(NamedTuple):
 
 
 class _Refused(Exception):
-    """A request that is answered with an error of the protocol."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.error = {"code": code, "message": message}
-        if data is not None:
-            self.error["data"] = data
+    """A request that is answered with an error of the protocol: code, message and data."""
 
 
 class Protocol:
@@ -97,7 +91,7 @@ class Protocol:
         try:
             answer = self._answer(request, method, params)
         except _Refused as refusal:
-            return _encoded({"jsonrpc": "2.0", "id": request, "error": refusal.error})
+            return error_line(request, *refusal.args)
         return answer if isinstance(answer, ToolCall) else _result_line(request, answer)
 
     def answered(self, call: ToolCall, answer: Answer, meta: Mapping[str, Any]) -> bytes:
@@ -212,9 +206,10 @@ _NO_REQUEST = (
 )
 
 
-def error_line(request: Id | None, code: int, message: str) -> bytes:
+def error_line(request: Id | None, code: int, message: str, data: object = None) -> bytes:
     """The error for a request; None: nobody knows which one."""
-    return _encoded({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+    return _encoded({"jsonrpc": "2.0", "id": request, "error": error})
 
 
 def _result_line(request: Id, result: object) -> bytes:

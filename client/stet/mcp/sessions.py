@@ -13,13 +13,12 @@ next writing call is the same one. Then its outcome is returned, and nothing don
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import TypeVar
 
 import msgspec
 
 from stet import aio
-from stet.calls import Call
+from stet.calls import Call, new_id
 from stet.errors import OutcomeUnknown, StetError, TransportError
 from stet.mcp.tool_calls import Caller
 from stet.wire.results import EditResult
@@ -96,7 +95,7 @@ class _Session:
         known = self.unsettled.pop(meant, None)
         if known is None:
             self.unsettled.clear()  # the model goes on with something else
-        request = known or uuid.uuid4().hex
+        request = known or new_id()
         call = msgspec.structs.replace(call, params={**call.params, "request_id": request})
         try:
             return await self.connection.perform(call)

@@ -19,6 +19,7 @@ from stet.agents import joining
 from stet.agents.clients import CLIENTS
 from stet.calls import Call
 from stet.errors import InputTooLarge, InvalidParams, NotPermitted
+from stet.session.conversation import UNSENDABLE, unsendable
 from stet.wire import results
 from stet.wire.results import EditResult, UpgradeResult
 
@@ -70,11 +71,8 @@ def call_of(
     params = dict(arguments)
     try:
         size = len(msgspec.json.encode(params))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidParams(
-            f"The arguments of {tool} can't be sent: {error}. Send text, numbers, booleans, lists "
-            "and objects; text must be valid Unicode."
-        ) from error
+    except UNSENDABLE as error:
+        raise unsendable(f"The arguments of {tool}", error) from error
     if size > LARGEST_ARGUMENTS:
         raise InputTooLarge(
             f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "

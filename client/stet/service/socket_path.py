@@ -113,8 +113,25 @@ def check_private(directory: str) -> None:
         )
 
 
+def check_owner(path: str, info: os.stat_result, directory: str) -> None:
+    """Refuse what belongs to somebody else in, or as, a state directory."""
+    if info.st_uid == os.geteuid():
+        return
+    mend = f"sudo chown -R {os.geteuid()} '{directory}'"
+    raise UnsafeDirectory(
+        f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
+        f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",
+        mend,
+    )
+
+
 def make_above(directory: str) -> None:
-    """Create the directories above one; whatever the umask, only the user may write there."""
+    """Create the directories above one; whatever the umask, only the user may write there.
+
+    Raises UnsafeDirectory where root would do so, or go on to, in a directory of another user.
+    """
+    if not os.path.lexists(directory):
+        _refuse_root_elsewhere(directory)
     parent = os.path.dirname(directory)
     if not os.path.isdir(parent):
         make_above(parent)
@@ -122,10 +139,27 @@ def make_above(directory: str) -> None:
             os.mkdir(parent, 0o755)
 
 
+def _refuse_root_elsewhere(directory: str) -> None:
+    """With sudo, HOME may still be the other user's, who could not use what root makes there."""
+    while not os.path.exists(directory):
+        directory = os.path.dirname(directory)
+    owner = os.stat(directory).st_uid
+    if os.geteuid() == 0 and owner != 0:
+        raise UnsafeDirectory(
+            f"{directory} belongs to user id {owner}, and root makes nothing there, which that "
+            "user could not use. Run stet as that user, or with root's own HOME: sudo -H."
+        )
+
+
 def make_private(directory: str) -> None:
-    """Create a directory if it is missing, never wider than mode 0700; then check_private()."""
+    """Create a directory if it is missing, then check_private()."""
+    make_missing(directory)
+    check_private(directory)
+
+
+def make_missing(directory: str) -> None:
+    """Create a directory if it is missing, never wider than mode 0700."""
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
         os.chmod(directory, 0o700)  # an umask may have taken more away than it should
-    check_private(directory)

@@ -21,8 +21,9 @@ import msgspec
 from stet.errors import DaemonUnreachable
 from stet.service.socket_path import (
     UnsafeDirectory,
+    check_owner,
     check_private,
-    make_above,
+    make_missing,
     make_private,
     runtime_directory,
     socket_path,
@@ -34,6 +35,10 @@ START_SECONDS = 30.0
 #: The log is moved to ``stetd.log.1`` when it is larger than this at a start.
 LOG_BYTES = 1024 * 1024
 _POLL_SECONDS = 0.01
+NO_PROC = (
+    "/proc is not mounted here, and the daemon can't run without it. Mount it (in a container: "
+    "mount -t proc proc /proc; bwrap: --proc /proc), or start the daemon outside."
+)
 
 # Runs in a process of its own, so that the daemon is nobody's child here: programs that did not
 # know they had a child would have to wait for it. Prints the daemon's process id; the daemon's
@@ -159,9 +164,8 @@ def _make(make: Callable[[str], None], directory: str, variable: str) -> None:
 
 
 def _make_state(directory: str) -> None:
-    make_above(directory)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
+    make_missing(directory)
+    check_owner(directory, os.stat(directory), directory)  # else the log would be another user's
 
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
@@ -251,6 +255,8 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     """Start a daemon; its process id, and where in the log its own lines begin."""
     import subprocess  # most clients find a daemon running and need not load it
 
+    if not os.path.exists("/proc/self"):
+        raise DaemonUnreachable(f"no daemon runs and none can be started: {NO_PROC}")
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]

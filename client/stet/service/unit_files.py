@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from stet.errors import StetError
@@ -48,6 +48,11 @@ class Installed(NamedTuple):
 def units_directory(environ: Mapping[str, str] = os.environ) -> str:
     """Where ``systemd --user`` looks for a person's own units."""
     return os.path.join(config_home(environ), "systemd", "user")
+
+
+def unit_path(name: str) -> str:
+    """The path of a person's own unit."""
+    return os.path.join(units_directory(), name)
 
 
 def template(name: str) -> str:
@@ -98,29 +103,18 @@ def _usable(path: str, what: str) -> str:
     return path
 
 
-def setting(unit: str, key: str) -> list[str]:
-    """The values of a key in a unit's text, as they are written."""
-    found = re.findall(rf"^{re.escape(key)}=(.*)$", unit, re.MULTILINE)
-    return [value.strip() for value in found]
-
-
 def variable(unit: str, name: str) -> str | None:
     """The value of an environment variable in a unit that was rendered here."""
-    beginning = f'"{name}='
-    for value in setting(unit, "Environment"):
-        if value.startswith(beginning) and value.endswith('"'):
-            return _unquoted(value)[len(name) + 1 :]
-    return None
+    variables = (each.partition("=") for each in _first_words(unit, "Environment"))
+    return next((value for its, _, value in variables if its == name), None)
 
 
 def program_of(unit: str) -> str | None:
     """The path of the program in a unit that was rendered here."""
-    for value in setting(unit, "ExecStart"):
-        first = re.match(r'"((?:[^"\\]|\\.)*)"', value)
-        if first:
-            return _unquoted(first[0]).removeprefix(":")
-    return None
+    return next((each.removeprefix(":") for each in _first_words(unit, "ExecStart")), None)
 
 
-def _unquoted(word: str) -> str:
-    return re.sub(r"\\(.)", r"\1", word[1:-1]).replace("%%", "%")
+def _first_words(unit: str, key: str) -> Iterator[str]:
+    """The first word, if it is quoted, of each value that a key has in a unit's text."""
+    for word in re.findall(rf'^{key}=[ \t]*"((?:[^"\\]|\\.)*)"', unit, re.MULTILINE):
+        yield re.sub(r"\\(.)", r"\1", word).replace("%%", "%")

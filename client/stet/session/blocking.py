@@ -1,10 +1,10 @@
-"""The blocking session: one typed method per request, over a connection that is kept alive.
+"""The blocking session: one typed method per request, over a connection that is kept open.
 
     with stet.connect(workspace=".", session="conv-1", agent="my-agent") as s:
         r = s.patch("src/a.py", [stet.replace("old", "new")])
 
-The methods come from :mod:`stet.session.methods`. What is added here is waiting: a lost connection
-is opened again, and unanswered calls are sent again with the request ids they had
+The methods come from :mod:`stet.session.methods`. This module waits and retries: it opens a lost
+connection again, and sends unanswered calls again with the same request ids
 (:mod:`stet.session.retrying`). :mod:`stet.aio` is the same for asyncio.
 """
 
@@ -46,17 +46,17 @@ def connect(
     start: bool = True,
     endpoint: Endpoint | None = None,
 ) -> Session:
-    """A session with the daemon, connected; a context manager that closes it.
+    """A connected session; a context manager that closes it.
 
-    ``workspace``: an allowed directory or one inside it; None only with ``control``, which
-    takes the person's socket and its rights. ``session``: the label under which clipboards
-    and mode are kept, made up by the daemon if None. ``secret``: given when the session is
-    new, it must be given ever after. ``timeout``: seconds for a call with all its retries,
-    None for no limit. ``start``: whether to start a daemon when none answers.
-    ``endpoint``: another daemon than the environment's.
+    ``workspace``: an allowed directory or one inside it; None only with ``control``, which uses the
+    person's socket and rights. ``session``: the name under which clipboards and mode are kept; None
+    lets the daemon choose one. ``secret``: if one is given when the session is new, it must be
+    given whenever the session is resumed. ``timeout``: seconds for a call with all its retries;
+    None: no limit. ``start``: whether to start a daemon if none answers. ``endpoint``: another
+    daemon than the environment's.
 
-    Raises DaemonUnreachable, and what the daemon refuses in ``hello``
-    (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
+    Raises DaemonUnreachable, and the refusals of ``hello``: WorkspaceNotAllowed, NotPermitted,
+    UnsupportedProtocol.
     """
     place = endpoint or Endpoint.from_environment(control=control)
     directory = None if workspace is None else os.path.abspath(workspace)
@@ -67,10 +67,10 @@ def connect(
 
 
 class Session(SessionMethods):
-    """A session over a connection that is reopened when it is lost.
+    """A session over a connection that is opened again when it is lost.
 
-    May be used by several threads; their calls go one after the other. ``hello`` is the
-    daemon's answer to the latest ``hello``: workspace, session name and mode.
+    Threads may share it; their calls run one after the other. ``hello`` is the daemon's answer to
+    the latest ``hello``: workspace, session name and mode.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -79,7 +79,7 @@ class Session(SessionMethods):
         self._lock = threading.RLock()
 
     def open(self) -> None:
-        """Connect and say hello, unless that is done already. Raises as connect()."""
+        """Connect and say hello, unless already connected. Raises as connect()."""
         with self._lock:
             retrying = Retrying(deadline=self._deadline(), patient=False)
             while True:
@@ -108,7 +108,7 @@ class Session(SessionMethods):
     def history(
         self, path: str | None = None, **filters: Unpack[LogFilters]
     ) -> Iterator[CommitInfo]:
-        """All commits that log() with these filters finds, page after page, newest first."""
+        """All commits that log() finds with these filters, newest first, read page by page."""
         while True:
             page = self.log(path, **filters)
             yield from page.commits
@@ -117,11 +117,11 @@ class Session(SessionMethods):
             filters["cursor"] = page.cursor
 
     def events(self, *names: str) -> EventStream:
-        """What happens from now on, as an iterator of stet.wire.events; all kinds by default.
+        """An iterator of the events from now on (:mod:`stet.wire.events`).
 
-        ``names``: ``commit``, ``mode``, ``upgrade_request``. Commits come in the order of the
-        history, those too that were made while the daemon was away. The stream has a
-        connection of its own; close it, or use it as a context manager.
+        ``names``: ``commit``, ``mode``, ``upgrade_request``; all of them if none is given. Commits
+        come in the order of the history, also those that were made while no connection was open.
+        The stream has its own connection; close it, or use it as a context manager.
         """
         from stet.session.event_stream import EventStream  # few programs need it
 
@@ -136,10 +136,10 @@ class Session(SessionMethods):
         return result
 
     def perform_all(self, batch: Sequence[Call[T]]) -> list[T | StetError]:
-        """Pipeline calls: send all at once, give each one's result or refusal, in order.
+        """Pipeline calls: send all at once. Returns the result or refusal of each, in order.
 
-        Writing calls are carried out in this order; one that is refused does not keep the
-        later ones from being carried out.
+        Writing calls are carried out in this order. If one is refused, the later ones are carried
+        out nevertheless.
         """
         outcomes: list[T | StetError | None] = [None] * len(batch)
         with self._lock:
@@ -158,8 +158,8 @@ class Session(SessionMethods):
                             outcomes[index] = with_request_id(reason, batch[index].request_id)
                     time.sleep(pause or 0)
                 except BaseException:
-                    # Interrupted in the middle: replies to come would be taken for the
-                    # answers to later calls.
+                    # Interrupted (by KeyboardInterrupt, say): replies that are still to come would
+                    # be taken for the answers to later calls.
                     self._drop()
                     raise
         return [known for known in outcomes if known is not None]
@@ -171,8 +171,8 @@ class Session(SessionMethods):
         outcomes: list[T | StetError | None],
         deadline: float | None,
     ) -> None:
-        """Ask for what is unanswered, once, and fill it in. Raises what keeps the rest from being
-        answered: transport errors, a refused hello, and ShuttingDown (it was not carried out).
+        """Send the unanswered calls once, and fill in their outcomes. Raises the error that leaves
+        calls unanswered: of transport, a refused hello, or ShuttingDown (not carried out).
         """
         connection = self._connected(deadline)
         requests = [(batch[i].method, batch[i].params) for i in unanswered]
@@ -208,7 +208,7 @@ class Session(SessionMethods):
 
 
 def with_request_id(error: StetError, request_id: str | None) -> StetError:
-    """The same error, naming the call that has no answer if it is about transport."""
+    """The same error; if it is a TransportError, with the request id of the unanswered call."""
     if isinstance(error, TransportError) and request_id is not None:
         named = type(error)(error.message, request_id=request_id)
         named.__cause__ = error.__cause__ or error

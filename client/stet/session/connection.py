@@ -1,7 +1,7 @@
-"""A blocking connection: moves a conversation's bytes through one socket, with deadlines.
+"""A blocking connection: one socket and its conversation, with deadlines.
 
-Sending and receiving go on at the same time, so that neither side can block the other however much
-is pipelined. Reconnecting and trying again is :mod:`stet.session.blocking`'s.
+It sends and receives at the same time, so that client and daemon can't block each other, however
+much is pipelined. :mod:`stet.session.blocking` reconnects and retries.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_ANSWER = (
 
 
 def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloResult]:
-    """A connection on which hello was said, and the answer. Raises StetError."""
+    """A new connection after hello, and the daemon's answer to it. Raises StetError."""
     connection = Connection(reach(opening.endpoint, start=opening.start), opening.encoding)
     try:
         return connection, connection.ask(opening.hello(), deadline)
@@ -44,7 +44,7 @@ def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloRe
 
 
 class Connection:
-    """One connected socket and the conversation over it; not safe for threads."""
+    """One connected socket and the conversation over it. Not thread-safe, except interrupt()."""
 
     def __init__(self, connected: socket.socket, encoding: Encoding) -> None:
         connected.setblocking(False)
@@ -56,17 +56,17 @@ class Connection:
 
     @property
     def encoding(self) -> Encoding:
-        """How the messages are written."""
+        """The encoding of the messages."""
         return self._conversation.encoding
 
     def exchange(
         self, requests: Sequence[tuple[str, Mapping[str, Any]]], deadline: float | None
     ) -> Iterator[tuple[int, Answer]]:
-        """Send all requests at once; give (position in ``requests``, answer) as they come.
+        """Send all requests at once; yield (position in ``requests``, answer) as answers arrive.
 
-        What can't be sent is answered here, with InvalidParams. ``deadline`` is of
-        time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply, after which the
-        connection must be closed, as after an answer that is not ``named``.
+        A request that can't be encoded is answered with InvalidParams here. ``deadline`` is a value
+        of time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these, and after
+        an answer that is not ``named``, the connection must be closed.
         """
         positions: dict[int | None, int] = {}
         sent: list[bytes] = []
@@ -96,8 +96,8 @@ class Connection:
         return result
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
-        """The params of the next notification; None when there is none by the deadline.
-        Raises ConnectionLost and GarbledReply, after which the connection must be closed.
+        """The params of the next notification; None if none comes by the deadline.
+        Raises ConnectionLost and GarbledReply; after these the connection must be closed.
         """
         events = self._conversation.events
         while not events:
@@ -111,14 +111,14 @@ class Connection:
         return events.popleft()
 
     def interrupt(self) -> None:
-        """Let another thread that waits for something lose the connection."""
+        """Make another thread that waits on this connection raise ConnectionLost."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def ended(self) -> bool:
-        """Whether an idle connection is of no more use here: the daemon has closed it, as it does
-        when it stops, or it is the process's that this one was forked from.
+        """Whether an idle connection can't be used any more: the daemon has closed it (at a stop,
+        say), or it belongs to the parent of this process (after a fork).
         """
         return self._process != os.getpid() or bool(self._poll.poll(0))
 
@@ -132,17 +132,17 @@ class Connection:
         except BlockingIOError:
             return outgoing
         except (BrokenPipeError, ConnectionResetError):
-            # Closed by the daemon, which may have said why: what it sent is still to be
-            # read, and the end of it is noticed there.
+            # The daemon has closed the connection and may have said why. _receive reads that, and
+            # then notices the end of the stream.
             return memoryview(b"")
         except OSError as error:
             raise ConnectionLost(f"sending to the daemon failed: {error.strerror}") from error
 
     def _wait(self, sending: bool, deadline: float | None) -> bool:
-        """Whether the socket is ready by the deadline; asked once in any case."""
+        """Whether the socket is ready by the deadline; polls once even if it has passed."""
         self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if sending else 0))
         left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
-        # Longer than poll() can wait is for ever.
+        # poll() takes no longer timeout than _FOR_EVER_S; such a wait counts as endless.
         return bool(self._poll.poll(math.ceil(left * 1000) if left < _FOR_EVER_S else None))
 
     def _receive(self) -> None:

@@ -1,12 +1,11 @@
-"""One client's side of a connection without any I/O: requests out as bytes, replies in.
+"""The client's side of a connection, without any I/O: encodes requests, decodes replies.
 
     bytes to send   <- conversation.send(method, params)
     received bytes  -> conversation.feed(data)
-    answers         <- conversation.next_answer()   until it gives None
+    answers         <- conversation.next_answer()   until it returns None
 
-Any number of requests may be under way; each answer carries the id of its request, and answers may
-overtake each other. Who opens sockets, waits and retries: :mod:`stet.session.connection` and
-:mod:`stet.aio`.
+Any number of requests may wait for answers. Each answer has the id of its request, and answers may
+overtake each other. :mod:`stet.session.connection` and :mod:`stet.aio` do the I/O.
 """
 
 from __future__ import annotations
@@ -30,12 +29,30 @@ from stet.wire import messages
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 
 T = TypeVar("T")
+#: Characters shown on each side of one that can't be sent.
+_SHOWN = 40
+#: Exceptions of the encoders and of check_params. UnicodeEncodeError is a ValueError.
+UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def unsendable(what: str, error: Exception) -> InvalidParams:
+    """The refusal of a call's params, or of a tool's arguments, that can't be encoded."""
+    if isinstance(error, UnicodeEncodeError):
+        # A lone surrogate: Python reads file names like that if they are not UTF-8.
+        around = error.object[max(0, error.start - _SHOWN) : error.end + _SHOWN]
+        return InvalidParams(
+            f"{what} cannot be sent: {around!r} is not valid UTF-8. Names and texts must be valid "
+            "Unicode, without lone surrogates; rename a file whose name is not."
+        )
+    return InvalidParams(
+        f"{what} cannot be sent: {error}. Send text, finite numbers, booleans, lists and objects."
+    )
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The reply to request ``id`` (None: to none): a still encoded result, or the error.
-    Not ``named``: the daemon could not say which request it refuses, but this one was the only
-    one; the connection is of no more use.
+    """The reply to request ``id`` (None: to no request): a still encoded result, or the error.
+    Not ``named``: the daemon refused a request without saying which, and this was the only one;
+    the connection must be closed.
     """
 
     id: int | None
@@ -45,13 +62,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Conversation:
-    """The state of one connection: which requests wait for an answer, and what came in."""
+    """The state of one connection: unanswered requests, and received bytes and events."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
-        #: Ids of the requests that have not been answered.
+        #: Ids of the unanswered requests.
         self.waiting: set[int] = set()
-        #: Params of the notifications that came; only after ``subscribe`` do any come.
+        #: Params of the received notifications; there are none before ``subscribe``.
         self.events: deque[dict[str, Any]] = deque()
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._last_id = 0
@@ -59,33 +76,29 @@ class Conversation:
     def send(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
         """A new request: its id and the bytes to send.
 
-        Raises InvalidParams when the params cannot be written in the encoding, or the daemon
-        would take the message for none and refuse it without its id.
+        Raises InvalidParams for params that can't be encoded, or that would make the daemon refuse
+        the message without its id.
         """
         number = self._last_id + 1
         try:
             messages.check_params(params)
             payload = messages.encode_request(self.encoding, number, method, params)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            # UnicodeEncodeError is a ValueError: text with a lone surrogate.
-            raise InvalidParams(
-                f"the params of {method} cannot be sent: {error}. Send text, "
-                "finite numbers, booleans, lists and objects; text must be valid Unicode."
-            ) from error
+        except UNSENDABLE as error:
+            raise unsendable(f"the params of {method}", error) from error
         self._last_id = number
         self.waiting.add(number)
         return number, enclose(self.encoding, payload)
 
     def feed(self, data: bytes) -> None:
-        """Take in received bytes."""
+        """Append received bytes."""
         self._framer.feed(data)
 
     def next_answer(self) -> Answer | None:
-        """The next answer, None when more bytes are needed. Events go to ``events``.
+        """The next answer; None if more bytes are needed. Events go to ``events``.
 
-        Raises GarbledReply when what came in is not an answer to anything, and ConnectionLost
-        when the daemon says why it closes the connection, or refuses one of several requests
-        and nobody knows which; the connection is then of no more use.
+        Raises GarbledReply for a message that answers no request; ConnectionLost if the daemon says
+        why it closes the connection, or refuses one of several requests without saying which. After
+        these the connection must be closed.
         """
         while True:
             try:
@@ -111,11 +124,11 @@ class Conversation:
 
     def _unnamed(self, refusal: StetError) -> Answer:
         if isinstance(refusal, Overloaded) and self.waiting:
-            # About the connection, which is closed: a call that was sent wholly goes on.
+            # The daemon closes the connection; a call that has arrived is carried out all the same.
             text = f"the daemon closed the connection: {refusal.message}"
             raise ConnectionLost(text) from refusal
         if len(self.waiting) > 1:
-            # All others may have been carried out: they are to be asked for again.
+            # All the others may have been carried out, so all must be sent again.
             raise ConnectionLost(
                 f"the daemon refused one of {len(self.waiting)} calls without saying which: "
                 f"{refusal.message}"
@@ -124,7 +137,7 @@ class Conversation:
 
 
 def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
-    """The typed result of a call (GarbledReply for another type), or the refusal; not raised."""
+    """The typed result of a call, its refusal, or GarbledReply for a result of another shape."""
     if answer.error is not None:
         return answer.error
     assert answer.result is not None, "BUG: an answer with neither result nor error"

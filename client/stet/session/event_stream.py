@@ -1,8 +1,8 @@
-"""Events as they happen: ``for event in session.events(): ...``.
+"""A blocking stream of events: ``for event in session.events(): ...``.
 
-A stream has a connection of its own, so that calls of the session go on beside it. It survives
-restarts of the daemon: it waits until one answers again (it starts none), and gives what happened
-meanwhile, from the log. What is not taken from it waits in the daemon.
+A stream has its own connection, so that the session can make calls at the same time. It survives
+restarts of the daemon: it waits until a daemon answers again (it starts none), and takes the
+commits made in between from the log. Events that are not read yet wait in the daemon.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from stet.session.methods import Opening
 from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE
 from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
 
-#: The connection is gone; another one is worth a try.
+#: The connection is lost, and a new one may work.
 _GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown)
 
 
 class EventStream:
     """An iterator of events; a context manager that closes it.
 
-    Made by :meth:`stet.Session.events`, and subscribed from then on. ``heads`` has the newest
-    commit of each workspace, by its root, at that moment: everything later comes.
+    :meth:`stet.Session.events` makes and subscribes it. ``heads`` has the newest commit of each
+    workspace, by its root, at that moment; the stream gives every later commit.
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
@@ -39,14 +39,14 @@ class EventStream:
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
-        #: Given after the gap that is being filled. Kept here because the connection may be lost
-        #: meanwhile, and the next one does not repeat it.
+        #: Lost events to give after the gap that is being filled. An attribute, because the
+        #: connection may be lost before, and the next one does not repeat them.
         self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
-        #: How often it has subscribed. In between, only commits are made up for.
+        #: How often it has subscribed. Events between two connections are lost, except commits.
         self.connections = 0
         self._closed = threading.Event()
-        #: Held by whoever uses the connection; close() must not use it at the same time.
+        #: Held while a thread uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
         self.heads = self._subscribe()
 
@@ -60,9 +60,9 @@ class EventStream:
         return event
 
     def wait(self, timeout: float | None = None) -> AnyEvent | None:
-        """The next event; None when none came in ``timeout`` seconds, or after close().
+        """The next event; None if none comes in ``timeout`` seconds, or after close().
 
-        Raises what the daemon refuses after a reconnect (WorkspaceNotAllowed, say).
+        Raises the daemon's refusal after a reconnect (WorkspaceNotAllowed, say).
         """
         try:
             with self._turn:
@@ -75,7 +75,7 @@ class EventStream:
         while not self._ready and not self._closed.is_set():
             try:
                 if self._connection is None:
-                    self._subscribe()  # which may find something to give
+                    self._subscribe()  # it may add events to _ready
                     continue
                 params = self._connection.next_event(deadline)
                 if params is None:
@@ -93,11 +93,11 @@ class EventStream:
 
     @property
     def connected(self) -> bool:
-        """Whether the daemon was there when the stream last looked."""
+        """Whether the stream had a connection when it last waited."""
         return self._connection is not None
 
     def close(self) -> None:
-        """End the stream; a wait in another thread ends too. May be called twice."""
+        """End the stream, and a wait in another thread. May be called twice."""
         self._closed.set()
         connection = self._connection
         if connection is not None:
@@ -123,7 +123,7 @@ class EventStream:
         return answer.heads
 
     def _take(self, params: Mapping[str, object]) -> None:
-        """Take a notification. Raises GarbledReply for a known event of another shape."""
+        """Handle a notification. Raises GarbledReply for a known event of another shape."""
         try:
             event = read_event(params)
         except msgspec.ValidationError as error:
@@ -150,7 +150,7 @@ class EventStream:
             connection, _ = greet(elsewhere, self._deadline())
         except _GONE:
             raise
-        except StetError:  # no longer allowed, and so no longer to be read
+        except StetError:  # the workspace is no longer allowed, so its log can't be read
             return [LostEvent(None)]
         try:
             last = self._follower.last(root)
@@ -164,8 +164,8 @@ class EventStream:
         return None if timeout is None else time.monotonic() + timeout
 
     def _drop_if_closed(self) -> None:
-        """Close the connection of a closed stream, unless somebody still waits with it.
-        Who waits comes here after releasing the turn: one of the two finds it closed.
+        """Close the connection of a closed stream, unless another thread still waits on it.
+        That thread calls this after it has released the lock, so one of the two closes it.
         """
         if self._closed.is_set() and self._turn.acquire(blocking=False):
             self._drop()

@@ -1,14 +1,14 @@
-"""Following a history without missing a commit, whatever happens to the connection; no I/O.
+"""Follows histories without missing a commit, whatever happens to the connection; no I/O.
 
-``subscribe`` answers with the heads of the histories, and every commit event names its parent. So
-whoever remembers the last commit of each workspace sees at once where something is missing - after
-a reconnect, because the daemon left events out, or for any other reason - and asks ``log`` for it::
+``subscribe`` answers with the heads of the histories, and every commit event names its parent. A
+client that remembers the last commit of each workspace notices when commits are missing (after a
+reconnect, or because the daemon dropped events), and asks ``log`` for them::
 
     gap = follower.began(heads)             after every subscribe
     event, None or gap = follower.take(event)
     for each root of a gap: events = follower.filled(root, catch_up(ask, follower.last(root)))
 
-What the log has may come as events as well, a little later; these are skipped.
+Commits from the log may come as events again, a little later; those events are skipped.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from stet.calls import Call
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent
 from stet.wire.results import CommitInfo, LogResult
 
-#: Commits that are asked for at once, and at most for one gap; beyond it they are lost.
+#: Commits in a page of the log, and pages read for one gap at most; older commits are lost.
 _PAGE = 500
 _PAGES = 10
 
 
 class Gap(NamedTuple):
-    """Commits of these workspaces are missing; ``then`` is to be given after them."""
+    """Commits of these workspaces are missing; ``then`` is the event to give after them."""
 
     roots: tuple[str, ...]
     then: LostEvent | None = None
 
 
 class CaughtUp(NamedTuple):
-    """What happened since a commit, newest first; ``complete``: all of it."""
+    """The commits after a known one, newest first; ``complete``: none is missing."""
 
     commits: Sequence[CommitInfo]
     complete: bool
 
 
 def catch_up(ask: Callable[[Call[LogResult]], LogResult], until: str | None) -> CaughtUp:
-    """Everything after a commit (None: from the beginning), as far back as pages are asked for."""
+    """The commits after ``until`` (None: all), from at most _PAGES pages of the log."""
     found: list[CommitInfo] = []
     cursor = None
     for _ in range(_PAGES):
@@ -57,22 +57,22 @@ def catch_up(ask: Callable[[Call[LogResult]], LogResult], until: str | None) -> 
 
 
 class Follower:
-    """What was seen last of each workspace, by its root."""
+    """Tracks the last commit that was given of each workspace, by its root."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._commits = "commit" in names
         self._only_commits = tuple(names) == ("commit",)
         self._last: dict[str, str | None] = {}
         self._began = False
-        #: Commits that the log gave, and an event may give again.
+        #: Commits from the log, which may come as events again.
         self._given: dict[str, set[str]] = {}
 
     def last(self, root: str) -> str | None:
-        """The commit up to which everything was given."""
+        """The last commit that was given."""
         return self._last.get(root)
 
     def began(self, heads: Mapping[str, str | None]) -> Gap | None:
-        """Events come from these heads on; what happened since the connection before."""
+        """Note that events come after these heads. Returns the gap since the last connection."""
         known = self._last if self._began and self._commits else {}
         self._began = True
         behind = tuple(root for root in heads if known.get(root, heads[root]) != heads[root])
@@ -81,7 +81,7 @@ class Follower:
         return Gap(behind) if behind else None
 
     def take(self, event: AnyEvent) -> AnyEvent | Gap | None:
-        """The event, if it follows what was given; None if it was given already."""
+        """The event if it is the next one; None if it was given already; or the gap before it."""
         if isinstance(event, LostEvent) and self._commits:
             return Gap(tuple(self._last), None if self._only_commits else event)
         if not isinstance(event, CommitEvent):
@@ -98,7 +98,7 @@ class Follower:
         return event
 
     def filled(self, root: str, missing: CaughtUp) -> list[AnyEvent]:
-        """The events of a gap, in order; or that some are lost, and where the next ones begin."""
+        """The events that fill a gap, in order; only a LostEvent if the log had not all of them."""
         if not missing.commits:
             return []
         self._last[root] = missing.commits[0].commit

@@ -1,8 +1,8 @@
-"""What both sessions have: a method per request, and what they were opened with. No I/O.
+"""The common base of both sessions: one method per request, and the options of opening. No I/O.
 
-A method hands a call of :mod:`stet.calls` to ``perform``, which gives the result in
-:class:`stet.Session` and a coroutine of the result in :class:`stet.aio.AsyncSession`: so one list
-of methods serves both, and type checkers see the right one.
+A method passes a call of :mod:`stet.calls` to ``perform``. That returns the result in
+:class:`stet.Session`, and a coroutine of the result in :class:`stet.aio.AsyncSession`. So one list
+of methods serves both, and type checkers see the right types.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 
-#: Seconds that a call may take in all, with every retry.
+#: Seconds that a call may take, with all its retries.
 TIMEOUT = 120.0
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """How a session is opened: which daemon, who says hello, how, and how long to wait.
+    """The options with which a session is opened, and opened again after a lost connection.
 
-    ``workspace`` None is for the control socket only. ``session`` None lets the daemon choose a
-    name, which later connections of the same session must then give. ``timeout``: seconds, None
-    for no limit. ``start``: whether to start a daemon when none answers.
+    ``workspace`` may be None on the control socket only. ``session`` None: the daemon chooses a
+    name, which later connections of the same session must give. ``timeout``: seconds; None: no
+    limit. ``start``: whether to start a daemon if none answers.
     """
 
     endpoint: Endpoint
@@ -51,7 +51,7 @@ class Opening(msgspec.Struct, frozen=True):
     start: bool
 
     def hello(self) -> Call[HelloResult]:
-        """What every connection of the session begins with."""
+        """The first call on every connection of the session."""
         client = {"name": "stet-python", "version": __version__}
         named = given(
             workspace=self.workspace, session=self.session, agent=self.agent, secret=self.secret
@@ -60,7 +60,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Request(Generic[P, T_co]):
-    """How type checkers see a method of SessionMethods; at run time it is a plain function."""
+    """The type of a method of SessionMethods for type checkers; at run time it is a function."""
 
     if TYPE_CHECKING:
 
@@ -76,21 +76,21 @@ class Request(Generic[P, T_co]):
 
 
 def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
-    """A method of the sessions out of a function of stet.calls."""
+    """Make a session's method from a function of stet.calls."""
 
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.perform(build(*args, **kwargs))
 
     method.__name__ = method.__qualname__ = build.__name__
     method.__doc__ = build.__doc__
-    # No signature for help() in programs of ours: inspect takes long to load.
+    # stet's own programs need no signature for help(), and inspect takes long to load.
     if "stet.quick_start" not in sys.modules:
         _sign(method, build)
     return cast("Request[P, T_co]", method)
 
 
 def _sign(method: Any, build: Any) -> None:
-    """Give both their signature, with each parameter that a TypedDict stands for."""
+    """Set the signature of both, with the keywords of a TypedDict as single parameters."""
     import inspect
 
     own = inspect.signature(build)
@@ -108,16 +108,16 @@ def _sign(method: Any, build: Any) -> None:
         ]
     build.__signature__ = own.replace(parameters=parameters)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    # Annotations are text here: "Call[results.ReadResult]" gives ReadResult.
+    # Annotations are strings here: "Call[results.ReadResult]" becomes ReadResult.
     result = re.sub(r"Call\[(?:results\.)?(\w+)\]", r"\1", str(own.return_annotation))
     method.__signature__ = own.replace(parameters=[this, *parameters], return_annotation=result)
 
 
 class SessionMethods:
-    """The part of a session that waits for nothing.
+    """The methods and attributes that both sessions have.
 
     ``hello`` is the daemon's answer to the latest ``hello``: workspace, session name and mode.
-    ``timeout``: seconds for a call with all its retries, None for no limit; may be changed.
+    ``timeout``: seconds for a call with all its retries; None: no limit. It may be changed.
     """
 
     hello: HelloResult
@@ -172,7 +172,7 @@ class SessionMethods:
         self._closed = False
 
     def _greeted(self, hello: HelloResult) -> None:
-        """Take the daemon's answer; a name that it made up is the session's from now on."""
+        """Keep the daemon's answer, and a session name that it chose for later connections."""
         self.hello = hello
         self._opening = msgspec.structs.replace(self._opening, session=hello.session)
 

@@ -1,10 +1,10 @@
-r"""The edits of the dialects ``patch`` and ``patch_file``, as values to put into a call.
+r"""Constructors for the edits of the dialects ``patch`` and ``patch_file``.
 
     s.patch("src/a.py", [stet.replace("old", "new", to_clipboard="c"), stet.append_eof("end\n")])
     s.patch_file("src/a.py", [stet.change("DEBUG = True", "DEBUG = False")])
 
-Each function returns the object that goes over the wire and leaves out what was not given
-(DIALECTS.md 1 and 2). Nothing is checked here: the daemon does that.
+Each function returns the object that is sent, without the parameters that were not given
+(DIALECTS.md 1 and 2). The daemon checks it; nothing is checked here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = [
 
 
 class Reindent(TypedDict, total=False):
-    """From each non-empty inserted line take ``strip``, then put ``add`` before it."""
+    """Remove ``strip`` from the start of each non-empty inserted line, then put ``add`` there."""
 
     strip: str
     add: str
 
 
 class Patch(TypedDict, total=False):
-    """One patch, with the names of the wire."""
+    """One patch, with the member names of the protocol."""
 
     operation: Literal["replace", "append_eof", "prepend_bof", "overwrite"]
     oldText: str
@@ -35,7 +35,7 @@ class Patch(TypedDict, total=False):
 
 
 class Change(TypedDict):
-    """One change of ``patch_file``, with the names of the wire."""
+    """One change of ``patch_file``, with the member names of the protocol."""
 
     search: str
     replace: str
@@ -46,7 +46,7 @@ class Change(TypedDict):
 
 
 def given(**params: Any) -> dict[str, Any]:
-    """Those parameters that are not None: what is left out is not sent."""
+    """The parameters that are not None; the others are not sent."""
     return {name: value for name, value in params.items() if value is not None}
 
 
@@ -60,8 +60,8 @@ def replace(
 ) -> Patch:
     """Replace ``old``, which must occur exactly once, by ``new`` or a clipboard's text.
 
-    ``to_clipboard`` stores the text that was really matched. Without ``new`` and
-    ``from_clipboard`` the text is deleted. The same name in both is a copy.
+    ``to_clipboard`` stores the text that was found in the file. Without ``new`` and
+    ``from_clipboard`` the text is deleted. The same name in both copies it and keeps it.
     """
     if new is None and from_clipboard is None:
         new = ""
@@ -75,7 +75,7 @@ def append_eof(
     from_clipboard: str | None = None,
     reindent: Reindent | None = None,
 ) -> Patch:
-    """Put text at the end of the file, which is created if it is missing."""
+    """Add text at the end of the file, which is created if it is missing."""
     return _patch("append_eof", new, from_clipboard, reindent)
 
 
@@ -85,7 +85,7 @@ def prepend_bof(
     from_clipboard: str | None = None,
     reindent: Reindent | None = None,
 ) -> Patch:
-    """Put text at the beginning of the file (after a BOM), created if it is missing."""
+    """Add text at the beginning of the file (after a BOM), which is created if it is missing."""
     return _patch("prepend_bof", new, from_clipboard, reindent)
 
 
@@ -95,7 +95,7 @@ def overwrite(
     from_clipboard: str | None = None,
     reindent: Reindent | None = None,
 ) -> Patch:
-    """Make the text the whole file, literally; it is created if it is missing."""
+    """Replace the whole file by the text; the file is created if it is missing."""
     return _patch("overwrite", new, from_clipboard, reindent)
 
 
@@ -119,11 +119,11 @@ def change(
     fuzzy: float | None = None,
     near_line: int | None = None,
 ) -> Change:
-    r"""Put ``replace`` in the place of ``search``, which must occur exactly once.
+    r"""Replace ``search``, which must occur exactly once, by ``replace``.
 
-    ``occurrence``: the n-th place of several, from 1; ``near_line``: the one nearest to that line.
-    ``regex``: ``search`` is a pattern, ``\1`` and ``\g<name>`` work in ``replace``. ``fuzzy``: the
-    one passage that is at least so similar, 0.5 to 1. Without ``replace`` the text is deleted.
+    ``occurrence``: the n-th of several places, from 1; ``near_line``: the one nearest to that line.
+    ``regex``: ``search`` is a pattern; ``\1`` and ``\g<name>`` work in ``replace``. ``fuzzy``: the
+    only passage of at least that similarity, 0.5 to 1. Without ``replace`` the text is deleted.
     """
     options = given(occurrence=occurrence, regex=regex or None, fuzzy=fuzzy, near_line=near_line)
     return cast("Change", {"search": search, "replace": replace, **options})

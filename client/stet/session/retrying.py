@@ -1,13 +1,13 @@
-"""How often and how long a session tries again after a lost connection; no I/O, no clock.
+"""The rules by which a session retries after a lost connection; no I/O, no clock.
 
-What is tried again only reads, sets a value, or carries a ``request_id`` (P6). The rules:
+Only calls are retried that read, set a value, or carry a ``request_id`` (P6). The rules:
 
-- a connection lost under a call: at most LOSSES times, for a call that kills the daemon
-  must not kill it for ever;
-- a daemon that is shutting down: nothing was carried out, so it is tried for PATIENCE
-  seconds, which a restart under systemd fits into;
-- no daemon: the same if it is somebody else's task to start it (``patient``);
-- garbled replies, time-outs and refusals are never tried again.
+- the connection is lost during a call: the call may lose at most LOSSES connections, as a call
+  that crashes the daemon must not crash it for ever;
+- the daemon is shutting down: the call was not carried out, so it is retried for PATIENCE
+  seconds, which is enough for a restart under systemd;
+- no daemon answers: the same if this client does not start one (``patient``);
+- garbled replies, timeouts and refusals are never retried.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stet.errors import (
     TimedOut,
 )
 
-#: Connections that may be lost under one call before it is given up.
+#: A call is given up after it has lost so many connections.
 LOSSES = 3
 
-#: Seconds during which a daemon that is gone is waited for.
+#: Seconds to wait for a daemon that is gone to come back.
 PATIENCE = 10.0
 
-#: Seconds before the second attempt; each further pause is twice as long, up to a second.
+#: Seconds before the second attempt; each later pause is twice as long, up to LONGEST_PAUSE.
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 1.0
 
 
 class Retrying:
-    """The attempts of one call. Times are seconds of any steady clock."""
+    """The attempts of one call. Times are seconds of any monotonic clock."""
 
     def __init__(self, *, deadline: float | None, patient: bool) -> None:
         self.deadline = deadline
@@ -43,7 +43,7 @@ class Retrying:
         self._gone_since: float | None = None
 
     def pause_after(self, error: Exception, now: float) -> float | None:
-        """Seconds to wait before trying again; None: give up."""
+        """Seconds to wait before the next attempt; None: give up."""
         if not self._worth_it(error, now):
             return None
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
@@ -51,8 +51,8 @@ class Retrying:
         return None if late else pause
 
     def reason(self, error: StetError) -> StetError:
-        """Why a call was given up. Once a connection was lost under it, only the daemon's answer
-        knows whether it was carried out: what prevents a later attempt is no more than a cause.
+        """The error of a call that is given up. If a connection was lost during it, it may have
+        been carried out: then this is ConnectionLost, and a later error is only its cause.
         """
         if not self._losses or isinstance(error, ConnectionLost):
             return error

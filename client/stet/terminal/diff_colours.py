@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from stet.terminal.diff_lines import FileDiff, Hunk, files_of
@@ -211,23 +212,15 @@ def _expanded(spans: Sequence[Span]) -> Line:
 def _differing(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
     """By the number of a line, where it differs from the line that it replaced, or that did."""
     found: dict[int, list[tuple[int, int]]] = {}
-    number = 0
-    while number < len(lines):
-        removed = _run(lines, number, "-")
-        added = _run(lines, number + removed, "+")
-        if 0 < removed <= _COMPARED_LINES and 0 < added <= _COMPARED_LINES:
-            for offset in range(min(removed, added)):
-                old, new = number + offset, number + removed + offset
+    runs = [
+        (sign, list(numbers))
+        for sign, numbers in groupby(range(len(lines)), lambda number: lines[number][:1])
+    ]
+    for (sign, removed), (next_sign, added) in pairwise(runs):
+        if sign == "-" and next_sign == "+" and max(len(removed), len(added)) <= _COMPARED_LINES:
+            for old, new in zip(removed, added, strict=False):
                 found[old], found[new] = _compared(lines[old][1:], lines[new][1:])
-        number += removed + added or 1
     return found
-
-
-def _run(lines: Sequence[str], start: int, sign: str) -> int:
-    end = start
-    while end < len(lines) and lines[end][:1] == sign:
-        end += 1
-    return end - start
 
 
 def _compared(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -93,23 +94,19 @@ def word_diff(text: str, *, marks: bool) -> Iterator[Line]:
 
 
 def _by_words(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
-    removed: list[str] = []
-    added: list[str] = []
-    for line in lines:
-        if line[:1] in ("-", "+"):
-            (removed if line[:1] == "-" else added).append(line[1:])
-        elif not line.startswith("\\"):
-            yield from _run(removed, added, marks=marks)
-            removed, added = [], []
-            yield (Span(line[1:]),)
-    yield from _run(removed, added, marks=marks)
+    told = [line for line in lines if not line.startswith("\\")]
+    for is_changed, run in groupby(told, lambda line: line[:1] in ("-", "+")):
+        if is_changed:
+            yield from _changed(list(run), marks=marks)
+        else:
+            yield from ((Span(line[1:]),) for line in run)
 
 
-def _run(removed: Sequence[str], added: Sequence[str], *, marks: bool) -> Iterator[Line]:
-    """Lines that took the place of others."""
-    if not removed and not added:
-        return
-    before, after = (_WORD.findall("\n".join(each)) for each in (removed, added))
+def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
+    """Lines that took the place of others, with those."""
+    before, after = (
+        _WORD.findall("\n".join(line[1:] for line in lines if line[0] == sign)) for sign in "-+"
+    )
     line: list[Span] = []
     for text, begin, end, style in _pieces(before, after):
         for number, piece in enumerate(text.split("\n")):

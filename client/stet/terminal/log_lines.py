@@ -198,27 +198,31 @@ def log(
             Span("  "),
         )
         if width is None:
-            yield (*head, *_whole_subject(commit))
-            below = _whole_details(commit)
+            yield from _whole(commit, head, indent)
         else:
-            room = width - line_columns(head)
-            yield (*head, *subject_line(commit, room))
-            below = details(commit, width - len(indent), said=room)
-        for line in below:
-            yield (Span(indent), *line)
+            yield from entry(commit, head, indent, width)
 
 
-def _whole_subject(commit: CommitInfo) -> Line:
-    subject = Span(subject_and_why(commit.message)[0], _subject_style(commit))
+def entry(
+    commit: CommitInfo, head: Line, indent: str, width: int, *, below: bool = False
+) -> Iterator[Line]:
+    """A commit behind its head, or ``below`` it, with what its subject does not say indented."""
+    room = width - (len(indent) if below else line_columns(head))
+    subject = subject_line(commit, room)
+    yield from [head, (Span(indent), *subject)] if below else [(*head, *subject)]
+    for line in details(commit, width - len(indent), said=room):
+        yield (Span(indent), *line)
+
+
+def _whole(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
+    subject, why = subject_and_why(commit.message)
     by = commit.reverted_by
-    return (subject, Span(f"  (undone by {short(by)})", "magenta")) if by else (subject,)
-
-
-def _whole_details(commit: CommitInfo) -> Iterator[Line]:
-    _, why = subject_and_why(commit.message)
+    undone = (Span(f"  (undone by {short(by)})", "magenta"),) if by else ()
+    yield (*head, Span(subject, _subject_style(commit)), *undone)
     if why:
-        yield (Span(why[0], "italic"),)
-    yield from map(file_line, commit.files)
+        yield (Span(indent), Span(why[0], "italic"))
+    for change in commit.files:
+        yield (Span(indent), *file_line(change))
 
 
 def _stacked(
@@ -227,14 +231,12 @@ def _stacked(
     for commit in commits:
         time = when(commit.time, now)
         name = shortened(_name(commit), max(1, width - SHORT - columns(time) - 4))
-        yield (
+        head = (
             Span(short(commit.commit), "yellow"),
             Span(f"  {name}", name_style(commit.agent, commit.session)),
             Span(f"  {time}", "dim"),
         )
-        yield (Span("  "), *subject_line(commit, width - 2))
-        for line in details(commit, width - 2, said=width - 2):
-            yield (Span("  "), *line)
+        yield from entry(commit, head, "  ", width, below=True)
 
 
 # -- bursts

@@ -124,7 +124,6 @@ class HistoryApp(App[None]):
         self._news = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        """Where one is, the edits, what they changed, a search."""
         yield self._where
         with Horizontal(id="sides"):
             yield self.timeline
@@ -133,7 +132,6 @@ class HistoryApp(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show the newest edits, then follow."""
         self.timeline.focus()
         await self._session.open()
         self._root = self._session.workspace or ""
@@ -143,7 +141,6 @@ class HistoryApp(App[None]):
         await self._load()
 
     async def on_unmount(self) -> None:
-        """Close the connection."""
         await self._session.close()
 
     def _say_where(self) -> None:
@@ -230,7 +227,6 @@ class HistoryApp(App[None]):
             self.details.show_lines([(Span(visible(as_typed(str(error))), "red"),)])
 
     def on_timeline_marked(self) -> None:
-        """Say how many."""
         self._say_where()
 
     @work(group="follow")
@@ -349,7 +345,6 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="take back")
     async def action_rollback(self) -> None:
-        """Take back everything that agents did after the commit under the cursor."""
         commit = self.timeline.selected
         if commit is not None:
             await self._take_back(
@@ -400,7 +395,6 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="ask")
     async def action_blame(self) -> None:
-        """Who wrote each line of a file of this commit."""
         commit = self.timeline.selected
         path = await self._choose_file(commit, "Blame of which file?")
         if commit is not None and path is not None:
@@ -414,7 +408,6 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="ask")
     async def action_pin(self) -> None:
-        """Give the commit under the cursor a name."""
         commit = self.timeline.selected
         if commit is None:
             return
@@ -450,7 +443,6 @@ class HistoryApp(App[None]):
 
     @work(group="ask")
     async def action_help(self) -> None:
-        """The keys."""
         lines: list[Line] = [(Span(line),) for line in HELP.splitlines()]
         await self.push_screen_wait(Confirm("Keys", lines, None))
 
@@ -461,14 +453,12 @@ class HistoryApp(App[None]):
         return action != "search" or not isinstance(self.focused, Input)
 
     def action_search(self) -> None:
-        """Search as one types."""
         search = self.query_one("#search", Input)
         search.add_class("shown")
         self.screen.set_focus(search)
 
     @work(exclusive=True, group="search")
     async def on_input_changed(self, event: Input.Changed) -> None:
-        """Search when nothing was typed for a moment."""
         if event.input.id == "search":
             await asyncio.sleep(_TYPING_S)
             self._search, self._cursor = filters_of(event.value), None
@@ -476,7 +466,6 @@ class HistoryApp(App[None]):
             await self._load()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Back to the list, which shows what was found."""
         if event.input.id == "search":
             self.timeline.focus()
 

@@ -35,7 +35,6 @@ class Details(VerticalScroll, can_focus=True):
         self._lines: Callable[[int], Iterable[Line]] = lambda _: ()
 
     def compose(self) -> Iterator[Static]:
-        """One text, scrolled as a whole."""
         yield self._text
 
     def show_commit(self, commit: ShowResult) -> None:
@@ -44,7 +43,6 @@ class Details(VerticalScroll, can_focus=True):
         self._show(lambda width: (*facts(commit), *diff_lines(commit.diff, width, dark=dark)))
 
     def show_blame(self, blame: BlameResult) -> None:
-        """Who wrote each line of a file."""
         now = datetime.datetime.now(datetime.UTC)
         tokens = diff_colours.lexed_lines
         self._show(lambda width: blame_lines.blame(blame, now, width, tokens))
@@ -54,7 +52,6 @@ class Details(VerticalScroll, can_focus=True):
         self._show(lambda _: lines)
 
     def on_resize(self) -> None:
-        """Lines are as wide as there is room."""
         self._draw()
 
     def _show(self, lines: Callable[[int], Iterable[Line]]) -> None:

@@ -43,7 +43,6 @@ class Dialog(ModalScreen[T], Generic[T]):
         self._withdrawn = False
 
     def compose(self) -> ComposeResult:
-        """The title, what there is to see or to choose, and the keys."""
         with Vertical() as box:
             box.border_subtitle = self.KEYS
             yield Static(Text(self._title), classes="title")
@@ -59,7 +58,6 @@ class Dialog(ModalScreen[T], Generic[T]):
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:
-        """The box over this one was closed."""
         if self._withdrawn and self.app.screen is self:
             self.dismiss(None)
 
@@ -81,7 +79,6 @@ class Confirm(Dialog[bool]):
             self.KEYS = "Esc: close"
 
     def content(self) -> ComposeResult:
-        """What would happen."""
         with VerticalScroll():
             yield Static(text_of_all(self._lines, dark=self.app.current_theme.dark), id="lines")
 
@@ -91,11 +88,9 @@ class Confirm(Dialog[bool]):
         return max(10, min(120, terminal * 9 // 10) - 6)
 
     def action_agree(self) -> None:
-        """Close with yes."""
         self.dismiss(True if self._agree else None)
 
     def action_scroll(self, by: int) -> None:
-        """Scroll what is shown."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
@@ -103,11 +98,9 @@ class Ask(Dialog[str]):
     """A line of text."""
 
     def content(self) -> ComposeResult:
-        """The field."""
         yield Input()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close with the text."""
         self.dismiss(event.value.strip() or None)
 
 
@@ -137,5 +130,4 @@ class Choose(Dialog[str]):
         yield options
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close with the choice."""
         self.dismiss(event.option.id)

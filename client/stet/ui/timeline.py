@@ -96,7 +96,6 @@ class Timeline(ScrollView, can_focus=True):
 
     @property
     def selected(self) -> CommitInfo | None:
-        """The commit under the cursor."""
         row = self.rows[self.cursor] if self.cursor < len(self.rows) else None
         return row if isinstance(row, CommitInfo) else None
 
@@ -128,7 +127,6 @@ class Timeline(ScrollView, can_focus=True):
 
     @property
     def wants_more(self) -> bool:
-        """Whether the end is near."""
         return len(self.rows) - self.cursor < _AHEAD
 
     # -- the cursor
@@ -142,16 +140,13 @@ class Timeline(ScrollView, can_focus=True):
             self._go_to(at)
 
     def action_page(self, by: int) -> None:
-        """Go a screen up or down."""
         at = self.cursor + by * max(1, self.size.height - 1)
         self._go_to(max(0, min(at, len(self.rows) - 1)))
 
     def action_first(self) -> None:
-        """Go to the newest commit."""
         self._go_to(0)
 
     def action_last(self) -> None:
-        """Go to the oldest commit that is loaded."""
         self._go_to(max(0, len(self.rows) - 1))
 
     def action_mark(self) -> None:
@@ -166,7 +161,6 @@ class Timeline(ScrollView, can_focus=True):
         self.action_move(1)
 
     def clear_marks(self) -> None:
-        """Take all marks away."""
         self.marked.clear()
         self.post_message(self.Marked())
         self.refresh()
@@ -186,7 +180,6 @@ class Timeline(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Go to the row that was clicked."""
         at = int(event.y + self.scroll_offset.y)
         if at < len(self.rows):
             self._go_to(at)
@@ -194,11 +187,9 @@ class Timeline(ScrollView, can_focus=True):
     # -- drawing
 
     def on_resize(self) -> None:
-        """Rows are as wide as the list."""
         self.virtual_size = Size(self.size.width, len(self.rows))
 
     def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
         at = y + int(self.scroll_offset.y)
         width = self.scrollable_content_region.width
         if at >= len(self.rows):

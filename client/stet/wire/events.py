@@ -1,8 +1,8 @@
 """Events as typed values: the ``params`` of the notifications that ``subscribe`` asks for.
 
-Commits come in the order of the history, each with its parent, so that a reader sees where
-one is missing. ``lost`` comes where events were left out, because the subscriber did not
-take them in time. Unknown events are to be ignored.
+Commit events come in the order of the history, each with its parent, so that a reader notices a
+missing one. A ``lost`` event stands in place of events that were dropped because the subscriber did
+not read them in time. Readers must ignore unknown events.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from stet.wire.first_use import known
 from stet.wire.results import CommitInfo, UpgradeInfo
 
-#: What can be subscribed to.
+#: The events that can be subscribed to.
 EVENTS = ("commit", "mode", "upgrade_request")
 
 
 class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", omit_defaults=True):
-    """A commit was made in the workspace with this root. ``files_left_out``: so many of its files
-    are not listed, because they are too many; ``show`` has them.
+    """A commit was made in the workspace with this root. ``files_left_out``: how many of its files
+    are not listed, because there are too many; ``show`` lists them all.
     """
 
     workspace: str
@@ -30,9 +30,9 @@ class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", 
 
 
 class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit_defaults=True):
-    """The mode of a session was set, or (``session`` None) that of a workspace; or a grant ended.
-    ``mode`` is the one that holds: the stricter of the other two. ``until``: when the grant that
-    was given ends.
+    """The mode of a session, or of a workspace (``session`` None), was set, or a grant ended.
+    ``mode`` is the mode that holds: the stricter of the other two. ``until``: when the new grant
+    ends.
     """
 
     workspace: str
@@ -50,7 +50,7 @@ class UpgradeRequestEvent(
 
 
 class LostEvent(msgspec.Struct, frozen=True, tag_field="event", tag="lost"):
-    """``count`` events are missing here (None: nobody knows how many)."""
+    """``count`` events are missing here; None: an unknown number."""
 
     count: int | None
 
@@ -59,9 +59,8 @@ AnyEvent = CommitEvent | ModeEvent | UpgradeRequestEvent | LostEvent
 
 
 class Subscribed(msgspec.Struct, frozen=True):
-    """The answer to ``subscribe``: what is subscribed, and where the histories stand. ``heads`` has
-    the newest commit of each workspace by its root; every later commit will come as an event.
-    ``head`` is that of the connection's own workspace.
+    """The answer to ``subscribe``. ``heads`` has the newest commit of each workspace, by its root;
+    every later commit will come as an event. ``head`` is that of the connection's own workspace.
     """
 
     events: list[str]
@@ -70,8 +69,8 @@ class Subscribed(msgspec.Struct, frozen=True):
 
 
 def read_event(params: Mapping[str, Any]) -> AnyEvent | None:
-    """A notification's params as a value; None for one that this version does not know. Raises
-    msgspec.ValidationError for a known event of another shape.
+    """A notification's params as a typed value; None for an event that this version does not know.
+    Raises msgspec.ValidationError for a known event of another shape.
     """
     if params.get("event") not in (*EVENTS, "lost"):
         return None

@@ -1,6 +1,6 @@
-"""What an error reply says: the kinds of CONTRACT.md 4 and the values that carry them.
+"""Error replies: the kinds of CONTRACT.md 4, and the values that carry them.
 
-The sentences for the model are written where the failure is noticed; programs branch on the kind.
+The code that notices a failure writes the sentence for the model; programs branch on the kind.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Kind(StrEnum):
     INTERNAL = "internal"
 
 
-#: JSON-RPC 2.0 error codes; every kind of our own shares one.
+#: JSON-RPC 2.0 error codes; all other kinds share APPLICATION_ERROR.
 _CODES = {Kind.PARSE_ERROR: -32700, Kind.UNKNOWN_METHOD: -32601, Kind.INVALID_PARAMS: -32602,
           Kind.INTERNAL: -32603}  # fmt: skip
 APPLICATION_ERROR = -32000
 
 
 def code_of(kind: Kind) -> int:
-    """The JSON-RPC error code that goes with a kind."""
+    """The JSON-RPC error code of a kind."""
     return _CODES.get(kind, APPLICATION_ERROR)
 
 
@@ -80,9 +80,9 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConflictingFile(msgspec.Struct, frozen=True):
-    """A file whose edits can't be taken back around later ones. ``hunks``: the pieces of the file
-    with Git's conflict markers, or one sentence that says what else is in the way. ``commits``: who
-    changed it since, newest first, as far as it is known.
+    """A file whose edits can't be taken back, because later edits conflict. ``hunks``: conflicts
+    with Git's conflict markers, or one sentence that gives another reason. ``commits``: the commits
+    that have changed the file since, newest first, as far as they are known.
     """
 
     path: str
@@ -91,9 +91,9 @@ class ConflictingFile(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was wrong with a call. ``index`` counts the call's edits from 0; ``line``
-    counts from 1; ``candidates`` are the 1-based lines of the places where an ambiguous text
-    stands; ``call`` counts the calls of a transaction from 0.
+    """One error in a call. ``index`` counts the call's edits from 0; ``line`` counts from 1;
+    ``candidates`` are the lines, from 1, at which an ambiguous text occurs; ``call`` counts the
+    calls of a transaction from 0.
     """
 
     kind: str
@@ -107,8 +107,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Refused(Exception):
-    """A call that is refused, with every reason; nothing has been changed. ``extra`` goes into the
-    reply's ``data`` beside ``kind`` and ``failures`` (``conflicts`` of an undo, ``result`` of
+    """A call is refused, for one reason or several; nothing was changed. ``extra``: more members of
+    the reply's ``data``, beside ``kind`` and ``failures`` (``conflicts`` of an undo, ``result`` of
     ``patch_block``).
     """
 

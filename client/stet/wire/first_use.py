@@ -1,9 +1,9 @@
-"""Decoding into a class for the first time: one thread at a time.
+"""A lock for the first time that msgspec decodes into a class: one thread at a time.
 
-msgspec keeps what it gathers about a class before that is complete, because a class may refer to
-itself. A thread that decodes into the same class meanwhile follows pointers that are not there
-yet, and the process ends with SIGSEGV (seen with msgspec 0.22.0, in a program with four clients).
-What is decoded into by name while a module is imported needs nothing of this.
+msgspec stores its information about a class before it is complete, because a class may refer to
+itself. If another thread decodes into the same class at that moment, it follows pointers that are
+not set yet, and the process dies of SIGSEGV (seen with msgspec 0.22.0 in a program with four
+clients). Decoders that are created while a module is imported do not need the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _known: set[object] = set()
 
 
 def known(kind: T) -> T:
-    """``kind``, when msgspec knows all of it: ``msgspec.json.decode(data, type=known(kind))``."""
+    """Return ``kind`` once msgspec knows it: ``msgspec.json.decode(data, type=known(kind))``."""
     if kind not in _known:
         with _lock:
             msgspec.msgpack.Decoder(kind)

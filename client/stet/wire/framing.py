@@ -7,8 +7,8 @@ Grammar of one direction of a connection::
     msgpack-stream = *( length payload )           ; any other first byte
     length      = 4 bytes, unsigned, big-endian    ; counts the payload only, 1..max_frame
 
-Both directions of a connection use one encoding; the side that speaks first chooses it. What the
-payload says is decided in :mod:`stet.wire.messages`.
+Both directions of a connection use the same encoding; the side that sends first chooses it.
+:mod:`stet.wire.messages` decodes the payloads.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stet.wire.failures import Kind
 #: Largest payload of a request, in bytes, unless the daemon is configured otherwise.
 DEFAULT_MAX_FRAME = 16 * 1024 * 1024
 
-#: For clients, which believe their daemon: whatever the length field can say. Nothing is
-#: allocated ahead of the bytes that really arrive.
+#: For clients, which trust their daemon: the largest value of the length field. Memory is only
+#: allocated for bytes that have arrived.
 UNLIMITED_FRAME = 2**32 - 1
 
 _LENGTH_BYTES = 4
@@ -38,17 +38,17 @@ _MSGPACK_FRAMES = (
 
 
 class Encoding(StrEnum):
-    """How the messages of a connection are written."""
+    """The encoding of a connection's messages."""
 
     JSON = "json"
     MSGPACK = "msgpack"
 
 
 class FrameError(Exception):
-    """The stream can't be cut any further: answer it once, then close the connection.
+    """No more frames can be cut from the stream. Answer it once, then close the connection.
 
-    ``kind`` is PARSE_ERROR (an empty or cut-off frame) or FRAME_TOO_LARGE; ``message``
-    is written for the peer and says what to send instead.
+    ``kind`` is PARSE_ERROR (an empty or incomplete frame) or FRAME_TOO_LARGE; ``message`` tells the
+    peer what to send instead.
     """
 
     def __init__(self, kind: Kind, message: str) -> None:
@@ -60,10 +60,10 @@ class FrameError(Exception):
 class Framer:
     """Cuts one direction of one connection into payloads.
 
-    Feed what was received, then call :meth:`next_frame` until it returns None. At most
-    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed, and no memory
-    is taken for a length that was only announced. After a FrameError every further call raises
-    the same error. ``encoding`` is None until the first byte was fed, unless it was given.
+    Feed the received bytes, then call :meth:`next_frame` until it returns None. At most
+    ``max_frame`` bytes of an unfinished frame are held, beside the last piece that was fed; no
+    memory is allocated for bytes that were only announced. After a FrameError every further call
+    raises the same error. ``encoding`` is None until the first byte is fed, unless it was given.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Framer:
         self.encoding = encoding
         self._max_frame = max_frame
         self._buffer = bytearray()
-        #: No LF is before this offset; keeps byte-by-byte feeding linear.
+        #: The buffer has no LF before this offset; so feeding single bytes takes linear time.
         self._searched = 0
         self._error: FrameError | None = None
 
@@ -87,8 +87,8 @@ class Framer:
     def next_frame(self) -> bytes | None:
         """The next payload, without its newline or length; None if more bytes are needed.
 
-        Raises FrameError for an empty frame, and for one over ``max_frame`` bytes as soon as the
-        length, or that many bytes without a newline, are there.
+        Raises FrameError for an empty frame, and for one of more than ``max_frame`` bytes as soon
+        as its length, or so many bytes without a newline, have arrived.
         """
         bounds = self._bounds()
         if bounds is None:
@@ -101,7 +101,7 @@ class Framer:
         return payload
 
     def end(self) -> None:
-        """Say that the stream ended. Raises FrameError if it ended inside a frame."""
+        """Note the end of the stream. Raises FrameError if it is inside a frame."""
         if self.mid_frame:
             raise self._fail(
                 Kind.PARSE_ERROR,
@@ -111,12 +111,12 @@ class Framer:
 
     @property
     def mid_frame(self) -> bool:
-        """Whether an unfinished frame is at the beginning of what is buffered."""
+        """Whether the buffer begins with an unfinished frame."""
         return bool(self._buffer) and not self.has_frame
 
     @property
     def has_frame(self) -> bool:
-        """Whether next_frame() would have something to say: a payload or an error."""
+        """Whether next_frame() would return a payload or raise an error."""
         try:
             return self._bounds() is not None
         except FrameError:
@@ -124,12 +124,12 @@ class Framer:
 
     @property
     def buffered(self) -> int:
-        """How many bytes are held."""
+        """The number of buffered bytes."""
         return len(self._buffer)
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the next payload; 0 if there is none yet, or an error."""
+        """The size of the next payload; 0 if it has not arrived or there is an error."""
         try:
             bounds = self._bounds()
         except FrameError:
@@ -137,7 +137,7 @@ class Framer:
         return bounds[1] - bounds[0] if bounds is not None else 0
 
     def _bounds(self) -> tuple[int, int, int] | None:
-        """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
+        """Offsets of the first payload's start and end, and of the byte after its frame."""
         if self._error is not None:
             raise self._error
         if self.encoding is not Encoding.JSON:
@@ -183,8 +183,8 @@ class Framer:
 
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:
-    """``payload`` as one frame; one in JSON must not contain a newline byte.
-    Raises ValueError for a MessagePack payload that the length field can't express.
+    """``payload`` as one frame. A JSON payload must not contain a newline byte.
+    Raises ValueError for a MessagePack payload that is too long for the length field.
     """
     if encoding is Encoding.JSON:
         return payload + _LF

@@ -1,4 +1,4 @@
-"""Messages: requests, replies and events as bytes and back, without any I/O (CONTRACT.md 2).
+"""Encoding and decoding of requests, replies and events, without any I/O (CONTRACT.md 2).
 
 JSON-RPC 2.0 shapes, in JSON or MessagePack alike::
 
@@ -8,15 +8,15 @@ JSON-RPC 2.0 shapes, in JSON or MessagePack alike::
     event   = {"method": "event", "params": {..}}
     ID      = TEXT | INT                                        ; never a boolean or a float
 
-Every one may carry ``"jsonrpc": "2.0"``; it is never sent. ``params`` may be absent or null.
+Every message may have ``"jsonrpc": "2.0"``; stet never sends it. ``params`` may be absent or null.
 
-Whatever the encoding, params are the JSON data model and no more: null, booleans, 64-bit
-signed integers, finite floats, text, lists, maps with text keys, nested at most MAX_DEPTH
-deep, at most MAX_VALUES of them.
+In both encodings params use the JSON data model only: null, booleans, 64-bit signed integers,
+finite floats, text, lists, maps with text keys; nested at most MAX_DEPTH deep, at most MAX_VALUES
+values.
 
-Unknown members of a *request's* envelope are refused (a misspelt ``parms`` would otherwise run
-the method without its parameters). Those of replies and events are ignored, so that the daemon
-may add some.
+Unknown members of a *request* are refused, because a misspelt ``parms`` would run the method
+without its parameters. Unknown members of replies and events are ignored, so that the daemon may
+add some.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from stet.wire.value_count import holds_more_values_than
 #: at most (transaction: params, calls, call, params, patches, patch, reindent).
 MAX_DEPTH: Final = 8
 
-#: How many values a request may hold, names of members included. A message that is no
-#: longer than this in bytes can't hold more, and is not counted.
+#: How many values a request may hold, names of members included. A message of at most so many
+#: bytes can't hold more, so its values are not counted.
 MAX_VALUES: Final = 100_000
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _Integer = Annotated[int, msgspec.Meta(ge=_LEAST, le=_MOST)]
-# A bound is how msgspec is made to refuse NaN and the infinities of MessagePack.
+# With a bound msgspec refuses NaN and the infinities of MessagePack.
 _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 
 def _nested(depth: int) -> Any:
     """The type of a value whose lists and maps nest at most ``depth`` deep.
 
-    Deep nesting is then refused with its place, long before it could exhaust the stack here or in
-    whoever walks the params later. Each level is a NewType because hashing a union walks all of
-    it: without, naming the type alone takes 2**depth steps. msgspec's own copy of the type has
-    that many nodes (2.5 ms at depth 8), so it is only made when a request is to be decoded.
+    So msgspec refuses deeper nesting and says where, before the stack can overflow here or in later
+    code that walks the params. Each level is a NewType, because hashing a union walks all of it:
+    without, naming the type would take 2**depth steps. msgspec's copy of the type has 2**depth
+    nodes (2.5 ms at depth 8), so it is only made when the first request is decoded.
     """
-    opaque: Any = NewType  # type checkers know no types that are made in a loop
+    opaque: Any = NewType  # type checkers refuse a NewType that is made in a loop
     scalar: Any = None | bool | _Integer | _Finite | str
     value = scalar
     for level in range(depth):
@@ -70,7 +70,7 @@ Id = str | int | None
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One call. ``id`` None: a notification, which gets no reply."""
+    """A request. ``id`` None: a notification, which gets no reply."""
 
     method: str
     params: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """The ``error`` of a reply; ``data`` holds ``kind`` and what goes with that kind."""
+    """The ``error`` of a reply; ``data`` holds ``kind`` and the members of that kind."""
 
     code: int
     message: str
@@ -86,8 +86,8 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The answer to the request with this ``id`` (None: to a message that had none): a ``result``,
-    still encoded (:func:`decode_result`), or an ``error``.
+    """The reply to the request with this ``id`` (None: to a message without a readable id): a
+    ``result``, still encoded (:func:`decode_result`), or an ``error``.
     """
 
     id: str | int | None
@@ -102,11 +102,11 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class MalformedMessage(Exception):
-    """A sound frame with a bad message: it is answered with ``id``, the connection goes on.
+    """A valid frame with a malformed message: it is answered with ``id``, the connection goes on.
 
-    ``kind`` is PARSE_ERROR and ``id`` None when the message is no JSON-RPC request at all;
-    INVALID_PARAMS with the request's own id when only its params have the wrong shape, and
-    INPUT_TOO_LARGE when they are too many.
+    ``kind`` is PARSE_ERROR, with ``id`` None, if the message is not a JSON-RPC request;
+    INVALID_PARAMS, with the request's id, if only its params have the wrong shape; INPUT_TOO_LARGE
+    if it holds too many values.
     """
 
     def __init__(self, kind: Kind, message: str, id: str | int | None = None) -> None:  # noqa: A002
@@ -137,13 +137,13 @@ def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
 
 
 class _OnlyId(msgspec.Struct, frozen=True):
-    """Any message, of which only the id is decoded."""
+    """Decodes only the id of a message."""
 
     id: str | _Integer | None = None
 
 
 class _AnswerEnvelope(msgspec.Struct, frozen=True):
-    """Reply or event, before it is known which."""
+    """A reply or an event."""
 
     id: str | int | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -160,7 +160,7 @@ _ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
 }
 _NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
-#: What msgspec raises for bytes that it can't decode. UnicodeDecodeError is a ValueError.
+#: Exceptions of msgspec for bytes that it can't decode. UnicodeDecodeError is a ValueError.
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 _REQUEST_SHAPE = (
@@ -170,7 +170,7 @@ _REQUEST_SHAPE = (
 
 
 def decode_request(encoding: Encoding, frame: bytes) -> Request:
-    """The request in a frame's payload. Raises MalformedMessage and nothing else."""
+    """The request in a payload. Raises only MalformedMessage."""
     if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
         request = None
         with contextlib.suppress(*_UNDECODABLE):
@@ -219,7 +219,7 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
 
 
 def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
-    """The reply or event in a frame's payload. Raises MalformedMessage and nothing else."""
+    """The reply or event in a payload. Raises only MalformedMessage."""
     try:
         answer = _ANSWER_DECODERS[encoding](frame)
     except _UNDECODABLE as error:
@@ -238,7 +238,7 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
 
 
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
-    """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
+    """A reply's result as a value of ``type``. Raises MalformedMessage if it has another shape."""
     try:
         return _MODULES[encoding].decode(result, type=known(type))
     except _UNDECODABLE as error:
@@ -248,8 +248,8 @@ def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  #
 
 
 def check_params(value: object, depth: int = MAX_DEPTH) -> None:
-    """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
-    The encoders write more than is taken, and JSON's writes an infinity as null.
+    """Raise ValueError for params that :func:`decode_request` would refuse or read differently:
+    the encoders accept more types, and JSON's writes an infinity as null.
     """
     if isinstance(value, (dict, list, tuple)):
         if not depth:
@@ -258,7 +258,7 @@ def check_params(value: object, depth: int = MAX_DEPTH) -> None:
             if not isinstance(key, str):
                 raise ValueError(f"{key!r} names a member, and is no text")
         for inner in value.values() if isinstance(value, dict) else value:
-            if type(inner) is not str:  # which most are
+            if type(inner) is not str:  # a shortcut: most values are strings
                 check_params(inner, depth - 1)
     elif isinstance(value, float):
         if not math.isfinite(value):
@@ -271,14 +271,14 @@ def check_params(value: object, depth: int = MAX_DEPTH) -> None:
 
 
 def encode_request(encoding: Encoding, request: Id, method: str, params: object) -> bytes:
-    """A request's payload, not yet framed; ``request``, its id, None makes it a notification."""
+    """A request's payload. ``request``: its id; None makes it a notification."""
     message: dict[str, object] = {"method": method, "params": params}
     return _ENCODERS[encoding](message if request is None else {"id": request, **message})
 
 
 def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:
-    """A successful reply's payload. Raises what msgspec raises for a value that it can't encode (a
-    lone surrogate, more than 64 bits in MessagePack): a defect of whoever made the result.
+    """The payload of a successful reply. A result that msgspec can't encode (a lone surrogate, an
+    integer of more than 64 bits in MessagePack) is a defect; the exception is msgspec's.
     """
     return _ENCODERS[encoding]({"id": request, "result": result})
 
@@ -286,11 +286,11 @@ def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:
 def encode_error(
     encoding: Encoding, request: Id, code: int, message: str, data: dict[str, Any]
 ) -> bytes:
-    """A refusal's payload; ``data`` holds ``kind`` and what goes with it."""
+    """The payload of an error reply; ``data`` holds ``kind`` and the members of that kind."""
     error = {"code": code, "message": message, "data": data}
     return _ENCODERS[encoding]({"id": request, "error": error})
 
 
 def encode_event(encoding: Encoding, params: object) -> bytes:
-    """A notification to a subscriber, as payload."""
+    """The payload of a notification to a subscriber."""
     return _ENCODERS[encoding]({"method": "event", "params": params})

@@ -1,4 +1,4 @@
-"""Results as typed values: what CONTRACT.md 3 calls EditResult, CommitInfo and the rest.
+"""The results of CONTRACT.md 3 as typed values: EditResult, CommitInfo and the others.
 
 Object ids are 40 hex digits, lines count from 1, list indexes from 0, times are
 RFC 3339 in UTC. Every field that an older peer may not send has a default.
@@ -12,10 +12,10 @@ import msgspec
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file of a commit. ``before``/``after`` are blob ids, None for no file. ``status`` is A
-    (added), M (modified), D (deleted) or R (renamed, with ``old_path``); ``added``/``removed``
-    count lines. ``excluded``: the history does not keep this file, so there is no diff of it, and
-    in ``log`` and ``show`` neither ids nor counts.
+    """One file of a commit. ``before`` and ``after`` are blob ids; None: no file. ``status`` is A
+    (added), M (modified), D (deleted) or R (renamed, with ``old_path``); ``added`` and ``removed``
+    count lines. ``excluded``: the history does not keep this file, so it has no diff, and in
+    ``log`` and ``show`` neither ids nor counts.
     """
 
     path: str
@@ -51,10 +51,10 @@ class ClipboardNote(msgspec.Struct, frozen=True):
 
 
 class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``patch_block`` did to one file, in the structure that its seed prescribes. ``filepath``
-    is the path as the block spells it (null where none could be read), ``result`` says ``Applied N
-    changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the reason. ``call``: which call of
-    a ``transaction``.
+    """The result of ``patch_block`` for one file, in the structure that its dialect prescribes.
+    ``filepath`` is the path as the block spells it (null if none could be read), ``result`` says
+    ``Applied N changes``. ``exitCode`` is 0 and ``error`` null, or 1 and the reason. ``call``:
+    which call of a ``transaction``.
     """
 
     filepath: str | None
@@ -65,9 +65,9 @@ class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of every method that writes files. ``commit`` is null for a preview. ``result``
-    is there for ``patch_block`` only: an object for one file, a list for several, and always a list
-    in a ``transaction``, over all its calls of that dialect.
+    """The result of every method that writes files. ``commit`` is null for a preview. Only
+    ``patch_block`` gives a ``result``: an object for one file, a list for several; in a
+    ``transaction`` always a list, for all its calls of that dialect.
     """
 
     commit: str | None
@@ -84,7 +84,7 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     result: BlockResult | list[BlockResult] | msgspec.UnsetType = msgspec.UNSET
 
     def further_warnings(self) -> list[str]:
-        """The warnings that ``message`` does not give, too; an edit's are in both."""
+        """The warnings that ``message`` does not contain; those of an edit are in both."""
         said = self.message.lower()
         return [each for each in self.warnings if f"warning: {each.lower()}" not in said]
 
@@ -97,9 +97,9 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit of the shadow repository, read back from its trailers. ``subagent``: which of the
-    session's agents it was, where the client has said. ``forgotten``: files that it changed and
-    that the history was asked to forget, if there are any; it can't be taken back any more.
+    """One commit of the shadow repository, read from its trailers. ``subagent``: which of the
+    session's agents made it, if the client has told. ``forgotten``: those of its files that
+    ``forget`` has removed from the history; then it can't be undone any more.
     """
 
     commit: str
@@ -120,8 +120,8 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """The beginning of a history that retention has dropped: how many commits; the oldest that
-    is left; when the last of them were dropped, and why.
+    """The oldest part of a history, which retention has dropped: how many commits, the oldest
+    commit that is left, when commits were last dropped, and why.
     """
 
     commits: int
@@ -131,8 +131,8 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class LogResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A page of history, newest first; ``cursor`` is None at the end. ``dropped`` is there at the
-    end of a history that does not begin with its first commit.
+    """A page of history, newest first; ``cursor`` is None at the end. The last page has ``dropped``
+    if retention has dropped older commits.
     """
 
     commits: list[CommitInfo]
@@ -155,9 +155,9 @@ class DiffResult(msgspec.Struct, frozen=True):
 
 class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
     """A run of lines that one commit wrote: ``count`` lines from ``line`` on, and their text.
-    ``kind`` is ``outside`` without a commit for current content that no commit has, and with one
-    for what was found there; ``retention`` where the commit is the oldest that was not dropped,
-    since it may only have kept what an earlier one wrote: nobody is named.
+    ``kind`` is ``outside`` with a commit for lines that it found in the file, and without one for
+    current lines that are in no commit yet. It is ``retention`` if the commit is the oldest that is
+    left: an earlier one may have written the lines, so nobody is named.
     """
 
     line: int
@@ -171,17 +171,16 @@ class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlameResult(msgspec.Struct, frozen=True):
-    """Who wrote each line of a file, in order. ``path`` is from the workspace's root."""
+    """Who wrote each line of a file, in order. ``path`` is relative to the workspace's root."""
 
     path: str
     lines: list[BlameLines]
 
 
 class ReadResult(msgspec.Struct, frozen=True):
-    """A file or a range of its lines. ``mode``: octal digits; ``lines``: number of lines of the
-    whole file; ``eol``: one of lf, crlf, cr, mixed, none; ``bom``: whether the file starts with a
-    UTF-8 BOM (which ``text`` leaves out). ``oid`` is the blob id of the whole file (for
-    ``if_match``).
+    """A file's text, or a range of its lines. ``mode``: octal digits; ``lines``: number of lines of
+    the whole file; ``eol``: one of lf, crlf, cr, mixed, none; ``bom``: whether the file starts with
+    a UTF-8 BOM, which ``text`` leaves out. ``oid``: blob id of the whole file, for ``if_match``.
     """
 
     text: str
@@ -193,7 +192,7 @@ class ReadResult(msgspec.Struct, frozen=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """Who answers."""
+    """The program that answers."""
 
     name: str
     version: str
@@ -207,9 +206,8 @@ class WorkspaceRef(msgspec.Struct, frozen=True):
 
 
 class HelloResult(msgspec.Struct, frozen=True):
-    """``workspace`` and ``session`` are None for a control connection without one. ``inside``:
-    where below the workspace's root other workspaces are, if there are any; what is in those is
-    theirs.
+    """``workspace`` and ``session`` are None for a control connection without one. ``inside``: the
+    paths of other workspaces inside this one, if there are any; their files belong to them.
     """
 
     protocol: int
@@ -248,8 +246,8 @@ class ClipboardName(msgspec.Struct, frozen=True):
 
 
 class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``. ``until``:
-    when a grant ends and ``mode`` is restricted again; the other two likewise.
+    """``mode`` is the stricter of the other two; each is ``restricted`` or ``unrestricted``.
+    ``until``: when a grant ends and ``mode`` is restricted again; likewise for the other two.
     """
 
     mode: str
@@ -261,9 +259,9 @@ class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UpgradeResult(msgspec.Struct, frozen=True):
-    """What became of asking for write access: ``pending``, ``approved`` or ``denied``. ``request``
-    is None where the session may write already. ``note`` is the person's; ``until`` the end of what
-    was approved, if it has one; ``message`` the text for the model.
+    """The status of a request for write access: ``pending``, ``approved`` or ``denied``.
+    ``request`` is None if the session may write already. ``note`` is the person's; ``until``: when
+    the approval ends, if it does; ``message``: the text for the model.
     """
 
     request: str | None
@@ -274,9 +272,9 @@ class UpgradeResult(msgspec.Struct, frozen=True):
 
 
 class UpgradeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for write access, by a session of the workspace with this root. ``status`` is
-    ``pending``, ``approved`` or ``denied``, ``note`` the person's. ``time`` is when it was made,
-    ``decided`` when the person decided, ``until`` when what was approved ends.
+    """A request for write access by a session of the workspace with this root. ``status`` is
+    ``pending``, ``approved`` or ``denied``, ``note`` the person's. ``time``: when it was made,
+    ``decided``: when the person decided, ``until``: when the approval ends.
     """
 
     request: str
@@ -298,9 +296,9 @@ class UpgradeList(msgspec.Struct, frozen=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session of the workspace with this root. ``mode`` is the one that holds for it now.
-    ``last_seen``: when it was opened or has edited last; ``commits``: how many edits it made;
-    ``until``: when the grant of its own ends that lifts its mode.
+    """A session of the workspace with this root. ``mode`` is the mode that holds for it now.
+    ``last_seen``: when it was last opened or made an edit; ``commits``: how many edits it made;
+    ``until``: when its own grant ends.
     """
 
     session: str
@@ -314,14 +312,14 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SessionList(msgspec.Struct, frozen=True):
-    """The sessions of all workspaces that are open, oldest first in each."""
+    """The sessions of all open workspaces, oldest first in each."""
 
     sessions: list[SessionInfo]
 
 
 class EndedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that was ended: how many clipboards went, and the request that was denied by it.
-    ``next_mode``: what would hold for a session that is opened under its name now.
+    """A session that was ended: how many clipboards were removed, and the pending request that was
+    denied. ``next_mode``: the mode of a session that is opened under the same name now.
     """
 
     session: str
@@ -332,8 +330,8 @@ class EndedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One allowed workspace; ``head`` is None while nothing has been recorded. ``trouble``: why no
-    call works in it (its directory is away, its history damaged, ..).
+    """One allowed workspace; ``head`` is None before the first commit. ``trouble``: why no call
+    works in it (its directory is missing, its history is damaged ..).
     """
 
     root: str
@@ -351,8 +349,8 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of an export, to be appended to the pieces before it. ``commits``: how many are in
-    it; ``context``: how many of these are there only because later ones are made on them;
+    """A page of an export; the contents of all pages, in order, are the export. ``commits``: how
+    many are in it; ``context``: how many of these are only there because later ones need them;
     ``skipped``: how many were left out because they change no file. ``cursor`` is None at the end.
     """
 
@@ -365,8 +363,8 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PinInfo(msgspec.Struct, frozen=True):
-    """A name for a commit, and the commit's time and message. ``commit`` is None for a reference
-    that is damaged, ``time`` and ``message`` for a commit that can't be read.
+    """A name for a commit, with the commit's time and message. ``commit`` is None if the reference
+    is damaged, ``time`` and ``message`` are None if the commit can't be read.
     """
 
     name: str
@@ -382,11 +380,11 @@ class PinList(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong with a history; ``message`` is a sentence for a person. ``kind``:
+    """A problem with a history; ``message`` is a sentence for a person. ``kind``:
     damaged_object, missing_object, wrong_object, damaged_pack, damaged_index, missing_pack,
     missing_index, malformed, reverts, count, reference, journal, pin, replaced, expect, deferred,
-    more. ``what``: the file or reference concerned, relative to the repository; ``commit``: the one
-    that needs it; ``path``: in the workspace.
+    more. ``what``: the file or reference, relative to the repository; ``commit``: the commit that
+    needs it; ``path``: the path in the workspace.
     """
 
     kind: str
@@ -398,10 +396,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a history is whole. ``objects`` counts those that were read and found whole.
-    ``changed_outside``: how many files of the workspace are other than the newest commit has them,
-    which is no problem; None if the directory is away. ``warnings``: what is odd and may have a
-    good reason.
+    """Whether a history is complete and unchanged. ``objects``: how many were read and are intact.
+    ``changed_outside``: how many files of the workspace differ from the newest commit, which is not
+    a problem; None if the directory is missing. ``warnings``: oddities that may be harmless.
     """
 
     ok: bool
@@ -420,8 +417,8 @@ class Tools(msgspec.Struct, frozen=True):
 
 
 class GcResult(msgspec.Struct, frozen=True):
-    """Bytes of the shadow repository; ``dropped``: objects that no reference needed;
-    ``dropped_commits``: those that retention has dropped.
+    """Bytes of the shadow repository before and after; ``dropped``: removed objects that no
+    reference needed; ``dropped_commits``: commits that retention has dropped.
     """
 
     bytes_before: int
@@ -431,14 +428,14 @@ class GcResult(msgspec.Struct, frozen=True):
 
 
 class SkippedPath(msgspec.Struct, frozen=True):
-    """Something that a snapshot left out, other than by the workspace's .gitignore files."""
+    """A path that a snapshot left out for another reason than a .gitignore file."""
 
     path: str
     why: str
 
 
 class SnapshotResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``commit`` is null when nothing has changed. ``files`` and ``bytes`` are the workspace's.
+    """``commit`` is null if nothing has changed. ``files`` and ``bytes`` count the whole snapshot.
     ``skipped`` has the first hundred of ``skipped_count``.
     """
 
@@ -460,11 +457,11 @@ class ClipboardRef(msgspec.Struct, frozen=True):
 
 
 class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten (or, with ``commit`` null, would be). ``commits`` changed the ``paths``;
-    ``rewritten`` have a new id; ``contents`` counts the versions that are gone, ``contents_left``
-    those that other paths keep in the history, of which ``also_at`` have one now. ``in_workspace``:
-    paths where a file still is; it is recorded again when it is edited. ``clipboards`` hold a
-    part of it.
+    """What was forgotten or, if ``commit`` is null, would be. ``commits``: how many changed the
+    ``paths``; ``rewritten``: how many have a new id; ``contents``: versions that are gone;
+    ``contents_left``: versions that stay because other paths have them; ``also_at``: paths that
+    have one now. ``in_workspace``: paths whose file still exists; an edit records it again.
+    ``clipboards``: those that hold a part of the contents.
     """
 
     commit: str | None
@@ -480,8 +477,8 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkInfo(msgspec.Struct, frozen=True):
-    """Long work that is being done or waits: ``what`` is the method's name. ``done`` of ``total``
-    steps of this ``phase``; total None: not known. A piece of work that waits has no phase.
+    """Long work that runs or waits: ``what`` is the method's name. ``done`` of ``total`` steps of
+    this ``phase``; total None: unknown. Work that waits has no phase ("").
     """
 
     what: str
@@ -499,7 +496,7 @@ class LoggedError(msgspec.Struct, frozen=True):
 
 
 class OptionChange(msgspec.Struct, frozen=True):
-    """An option of the daemon that has another value now."""
+    """An option of the daemon whose value has changed."""
 
     option: str
     before: Any
@@ -507,8 +504,8 @@ class OptionChange(msgspec.Struct, frozen=True):
 
 
 class ReloadResult(msgspec.Struct, frozen=True):
-    """What reading the configuration again has come to. ``restart``: options that were changed in
-    the file and need a restart. ``error``: why nothing was taken over; the old configuration stays.
+    """The outcome of reading the configuration again. ``restart``: options that were changed in the
+    file and need a restart. ``error``: why nothing was applied; the old configuration stays.
     """
 
     path: str
@@ -518,7 +515,7 @@ class ReloadResult(msgspec.Struct, frozen=True):
 
 
 class ShutdownResult(msgspec.Struct, frozen=True):
-    """The daemon ends: calls in flight are answered, new ones refused as ``shutting_down``."""
+    """The daemon stops: calls in flight are answered, new ones refused as ``shutting_down``."""
 
     stopping: bool
 
@@ -532,7 +529,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     uptime_s: float | None = None
     durability: str | None = None
     read_only: str | msgspec.UnsetType | None = msgspec.UNSET
-    #: Why the history can't be written at present (a full disk); calls are safe meanwhile.
+    #: Why the history can't be written now (a full disk, say); calls are safe in the journal.
     trouble: str | None = None
     workspaces: int | None = None
     sessions: int | None = None
@@ -541,18 +538,18 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     shadow_bytes: int | None = None
     limits: dict[str, int] | None = None
     replacement: dict[str, str] | None = None
-    #: Long work that is being done, and then what waits.
+    #: Long work that runs, then long work that waits.
     work: list[WorkInfo] | None = None
-    #: Why the configuration was not taken over when it was read last (control only).
+    #: Why the last reload of the configuration failed (control only).
     config_error: str | None = None
     #: The newest error in the daemon's log (control only).
     last_error: LoggedError | None = None
-    #: Workspaces in which no call works at present, by root, and why.
+    #: Why no call works in a workspace now, by its root.
     unavailable: dict[str, str] | None = None
 
 
 class ObservedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that was changed. ``status`` A, M, D, or R with ``old_path``; blob ids or null."""
+    """A file that a tool changed. ``status``: A, M, D, or R with ``old_path``; blob ids or null."""
 
     path: str
     status: str
@@ -562,10 +559,10 @@ class ObservedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of ``observe``. ``outside``: the newest commit of what had been there and the
-    history did not know. ``commit`` and ``files``: what the tool has changed, after it has run.
-    ``complete``: of the whole workspace all could be scanned; true where paths were named.
-    ``untold``: nothing was reported before the tool ran, so nothing is attributed to it.
+    """The result of ``observe``. ``outside``: the newest commit that recorded files which the
+    history did not have. ``commit`` and ``files``: the tool's changes, after it has run.
+    ``complete``: the whole workspace was scanned; also true if paths were named. ``untold``:
+    nothing was reported before the tool ran, so no change is attributed to it.
     """
 
     commit: str | None = None

@@ -1,9 +1,9 @@
-"""How many values a message holds, found out before they are made.
+"""Counts the values of a message before it is decoded.
 
-16 MiB of MessagePack can be 16 million empty lists, which as Python objects take 1.3 GB and several
-seconds. Honest messages are large because of their texts, and hold few values. Both counters skip
-texts at the speed of C and stop at the limit. A malformed message is counted somehow, and refused
-later by whoever decodes it.
+16 MiB of MessagePack can be 16 million empty lists, which take 1.3 GB as Python objects and several
+seconds. Ordinary messages are large because of their texts, and hold few values. Both counters skip
+texts at the speed of C and stop at the limit. The count of a malformed message may be wrong; the
+decoder refuses it later.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import islice
 
 from stet.wire.framing import Encoding
 
-# What may be before a value, and one: a text (to its end, or to the end of the message: never a
-# second time from its middle), a bracket that opens, or a run of characters that can only be a
-# number or a word; or the end. So matches follow each other without a gap.
+# Matches the separators before a value, and the value: a text (up to its end or the end of the
+# message, so that no match starts inside a text), an opening bracket, or a run of characters of a
+# number or a word; or the end of the message. So matches follow each other without a gap.
 _JSON_VALUE = re.compile(
     rb"""[\s\]},:]*+ (?: ( "[^"\\]*+(?:\\.[^"\\]*+)*+"? | [\[{] | [^\s\[\]{},:"]++ ) | \Z )""",
     re.VERBOSE | re.DOTALL,
 )
-#: Bytes in which the marks before values are counted at a time.
+#: Bytes in which the marks before values are counted at once.
 _WINDOW = 1 << 18
 
 
 def _msgpack_sizes() -> tuple[list[int], dict[int, int]]:
-    """Bytes to skip for each first byte, and the size of the length that may follow it.
-    Of a list or map only the head is skipped: what is in it follows and is counted too.
+    """For each first byte of a value: bytes to skip, and the size of the length that may follow it.
+    Of a list or map only the head is skipped, because its elements are counted, too.
     """
     skip = [1] * 256
     for length in range(32):
@@ -52,7 +52,7 @@ def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bo
     """Whether a message holds more than ``limit`` values, keys and containers included."""
     if encoding is not Encoding.JSON:
         return _msgpack_holds_more(limit, message)
-    # Every value but the first follows one of these marks, so this is never too few.
+    # Every value but the first follows one of these marks, so this count is never too low.
     marks = 1
     for start in range(0, len(message), _WINDOW):
         end = start + _WINDOW

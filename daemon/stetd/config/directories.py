@@ -1,15 +1,15 @@
-"""The daemon's directories, made and checked, and the locks that make it the only one.
+"""The daemon's directories: created, checked, and locked so that only one daemon uses them.
 
-Nobody else may be able to change what the daemon relies on. A directory above must be root's or the
-user's own, and not writable by everyone unless it is sticky, like /tmp. It may be writable by a
-group: with private groups that is how home directories are made. Every refusal names one path and
-the command that mends it.
+Other users must not be able to change these directories. Each parent directory must belong to root
+or the user, and must not be writable by everyone unless it is sticky, like /tmp. It may be writable
+by a group: where users have private groups, home directories are. Every refusal names one path and
+the command that repairs it.
 
-A hardened service runs in a user namespace (user_namespaces(7)), where root and all other users
-have one id, that of nobody. There that id counts as root's, above and for the configuration.
+A hardened service runs in a user namespace (user_namespaces(7)), in which root and all other users
+have the same id, that of nobody. There this id counts as root's for parents and configuration.
 
-``stetd.lock`` in both is held with flock(2) for the daemon's life: the state needs one writer and
-the sockets one listener. The files are never removed.
+The daemon holds ``stetd.lock`` in both directories with flock(2) while it runs: the state needs one
+writer and the sockets one listener. The lock files are never removed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 import msgspec
@@ -30,28 +30,30 @@ from stet.service.socket_path import (
     AGENT_SOCKET,
     CONTROL_SOCKET,
     UnsafeDirectory,
+    check_owner,
     config_path,
-    make_above,
+    make_missing,
     make_private,
     runtime_directory,
     state_directory,
 )
 
 LOCK_NAME = "stetd.lock"
-#: Seconds in which the historian of a daemon that was killed ends; until then it holds the locks.
+#: Seconds to wait for a lock: held by the historian of a killed daemon; by a daemon that may be
+#: ending; between two attempts.
 _HISTORIAN_S, _ENDING_S, _POLL_S = 10.0, 1.0, 0.005
-#: What in the state directory is checked; what lies deeper can't be reached but through these.
-_IN_STATE = ("*", "*/*", "workspaces/*/*")
+#: The paths in the state directory that are checked. Deeper ones can only be reached through them.
+_CHECKED_PATTERNS = ("*", "*/*", "workspaces/*/*")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
+_SEARCHABLE_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 
 
 class AlreadyRunning(Exception):
-    """Another daemon holds one of the directories; the message says which and who."""
+    """Another daemon holds a lock; the message names the directory and the process."""
 
 
 class Directories(msgspec.Struct, frozen=True):
-    """Absolute paths: of the runtime and state directory, and of the configuration file."""
+    """Absolute paths of the runtime directory, the state directory and the configuration file."""
 
     runtime: str
     state: str
@@ -59,7 +61,7 @@ class Directories(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Directories:
-        """The directories that CONTRACT.md 1 gives for an environment."""
+        """The paths for an environment, by CONTRACT.md 1."""
         return cls(runtime_directory(environ), state_directory(environ), config_path(environ))
 
     def prepare(self) -> None:
@@ -67,9 +69,7 @@ class Directories(msgspec.Struct, frozen=True):
         make_private(self.runtime)
         check_above(self.runtime, "STET_RUNTIME_DIR")
         check_sockets(self.runtime)
-        make_above(self.state)
-        with suppress(FileExistsError):
-            os.mkdir(self.state, 0o700)
+        make_missing(self.state)
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
         check_configuration(self.config)
@@ -77,9 +77,9 @@ class Directories(msgspec.Struct, frozen=True):
 
 @contextmanager
 def instance_lock(directories: Directories) -> Iterator[list[int]]:
-    """Hold the locks on both directories; gives the descriptors that hold them.
+    """Hold the locks of both directories; yields their descriptors.
 
-    A moment is waited for a daemon that ends. Raises AlreadyRunning, OSError.
+    Waits a moment for a daemon that is ending. Raises AlreadyRunning, OSError.
     """
     with ExitStack() as held:
         descriptors = []
@@ -91,21 +91,21 @@ def instance_lock(directories: Directories) -> Iterator[list[int]]:
 
 def _lock(directory: str) -> int:
     path = os.path.join(directory, LOCK_NAME)
-    began = time.monotonic()
+    started = time.monotonic()
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         descriptor = os.open(path, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still_there(descriptor, path):
+            if _names_file(descriptor, path):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
                 return descriptor
         except BlockingIOError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
-            # One that has ended may leave a historian; one that is just ending looks as if it ran.
-            if time.monotonic() - began < (_HISTORIAN_S if _has_ended(holder) else _ENDING_S):
+            # A daemon that has ended may leave a historian; one that is ending seems to run.
+            if time.monotonic() - started < (_HISTORIAN_S if _has_ended(holder) else _ENDING_S):
                 time.sleep(_POLL_S)
                 continue
             raise AlreadyRunning(
@@ -128,8 +128,8 @@ def _has_ended(process: str) -> bool:
         return False
 
 
-def _is_still_there(descriptor: int, path: str) -> bool:
-    """Whether ``path`` still names the file: a cleaner of /tmp may have removed it."""
+def _names_file(descriptor: int, path: str) -> bool:
+    """Whether ``path`` still names the open file: a cleaner of /tmp may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def _unsafe(what: str, mend: str) -> UnsafeDirectory:
 
 @functools.cache
 def unknown_owner(kind: Literal["uid", "gid"]) -> int:
-    """The id of users, or groups, without one; -1 where all have one. Raises OSError."""
+    """The id of users or groups that the namespace does not map, or -1. Raises OSError."""
     with open(f"/proc/sys/kernel/overflow{kind}", encoding="ascii") as file:
         nobody = int(file.read())
     with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
@@ -152,7 +152,7 @@ def unknown_owner(kind: Literal["uid", "gid"]) -> int:
 
 
 def check_above(directory: str, variable: str) -> None:
-    """Refuse a directory that somebody else could put another one in place of."""
+    """Refuse a directory that another user could replace, by its parent directories."""
     path = os.path.realpath(directory)
     while path != "/":
         path = os.path.dirname(path)
@@ -171,23 +171,23 @@ def check_above(directory: str, variable: str) -> None:
 
 
 def check_state(directory: str) -> None:
-    """Refuse a state directory of which others own, or may write to, anything that counts.
+    """Refuse a state directory in which others own, or may write to, a path that is checked.
 
-    It may be a link of the user's own to a directory of the user's own.
+    It may be a symbolic link if link and target belong to the user.
     """
     for info in (os.lstat(directory), os.stat(directory)):
-        _check_owner(directory, info, directory)
+        check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
         mend = f"mv '{directory}' '{directory}.old'"
         raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
     _check_writers(directory, info, f"chmod 700 '{directory}'")
-    private = not info.st_mode & _ENTERED_BY_OTHERS  # then modes inside let nobody in
-    for path in _looked_at(directory):
+    private = not info.st_mode & _SEARCHABLE_BY_OTHERS  # then the modes inside do not matter
+    for path in _checked_paths(directory):
         try:
             found = os.lstat(path)
         except FileNotFoundError:
-            continue  # a daemon that runs here has just removed it
-        _check_owner(path, found, directory)
+            continue  # a running daemon has just removed it
+        check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
             raise _unsafe(
                 f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
@@ -198,14 +198,14 @@ def check_state(directory: str) -> None:
             _check_writers(path, found, f"chmod -R go-w '{directory}'")
 
 
-def _looked_at(directory: str) -> Iterator[str]:
-    for pattern in _IN_STATE:
+def _checked_paths(directory: str) -> Iterator[str]:
+    for pattern in _CHECKED_PATTERNS:
         for name in sorted(glob.glob(pattern, root_dir=directory, include_hidden=True)):
             yield os.path.join(directory, name)
 
 
 def check_sockets(directory: str) -> None:
-    """Refuse a runtime directory with something of another user's."""
+    """Refuse a runtime directory in which a socket belongs to another user."""
     for name in (AGENT_SOCKET, CONTROL_SOCKET):
         path = os.path.join(directory, name)
         if os.path.lexists(path) and (owner := os.lstat(path).st_uid) != os.geteuid():
@@ -216,7 +216,7 @@ def check_sockets(directory: str) -> None:
 
 
 def check_configuration(path: str) -> None:
-    """Refuse a configuration file that another user decides on."""
+    """Refuse a configuration file that another user owns or may change."""
     if not os.path.exists(path):
         return
     info = os.stat(path)
@@ -230,17 +230,6 @@ def check_configuration(path: str) -> None:
         raise _unsafe(
             f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w '{path}'"
         )
-
-
-def _check_owner(path: str, info: os.stat_result, directory: str) -> None:
-    if info.st_uid == os.geteuid():
-        return
-    mend = f"sudo chown -R {os.geteuid()} '{directory}'"
-    raise UnsafeDirectory(
-        f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
-        f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",
-        mend,
-    )
 
 
 def _check_writers(path: str, info: os.stat_result, mend: str) -> None:

@@ -1,17 +1,16 @@
-"""How the daemon's log looks, and where it goes.
+"""Format and destination of the daemon's log.
 
-A line a call at info: who, what, how long, with which result; warnings and errors in words.
-Nothing of what files contain is ever in it, and of paths only those that the daemon works with or
-that are in trouble.
+At level info there is one line for each call: caller, method, duration, result. Warnings and errors
+are sentences. File contents are never logged; paths only if they are the daemon's or in trouble.
 
 - Under systemd ($JOURNAL_STREAM) each record goes to journald in its native protocol. The fields
   of a call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
-  If journald does not take it, it is a line on standard error with its priority (``<3>``).
-- Otherwise a line on standard error: time (UTC), severity, part of the daemon, then the message,
-  with the fields of a call as ``key=value``.
+  A record that journald does not accept goes to standard error with its priority (``<3>``).
+- Otherwise each record is a line on standard error: time (UTC), severity, logger, message, with
+  the fields of a call as ``key=value``.
 
-What others named (agents, sessions, commands) is quoted, and every control character is spelled
-out, so that nobody can write lines that are not the daemon's.
+Names that others choose (agents, sessions, commands) are quoted and control characters escaped, so
+that nobody can forge a line of the log.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ from stet.wire.results import LoggedError
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
 
-#: A datagram of more than the socket's buffer would be refused.
-_LONGEST_VALUE = 16 * 1024
-_PLAIN = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
+#: A datagram larger than the socket's buffer would be refused.
+_MAX_VALUE_BYTES = 16 * 1024
+_UNQUOTED = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a record says besides its words: ``log.info("call %s", Fields({..}))``."""
+    """Structured fields of a record: ``log.info("call %s", Fields({..}))``."""
 
     values: Mapping[str, str | int | float | None]
 
     def __str__(self) -> str:
-        """``key=value`` with spaces between; values are quoted where they need it."""
+        """``key=value`` separated by spaces; values are quoted if necessary."""
         known = {key: value for key, value in self.values.items() if value is not None}
         return " ".join(f"{key}={_quoted(str(value))}" for key, value in known.items())
 
 
 def one_line(text: str) -> str:
-    """The text with every character spelled out that is not printed as itself."""
+    """The text with all unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -59,37 +58,37 @@ def one_line(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _quoted(value: str) -> str:
-    if _PLAIN.fullmatch(value):
+    if _UNQUOTED.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{one_line(escaped)}"'
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line, a stack as indented lines after it; the head has time and level."""
+    """A record as one line, and a traceback as indented lines; ``with_time``: and level, logger."""
 
-    def __init__(self, *, with_head: bool) -> None:
+    def __init__(self, *, with_time: bool) -> None:
         super().__init__()
-        self._with_head = with_head
+        self._with_time = with_time
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, or lines."""
+        """The line or lines of a record."""
         lines = [one_line(record.getMessage())]
-        if self._with_head:
-            when = f"{_second(int(record.created))}.{int(record.msecs):03}Z"
+        if self._with_time:
+            when = f"{_format_second(int(record.created))}.{int(record.msecs):03}Z"
             lines[0] = f"{when} {record.levelname} {record.name}: {lines[0]}"
         if record.exc_info and record.exc_info[1] is not None:
-            lines += _stack(record.exc_info[1])
+            lines += _traceback_lines(record.exc_info[1])
         return "\n".join(lines)
 
 
 @lru_cache(maxsize=2)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def _stack(error: BaseException) -> list[str]:
-    """Where an exception came from. Not its message, which may quote what was being edited."""
+def _traceback_lines(error: BaseException) -> list[str]:
+    """The traceback and type of an exception. Not its message, which may quote file contents."""
     lines = [
         f"  | {one_line(frame.filename)}:{frame.lineno} in {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -97,21 +96,21 @@ def _stack(error: BaseException) -> list[str]:
     words = f": {one_line(error.strerror or '')}" if isinstance(error, OSError) else ""
     lines.append(f"  | {type(error).__name__}{words}")
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return lines if earlier is None else [*_stack(earlier), *lines]
+    return lines if earlier is None else [*_traceback_lines(earlier), *lines]
 
 
 class JournalHandler(logging.Handler):
-    """Sends records to journald; to ``otherwise`` what it does not take."""
+    """Sends records to journald, or to ``fallback`` if journald does not accept them."""
 
-    def __init__(self, address: str, otherwise: TextIO) -> None:
+    def __init__(self, address: str, fallback: TextIO) -> None:
         super().__init__()
         self._address = address
-        self._otherwise = otherwise
+        self._fallback = fallback
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self.setFormatter(LineFormatter(with_head=False))
+        self.setFormatter(LineFormatter(with_time=False))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record. Never raises: the daemon goes on without its log."""
+        """Send a record. Never raises: without a log the daemon still works."""
         text = self.format(record)
         priority = priority_of(record.levelno)
         fields: dict[str, str] = {
@@ -129,7 +128,7 @@ class JournalHandler(logging.Handler):
             self._socket.sendto(b"".join(map(_field, fields.items())), self._address)
         except OSError:
             lines = "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
-            print(lines, file=self._otherwise, flush=True)
+            print(lines, file=self._fallback, flush=True)
 
     def close(self) -> None:
         """Close the socket."""
@@ -138,14 +137,14 @@ class JournalHandler(logging.Handler):
 
 
 def _field(item: tuple[str, str]) -> bytes:
-    """A field of journald, in the form that may have newlines in the value."""
+    """A field in journald's binary form, which allows newlines in the value."""
     key, value = item
-    data = value.encode(errors="replace")[:_LONGEST_VALUE]
+    data = value.encode(errors="replace")[:_MAX_VALUE_BYTES]
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
 
 
 def priority_of(level: int) -> int:
-    """The priority of syslog(3) for a severity."""
+    """The syslog(3) priority of a logging level."""
     return next((number for known, number in _PRIORITIES.items() if known <= level), 7)
 
 
@@ -162,8 +161,8 @@ class LastError(logging.Handler):
         self.newest = LoggedError(when, one_line(record.getMessage()))
 
 
-def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream is the one that systemd has connected to the journal."""
+def is_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether systemd has connected this stream to the journal."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -172,15 +171,15 @@ def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> 
 
 
 def set_up(level: str) -> LastError:
-    """Let everything that is logged go where it belongs; what remembers the newest error."""
+    """Set up logging at a level. Returns the handler that remembers the newest error."""
     handler: logging.Handler
-    if goes_to_journal(sys.stderr):
+    if is_journal(sys.stderr):
         handler = JournalHandler(JOURNAL_SOCKET, sys.stderr)
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(LineFormatter(with_head=True))
+        handler.setFormatter(LineFormatter(with_time=True))
     last = LastError()
-    # No line says who logged it: looking that up is a third of what a line takes.
+    # No line has its thread, process or source line: finding them takes a third of the time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging)["_srcfile"] = None
     logging.basicConfig(level=level.upper(), handlers=[handler, last])

@@ -1,7 +1,7 @@
-"""What ``stetd --show-config`` and ``--check-config`` print: every option and its source.
+"""The output of ``stetd --show-config`` and ``--check-config``: every option and its source.
 
-For a person and for ``stet config``, which runs these as a process of its own: the client
-loads nothing of the daemon's, and needs no running daemon: it says why none starts.
+``stet config`` runs these commands, because the client must not import the daemon, and because it
+must also work if the configuration keeps the daemon from starting.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from stetd.config.settings import (
     variable_of,
 )
 
-#: By the end of an option's name.
+#: Units by the suffix of an option's name.
 _UNITS = {"_s": "seconds", "_bytes": "bytes", "_mb": "MiB", "_days": "days", "_frame": "bytes"}
 
 
 def unit_of(name: str) -> str:
-    """The unit of an option, by its name; "" for counts and choices."""
+    """The unit of an option; "" for counts and choices."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
 def toml(value: object) -> str:
-    """A value as it is written in the file; none has characters that TOML would escape."""
+    """A value in TOML. No option's string has characters that must be escaped."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -41,7 +41,7 @@ def toml(value: object) -> str:
 
 
 def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """Every option as a daemon that is started now has it. Raises ConfigurationError."""
+    """Every option as a daemon started now would have it. Raises ConfigurationError."""
     settings = load_settings(path, must_exist=must_exist)
     text = read_file(path)
     options = []
@@ -65,7 +65,7 @@ def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
 
 
 def check(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """What is wrong with the options, if anything."""
+    """The errors in the configuration, if any."""
     faults = []
     try:
         load_settings(path, must_exist=must_exist)
@@ -78,7 +78,7 @@ def check(path: str, *, must_exist: bool = False) -> dict[str, Any]:
 
 
 def in_words(report: dict[str, Any]) -> str:
-    """The same for a person who runs stetd itself; ``stet config`` has its own words."""
+    """A report of ``show`` or ``check`` as text, for a person who runs stetd itself."""
     path = report["path"]
     if "faults" in report:
         return f"{path}: ok" if report["ok"] else "\n".join(f["message"] for f in report["faults"])

@@ -1,14 +1,14 @@
-"""The daemon's options: what they are, their defaults, and where they come from.
+"""The daemon's options: types, defaults, descriptions, and reading them from file and environment.
 
-A TOML file of flat ``key = value`` lines, overridden by environment variables ``STET_<KEY>``
-(``STET_DURABILITY=relaxed``). A file that does not exist means the defaults.
+The file is TOML, with flat ``key = value`` lines. Environment variables ``STET_<KEY>`` override it
+(``STET_DURABILITY=relaxed``). Without a file the defaults hold.
 
-Unknown keys in the file are refused, so that a misspelt one can't silently leave the default.
-Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG and STET_BOOT_ID
-are no options.
+Unknown keys in the file are refused, because a misspelt key would silently leave the default.
+Unknown STET_* variables are ignored: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG and STET_BOOT_ID
+are not options.
 
-On SIGHUP, and by the method ``reload``, the file is read again (:class:`Reloading`). One that can't
-be used leaves every option as it is; the reason is in the log and in ``status``.
+SIGHUP and the method ``reload`` read the file again (:class:`Reloading`). If it can't be used, all
+options stay as they are; the reason is in the log and in ``status``.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from stetd.history.protecting import DEFAULT_PATTERNS
 _log = logging.getLogger("stetd.configuration")
 _MIB = 1024 * 1024
 
-#: A running daemon can't take it over: calls without a sync would lie below calls with one.
+#: Options that need a restart. Durability: synced calls must not follow unsynced ones.
 NEED_RESTART = frozenset({"durability"})
 
 _Count = Annotated[int, Meta(ge=1)]
 _Amount = Annotated[int, Meta(ge=0)]
 _Seconds = Annotated[float, Meta(gt=0)]
-_SecondsOrNone = Annotated[float, Meta(ge=0)]
+_SecondsOrZero = Annotated[float, Meta(ge=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every option of the daemon, with what it is for. Made by :func:`load_settings`."""
+    """All options of the daemon, each with its description. Made by :func:`load_settings`."""
 
     durability: Annotated[
         Literal["full", "relaxed"],
@@ -107,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _Amount, "All clipboards of one session together, in bytes of UTF-8."
     ] = 16 * _MIB
     grace_s: Annotated[
-        _SecondsOrNone,
+        _SecondsOrZero,
         "Seconds for which a replaced file is watched for late writes by programs "
         "that still had it open.",
     ] = 2.0
@@ -118,13 +118,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _Seconds, "Seconds without a writing call after which a checkpoint is taken."
     ] = 2.0
     idle_exit_s: Annotated[
-        _SecondsOrNone, "Seconds without any connection after which the daemon ends; 0: never."
+        _SecondsOrZero, "Seconds without any connection after which the daemon ends; 0: never."
     ] = 0
     request_record_calls: Annotated[
         _Count, "How many calls, at least, a request_id is remembered for."
     ] = 10_000
     request_record_s: Annotated[
-        _SecondsOrNone, "How many seconds, at least, a request_id is remembered for."
+        _SecondsOrZero, "How many seconds, at least, a request_id is remembered for."
     ] = 86_400
     snapshot_max_files: Annotated[
         _Count, "Files that a snapshot takes at most; it refuses a workspace with more."
@@ -146,7 +146,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _Amount, "Size in MiB of one history beyond which its oldest commits are dropped; 0: any."
     ] = 0
     gc_idle_s: Annotated[
-        _SecondsOrNone,
+        _SecondsOrZero,
         "Seconds without a writing call after which a history in which much lies "
         "about is packed; 0: only by stet gc.",
     ] = 60
@@ -166,12 +166,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Option(NamedTuple):
-    """What an option may be. ``wanted``: the same in words."""
+    """An option's type, default and bounds; ``expected`` says the type in words."""
 
     type: Any
     default: Any
     bounds: Meta
-    wanted: str
+    expected: str
     description: str
 
 
@@ -179,12 +179,12 @@ def _options() -> dict[str, Option]:
     found = {}
     for info in msgspec.structs.fields(Settings):
         kind, *bounds, description = get_args(info.type)
-        wanted = _WANTED.get(get_origin(kind) or kind, "")
+        expected = _WANTED.get(get_origin(kind) or kind, "")
         if get_origin(kind) is Literal:
             choices = [f"'{choice}'" for choice in get_args(kind)]
-            wanted = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
         bound = bounds[0] if bounds else Meta()
-        found[info.name] = Option(kind, info.default, bound, wanted, description)
+        found[info.name] = Option(kind, info.default, bound, expected, description)
     return found
 
 
@@ -204,7 +204,7 @@ OPTIONS = _options()
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why an option can't be used; ``key`` is "" where the file itself is at fault."""
+    """An error in the configuration; ``key`` is "" if it is not about one option."""
 
     where: str
     line: int | None
@@ -212,13 +212,13 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        """Where, which key, why, in a line."""
+        """The error in one line."""
         place = self.where if self.line is None else f"{self.where}, line {self.line}"
         return f"{place}: {self.reason}"
 
 
 class ConfigurationError(Exception):
-    """The options can't be used. The message has a line per fault."""
+    """The configuration has errors. The message has one line for each."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -234,10 +234,10 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line[1]) if line else None
         raise ConfigurationError([Fault(path, number, "", f"not TOML: {error}")]) from error
-    said = {**given, **_from_environment()}
-    used: dict[str, object] = {}
+    given |= _from_environment()
+    values: dict[str, object] = {}
     faults = []
-    for key, value in said.items():
+    for key, value in given.items():
         if key not in OPTIONS:
             close = difflib.get_close_matches(key.lower(), OPTIONS, n=1)
             hint = f"The options are: {', '.join(sorted(OPTIONS))}."
@@ -245,7 +245,7 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
             faults.append(Fault(path, line_of(text, key), key, reason))
             continue
         try:
-            used[key] = _usable(OPTIONS[key], value)
+            values[key] = _convert(OPTIONS[key], value)
         except ValueError as error:
             reason = f"{error} (not {value!r})"
             if is_in_environment(key):
@@ -255,7 +255,7 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
                 faults.append(Fault(path, line_of(text, key), key, f"{key}: {reason}"))
     if faults:
         raise ConfigurationError(faults)
-    return Settings(**used)  # type: ignore[arg-type]
+    return Settings(**values)  # type: ignore[arg-type]
 
 
 def read_file(path: str, *, must_exist: bool = False) -> str:
@@ -275,37 +275,37 @@ def read_file(path: str, *, must_exist: bool = False) -> str:
 
 
 def _from_environment() -> dict[str, object]:
-    """What the environment says; a list there is JSON. An empty variable says something, too."""
-    said: dict[str, object] = {}
+    """The options in the environment; lists are JSON. An empty variable counts as set."""
+    given: dict[str, object] = {}
     variables = {name.upper(): value for name, value in os.environ.items()}
     for key, option in OPTIONS.items():
         value = variables.get(variable_of(key))
         if value is None:
             continue
-        said[key] = value
+        given[key] = value
         if isinstance(option.default, tuple):
-            with suppress(ValueError):  # then it is refused, as no list
-                said[key] = json.loads(value)
-    return said
+            with suppress(ValueError):  # _convert refuses what is not a list
+                given[key] = json.loads(value)
+    return given
 
 
-def _usable(option: Option, value: object) -> Any:
-    """A value as this option's; a text may say a number or a truth. Raises ValueError: why not."""
+def _convert(option: Option, value: object) -> Any:
+    """The value in the option's type, which may be given as a string. Raises ValueError."""
     try:
-        used = msgspec.convert(value, option.type, strict=False)
+        converted = msgspec.convert(value, option.type, strict=False)
     except msgspec.ValidationError:
-        raise ValueError(f"Input should be {option.wanted}") from None
-    if isinstance(used, float) and not math.isfinite(used):
+        raise ValueError(f"Input should be {option.expected}") from None
+    if isinstance(converted, float) and not math.isfinite(converted):
         raise ValueError("Input should be a finite number")
     for name, (holds, words) in _BOUNDS.items():
         bound = getattr(option.bounds, name)
-        if bound is not None and not holds(used, bound):
+        if bound is not None and not holds(converted, bound):
             raise ValueError(f"Input should be {words} {bound:.12g}")
-    for pattern in used if isinstance(used, tuple) else ():
+    for pattern in converted if isinstance(converted, tuple) else ():
         fault = fault_of(pattern)
         if fault is not None:
             raise ValueError(f"Value error, {pattern!r}: {fault}")
-    return used
+    return converted
 
 
 def variable_of(key: str) -> str:
@@ -314,7 +314,7 @@ def variable_of(key: str) -> str:
 
 
 def is_in_environment(key: str) -> bool:
-    """Whether the environment says what an option is; the case of the name does not matter."""
+    """Whether the environment sets an option. The case of the variable's name does not matter."""
     return any(name.upper() == variable_of(key) for name in os.environ)
 
 
@@ -327,29 +327,29 @@ def line_of(text: str, key: str) -> int | None:
 
 @dataclass(slots=True)
 class Reloading:
-    """The configuration in force and its file; ``apply`` makes the daemon go by another one."""
+    """The settings in force and their file; ``apply`` gives the daemon new settings."""
 
     path: str
     must_exist: bool
     settings: Settings
     apply: Callable[[Settings], None] = lambda _: None
-    #: Why the last reload was not carried out.
+    #: Why the last reload failed; None if it did not.
     error: str | None = None
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def reload(self) -> ReloadResult:
-        """Read the file again and go by it; what has changed, or why nothing has."""
-        async with self._turn:
+        """Read the file again and apply it. Returns the changes, or the error."""
+        async with self._lock:
             try:
-                # The file may lie on a disk that does not answer.
+                # In a thread: the disk of the file may hang.
                 read = await asyncio.to_thread(load_settings, self.path, must_exist=self.must_exist)
             except ConfigurationError as error:
                 self.error = str(error)
                 _log.error("the configuration is not taken over, the old one stays: %s", error)
                 return ReloadResult(self.path, [], [], self.error)
-            return self._take(read)
+            return self._apply(read)
 
-    def _take(self, read: Settings) -> ReloadResult:
+    def _apply(self, read: Settings) -> ReloadResult:
         old = self.settings
         kept = {name: getattr(old, name) for name in NEED_RESTART}
         restart = sorted(name for name in kept if getattr(read, name) != kept[name])

@@ -1,7 +1,7 @@
-"""Which directories may be workspaces, and why others may not.
+"""Decides which directories may be workspaces.
 
-Directories are compared by device and inode, not by name: one that is mounted at a second place,
-or that a file system finds under other letters, is the same directory.
+Directories are compared by device and inode, not by name: bind mounts, and file systems that ignore
+case, give one directory several names.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Iterable
 
 from stetd.config.directories import Directories
 
-#: Nobody's project; an agent that writes here owns the machine or the account.
+#: An agent that writes here could take over the machine or the account.
 _SYSTEM = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run",
     "/sbin", "/sys", "/usr", "/var",
 )  # fmt: skip
-#: Directories of these hold projects often enough.
-_SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
-#: In the home directory: whoever writes there logs in elsewhere, or signs, as its owner.
-_KEYS = (".ssh", ".gnupg")
+#: Directories *inside* these often hold projects.
+_SYSTEM_EXCEPTIONS = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
+#: In the home directory: an agent that writes here could log in or sign as the user.
+_KEY_DIRECTORIES = (".ssh", ".gnupg")
 
 _Identity = tuple[int, int]
 
 
 def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | None:
-    """Why a directory (absolute, without links) can't be a workspace beside these; or None."""
-    reason = _why_not_as_such(path) or _why_not_beside(path, own)
+    """Why a directory (absolute, without links) can't be a workspace beside others; or None."""
+    reason = _why_unsuitable(path) or _why_overlapping(path, own)
     here = _identity(path)
     if reason is None and here is not None:
         for root in workspaces:
@@ -35,37 +35,38 @@ def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | Non
     return reason
 
 
-def _why_not_as_such(path: str) -> str | None:
+def _why_unsuitable(path: str) -> str | None:
     home = os.path.realpath(os.path.expanduser("~"))
     here = _identity(path)
     if path == "/" or here == _identity("/"):
         return "it is the root of the file system"
     if path == home or here == _identity(home):
         return "it is your home directory itself, with keys and configuration in it"
-    if here in _chain(home):
+    if here in _existing_with_parents(home):
         return f"your home directory {home} lies in it"
-    if any(_inside(path, os.path.join(home, keys)) for keys in _KEYS):
+    if any(_inside(path, os.path.join(home, keys)) for keys in _KEY_DIRECTORIES):
         return "it holds your keys"
+    if ".git" in path.lower().split("/") or any(map(_is_repository, _with_parents(path))):
+        return "it lies in a Git directory"
     if path in _SYSTEM:
         return "it is a system directory"
     if any(_inside(path, system) for system in _SYSTEM):
-        allowed = any(_inside(path, other) and path != other for other in (*_SYSTEM_BUT, home))
-        return None if allowed else "it lies in a system directory"
-    if ".git" in path.lower().split("/"):
-        return "it lies in a Git directory"
+        exceptions = (*_SYSTEM_EXCEPTIONS, home)
+        if not any(_inside(path, other) and path != other for other in exceptions):
+            return "it lies in a system directory"
     return None
 
 
-def _why_not_beside(path: str, own: Directories) -> str | None:
-    here, above = _identity(path), _chain(path)
+def _why_overlapping(path: str, own: Directories) -> str | None:
+    here, above = _identity(path), _existing_with_parents(path)
     for directory in (own.state, own.runtime):
         real = os.path.realpath(directory)
-        if here in _chain(real) or _inside(real, path):
+        if here in _existing_with_parents(real) or _inside(real, path):
             return f"stet's own directory {directory} lies in it"
         if _identity(real) in above or _inside(path, real):
             return f"it is, or lies in, stet's own directory {directory}"
     folder = os.path.dirname(os.path.realpath(own.config))
-    if here in _chain(folder) or _inside(folder, path):
+    if here in _existing_with_parents(folder) or _inside(folder, path):
         return f"stet's configuration {own.config} lies in it, which says who may write"
     if os.path.basename(folder) == "stet" and _inside(path, folder):
         return f"it lies in the directory of stet's configuration {own.config}"
@@ -76,12 +77,23 @@ def _inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def _chain(path: str) -> list[_Identity]:
-    """A directory and those above it, as far as they are there."""
+def _is_repository(directory: str) -> bool:
+    """Whether this is the directory of a Git repository itself, whatever its name."""
+    parts = ("HEAD", "objects", "refs")
+    return all(os.path.lexists(os.path.join(directory, part)) for part in parts)
+
+
+def _existing_with_parents(path: str) -> list[_Identity]:
+    """A directory and its parents, as far as they exist."""
+    found = map(_identity, _with_parents(path))
+    return [identity for identity in found if identity is not None]
+
+
+def _with_parents(path: str) -> list[str]:
     names = [path]
     while path != "/":
         names.append(path := os.path.dirname(path))
-    return [identity for name in names if (identity := _identity(name)) is not None]
+    return names
 
 
 def _identity(path: str) -> _Identity | None:

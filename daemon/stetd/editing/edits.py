@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
 from stet.wire.results import BlockResult, ClipboardNote, EditReport
+from stetd.editing.text import Document, looks_binary
 
 
-class SourceFile(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True, dict=True):
     """A file as a call sees it; ``path``: from the workspace's root, symbolic links resolved."""
 
     path: str
@@ -19,6 +21,16 @@ class SourceFile(msgspec.Struct, frozen=True):
     data: bytes | None
     #: Type and permission bits; None without a file, or for one that a call before this makes.
     mode: int | None = None
+
+    @cached_property
+    def document(self) -> Document:
+        """Its text, empty when there is no file."""
+        return Document.from_bytes(self.data or b"")
+
+    @property
+    def binary(self) -> bool:
+        """Whether it looks binary, so that nothing in it can be edited in part."""
+        return self.data is not None and looks_binary(self.data)
 
     @property
     def is_link(self) -> bool:

@@ -34,7 +34,10 @@ class Rank(IntEnum):
 
 
 class LocatedEdit(msgspec.Struct, frozen=True):
-    """Edit ``index`` (from 0) at its place: ``start``..``end`` becomes ``replacement``."""
+    """Edit ``index`` (from 0) at its place: ``start``..``end`` becomes ``replacement``.
+
+    A *change* is the same of that part of an edit which really changes.
+    """
 
     index: int
     start: int
@@ -44,21 +47,6 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     rank: Rank = Rank.IN_TEXT
     #: How alike the text at the place was, where words may differ.
     score: float | None = None
-
-
-class Change(msgspec.Struct, frozen=True):
-    """Text that really changes: ``start``..``end`` of the original becomes ``text``."""
-
-    start: int
-    end: int
-    text: str
-    index: int
-    rank: Rank = Rank.IN_TEXT
-
-    @property
-    def inserts(self) -> bool:
-        """Whether nothing is taken away."""
-        return self.start == self.end
 
 
 class Overlap(msgspec.Struct, frozen=True):
@@ -73,29 +61,29 @@ class Overlap(msgspec.Struct, frozen=True):
 class Arrangement(msgspec.Struct, frozen=True):
     """The changes of a call in the order of the text; of use only without ``overlaps``."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[LocatedEdit, ...]
     overlaps: tuple[Overlap, ...]
 
 
 def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
     """The changes that carry out ``edits`` on ``text``, and what is in their way."""
     if len(edits) == 1:
-        return Arrangement((_whole(edits[0]),), ())
-    changes: list[Change] = []
+        return Arrangement(tuple(edits), ())
+    changes: list[LocatedEdit] = []
     for group in _touching(edits):
         if len(group) == 1:
-            changes.append(_whole(group[0]))
+            changes += group
         else:
             for edit in _without_shared_edges(text, group):
                 changes.extend(_narrowed(text, edit))
     of = {edit.index: edit for edit in edits}
 
-    def order(change: Change) -> tuple[int, ...]:
+    def order(change: LocatedEdit) -> tuple[int, ...]:
         # At one place insertions come first: by rank, then those of edits that end there before
         # those of edits that begin there, then as the call lists them.
         at, edit = change.start, of[change.index]
         side = (edit.end > at) + (edit.start >= at)
-        return at, not change.inserts, change.rank, side, change.index
+        return at, change.end > at, change.rank, side, change.index
 
     changes.sort(key=order)
     return Arrangement(tuple(changes), (*_collisions(changes), *_repetitions(changes)))
@@ -149,24 +137,20 @@ def _without_shared_edges(text: str, group: list[LocatedEdit]) -> Iterator[Locat
         yield edit
 
 
-def _whole(edit: LocatedEdit) -> Change:
-    return Change(edit.start, edit.end, edit.replacement, edit.index, edit.rank)
-
-
-def _narrowed(text: str, edit: LocatedEdit) -> Iterator[Change]:
+def _narrowed(text: str, edit: LocatedEdit) -> Iterator[LocatedEdit]:
     """The changes of ``edit``, without the lines that it keeps."""
     if edit.start == edit.end:
-        yield _whole(edit)
+        yield edit
         return
     parts = changed_parts(text[edit.start : edit.end], edit.replacement)
     for start, end, new_start, new_end in parts:
         new = edit.replacement[new_start:new_end]
-        yield Change(edit.start + start, edit.start + end, new, edit.index, edit.rank)
+        yield replace(edit, start=edit.start + start, end=edit.start + end, replacement=new)
 
 
-def _collisions(changes: Iterable[Change]) -> Iterator[Overlap]:
+def _collisions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
     """Changes, in order, that begin inside the one that reaches furthest."""
-    furthest: Change | None = None
+    furthest: LocatedEdit | None = None
     for change in changes:
         if furthest and change.start < furthest.end and change.index != furthest.index:
             first, second = sorted((furthest.index, change.index))
@@ -175,13 +159,13 @@ def _collisions(changes: Iterable[Change]) -> Iterator[Overlap]:
             furthest = change
 
 
-def _repetitions(changes: Iterable[Change]) -> Iterator[Overlap]:
+def _repetitions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
     """Insertions of the same text at the same place by different edits."""
     seen: dict[tuple[int, str], int] = {}
     for change in changes:
-        if not change.inserts or not change.text:
+        if change.start < change.end or not change.replacement:
             continue
-        other = seen.setdefault((change.start, change.text), change.index)
+        other = seen.setdefault((change.start, change.replacement), change.index)
         if other != change.index:
             first, second = sorted((other, change.index))
             yield Overlap(second, first, change.start, identical=True)
@@ -210,24 +194,24 @@ class Applied(msgspec.Struct, frozen=True):
     places: tuple[tuple[int, int], ...]
 
 
-def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
+def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
     """``text`` with ``changes`` carried out; they are in order and do not overlap."""
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     position = length = 0
     for change in changes:
         assert position <= change.start, "BUG: overlapping changes reached assembly"
-        pieces += (text[position : change.start], change.text)
+        pieces += (text[position : change.start], change.replacement)
         length += change.start - position
-        places.append((length, length + len(change.text)))
-        length += len(change.text)
+        places.append((length, length + len(change.replacement)))
+        length += len(change.replacement)
         position = change.end
     pieces.append(text[position:])
     return Applied("".join(pieces), tuple(places))
 
 
 def report_edits(
-    path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
+    path: str, edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now is."""
     ordered = sorted(edits, key=lambda each: each.index)
@@ -263,11 +247,11 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 
 
 def _spans(
-    edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
+    edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
 ) -> Iterator[tuple[int, int]]:
     """Where each edit's replacement is in the new text, context that it kept included."""
     ends = [change.end for change in changes]
-    growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
+    growth = [0, *accumulate(len(each.replacement) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}
     for number, change in enumerate(changes):
         own.setdefault(change.index, []).append(number)

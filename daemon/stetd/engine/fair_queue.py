@@ -146,7 +146,7 @@ class FairQueue:
         return drawn
 
     def put_back(self, drawn: Sequence[Waiting]) -> None:
-        """Put drawn items that were not run back to the front of their lanes, in that order."""
+        """Put drawn items that were not run back to the front of their lanes, in their order."""
         for waiting in reversed(drawn):
             lane = waiting.lane
             again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)

@@ -199,10 +199,7 @@ class Writer:
     def abandon(self, lane: Lane) -> None:
         """A client is gone. Its calls stay queued, unless too many calls of such clients are."""
         for item in self._queue.abandon(lane):
-            if isinstance(item, EditJob):
-                self._answer(item, _ABANDONED)
-            elif isinstance(item, _Task):
-                _fail(item.future, _ABANDONED)
+            self._refuse(item, _ABANDONED)
 
     def finish_within(self, seconds: float) -> None:
         """Refuse the calls that are still queued after this time: the daemon is stopping."""
@@ -246,8 +243,22 @@ class Writer:
 
     def _turn(self) -> None:
         """Carry out queued calls and tasks for some milliseconds, then yield to the loop."""
+        taken: list[Waiting] = []
+        try:
+            taken = self._queue.take(_MAX_BATCH, self._turn_s())
+            self._carry_out(list(taken))
+        except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+            self._failed("a turn of the writer", error)
+            for waiting in taken:
+                self._refuse(waiting.item, outcome_unknown())
+        finally:
+            self._turn_scheduled = False
+            self._turn_again_if_due()
+            self._housekeep_soon()
+
+    def _carry_out(self, items: list[Waiting]) -> None:
+        """Carry out items in order; put back those for which the turn is too short."""
         deadline = time.monotonic() + self._turn_s()
-        items = self._queue.take(_MAX_BATCH, self._turn_s())
         begun = False
         while items:
             if begun and time.monotonic() > deadline:
@@ -272,9 +283,6 @@ class Writer:
                     if waiting.item.needs_asking:
                         self._start_asking(waiting.item)
             self._last_work = time.monotonic()
-        self._turn_scheduled = False
-        self._turn_again_if_due()
-        self._housekeep_soon()
 
     def _turn_again_if_due(self) -> None:
         """Schedule another turn if an item can be drawn; replies are sent before it."""
@@ -297,12 +305,11 @@ class Writer:
     def _housekeep(self) -> None:
         """Do the work that no client waits for, and schedule the next."""
         self._housekeeping_timer = None
-        self.historian.follow()
         try:
+            self.historian.follow()
             self._do_housekeeping()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-            _log.exception("housekeeping failed")
-            self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+            self._failed("housekeeping", error)
         self._turn_again_if_due()
         pause = self._next_housekeeping_s()
         if pause is not None:
@@ -349,12 +356,9 @@ class Writer:
             try:
                 pending = self._try_batch(workspace, pending)
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-                # Records that were made durable are settled at the next start.
-                _log.exception("a batch of calls failed")
-                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+                self._failed("a batch of calls", error)
                 for job in pending:
-                    if not job.answered:
-                        self._answer(job, outcome_unknown())
+                    self._refuse(job, outcome_unknown())
                 return
 
     def _try_batch(self, workspace: Workspace, jobs: list[EditJob]) -> list[EditJob]:
@@ -585,6 +589,19 @@ class Writer:
         _log.error("going read-only: %s", reason)
         self.state.read_only = self.state.read_only or reason
         self.checkpoints.give_up()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Handle a defect: records that were made durable are settled at the next start."""
+        _log.exception("%s failed", what)
+        self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+
+    def _refuse(self, item: EditJob | _Task, refusal: Refused) -> None:
+        """Give up something that was queued, unless it was answered already."""
+        if isinstance(item, EditJob):
+            if not item.answered:
+                self._answer(item, refusal)
+        elif not item.future.done():
+            _fail(item.future, refusal)
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []

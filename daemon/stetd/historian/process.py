@@ -30,6 +30,7 @@ from stetd.historian.questions import LONG_WORK, Library, answer
 from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import begin
+from stetd.processes.framing import Message
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
 from stetd.storage.disk import Disk, SyncFailed
@@ -154,7 +155,7 @@ class Historian:
         self._indexer.follow(shadow)
         self._say(messages.NewCommits(shadow=shadow))
 
-    def _say(self, message: messages.Message) -> None:
+    def _say(self, message: Message) -> None:
         content = messages.encoded(message)
         # If the engine is gone, the main loop hears it.
         with self._speaking, suppress(OSError):
@@ -180,8 +181,7 @@ class Historian:
         try:
             found = msgspec.msgpack.encode(answer(self._library, asked, progress))
         except Refused as refusal:
-            failures, extra = refusal.failures, refusal.extra
-            self._say(messages.Declined(id=asked.id, failures=failures, extra=extra))
+            self._say(messages.Declined.of(refusal, id=asked.id))
         except BaseException as error:  # noqa: BLE001 - the engine logs it, and answers
             trace = traceback.format_exc()
             self._say(messages.Failed(id=asked.id, reason=repr(error), traceback=trace))

@@ -33,8 +33,8 @@ from stetd.historian.queries.log import described_pin, log, pinned_commits, show
 from stetd.historian.queries.verify import claimed, verified
 from stetd.historian.undo.undo import proposed
 from stetd.history.excluding import Excludes
-from stetd.observing.changed_files import KnownFiles, look_at_workspace
-from stetd.observing.current_content import Differing, Looking
+from stetd.observing.changed_files import KnownFiles, scan_workspace
+from stetd.observing.current_content import ScanRequest, ScanResult
 from stetd.planning.proposals import Proposing
 from stetd.processes import historian_messages as messages
 from stetd.processes.verify_claims import Claim, Moment, Verifying
@@ -158,11 +158,11 @@ def _diff_of(about: About, result: EditResult) -> str:
         return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
-def _differing(about: About, asked: Looking) -> Differing:
+def _differing(about: About, asked: ScanRequest) -> ScanResult:
     files, shadow = about.library.files, about.place.shadow
     if shadow not in files:
         files[shadow] = KnownFiles(stat_cache_path(shadow))
-    return look_at_workspace(about.place, files[shadow], asked)
+    return scan_workspace(about.place, files[shadow], asked)
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
@@ -228,7 +228,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, _on(pinned_commits)),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "look at the workspace": (Looking, _differing),
+    "look at the workspace": (ScanRequest, _differing),
     "take back": (
         Proposing,
         lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),

@@ -96,7 +96,8 @@ class StoredCommit(msgspec.Struct, frozen=True):
 
 
 def _one_line(text: str) -> str:
-    return _UNSAFE_IN_TRAILER.sub(" ", text).strip()
+    # White space at its ends stays: a path may begin or end with some, or be nothing else.
+    return _UNSAFE_IN_TRAILER.sub(" ", text)
 
 
 def author(meta: CommitMeta) -> str:
@@ -130,7 +131,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
 
 def commit_object(meta: CommitMeta, tree: str, parent: str | None) -> NewObject:
     """The commit object for this metadata."""
-    subject = _one_line(meta.subject) or meta.kind
+    subject = _one_line(meta.subject).strip() or meta.kind
     why = meta.why.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").strip("\n")
     paragraphs = [subject, why, "\n".join(_trailers(meta))]
     lines = [

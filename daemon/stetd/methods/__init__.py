@@ -1,4 +1,4 @@
-"""Every method of CONTRACT.md 3: its parameters, who may call it, and the function that answers."""
+"""The table of methods (CONTRACT.md 3): parameters, rights and function of each."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from stetd.transaction import parameters as takes
 Run = Callable[[Caller, Any], Awaitable[object]]
 
 
-#: What must have been said on the connection before: nothing; a hello, even without a workspace;
-#: a hello with a workspace (on control.sock the parameter ``workspace`` will do).
+#: What the connection must have sent before: nothing; a hello, even without a workspace; a hello
+#: with a workspace (on control.sock the parameter ``workspace`` is enough).
 Needs = Literal["nothing", "hello", "workspace"]
-#: What a method does to the files of a workspace. In Restricted mode what edits is refused on both
-#: sockets, what takes edits back on agent.sock only.
+#: What a method does to the files of a workspace. In Restricted mode "edits" is refused on both
+#: sockets, "takes back" on agent.sock only.
 Writes = Literal["nothing", "edits", "takes back"]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """A method, and who may call it.
+    """A method and its rights.
 
-    ``takes``: its parameters' type; None: the function converts them itself. ``control``: on
-    control.sock only. ``writes`` declares what the writer checks when the call's turn has come (a
-    mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
+    ``takes``: the type of its parameters; None: the function converts them itself. ``control``: on
+    control.sock only. ``writes`` only declares what the writer checks when the call's turn comes,
+    as the mode may have changed by then; tests/e2e/test_rights_table.py compares the two.
     """
 
     run: Run
@@ -56,7 +56,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 def _queued(run: Callable[[Caller, Any], object]) -> Run:
-    """What runs between batches, after what this client has asked for before."""
+    """A method that runs between batches, after the earlier calls of its client."""
 
     async def runs(caller: Caller, params: object) -> object:
         return await caller.on_writer(lambda: run(caller, params))
@@ -65,7 +65,7 @@ def _queued(run: Callable[[Caller, Any], object]) -> Run:
 
 
 def _asks(question: str, answer: type) -> Run:
-    """What the historian answers."""
+    """A method that the historian answers."""
 
     async def run(caller: Caller, params: object) -> object:
         return await caller.ask(question, params, answer)
@@ -126,7 +126,7 @@ METHODS: Mapping[str, Method] = {
 
 
 class Connection(Caller):
-    """One client's requests."""
+    """One client; carries out its requests."""
 
     async def call(self, name: str, params: Params) -> object:
         """Carry out a request. Raises Refused."""
@@ -153,7 +153,7 @@ class Connection(Caller):
 
 
 class Handlers(Shared):
-    """What a server serves."""
+    """Makes the connections of a server."""
 
     def connect(
         self, *, control: bool, peer: PeerProcess, client: ClientConnection | None = None

@@ -1,7 +1,7 @@
-"""Who asks: one connection's workspace, session and rights; and what all connections share.
+"""The caller of a method: its connection's workspace, session and rights. Also the shared objects.
 
-What changes anything is handed to the writer before the first ``await``, so the writing calls of
-a connection keep their order; what reads the history is asked of the historian.
+Calls that change anything are queued with the writer before the first ``await``, so the writing
+calls of a connection keep their order. Questions about the history go to the historian.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Params = dict[str, Any]
 
 
 def message_of(method: str, given: str | None) -> str:
-    """A call's message. Raises Refused."""
+    """A call's message, "" if none was given. Raises Refused."""
     if given is not None and "\0" in given:
         raise invalid(f"{method}: message can't contain NUL characters.")
     return given or ""
@@ -56,25 +56,25 @@ def message_of(method: str, given: str | None) -> str:
 
 @dataclass(slots=True)
 class Shared:
-    """What all connections share."""
+    """The objects that all connections share."""
 
     writer: Writer
     workspaces: Workspaces
     settings: Settings
     upkeep: Upkeep
     started: float = field(default_factory=time.monotonic)
-    #: The next three are set by cli.py. It ends the daemon when a person asks for that.
+    #: cli.py sets the next three. ``on_shutdown`` stops the daemon.
     on_shutdown: Callable[[], None] = lambda: None
     reloading: Reloading | None = None
-    #: The newest error in the log.
+    #: Returns the newest error in the log.
     last_error: Callable[[], LoggedError | None] = lambda: None
     feed: Feed = field(init=False)
-    #: Calls that wait for the person to decide.
+    #: Calls that wait for a decision of the person.
     waits: Waits = field(default_factory=Waits)
-    #: What agents' own tools are doing, by the workspace's name.
+    #: Uses of agents' own tools, by the workspace's name.
     watched: dict[str, WatchedTools] = field(default_factory=dict)
     notices: Notices = field(init=False)
-    #: Whoever is connected.
+    #: All connections.
     callers: set[Caller] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -92,14 +92,14 @@ class Shared:
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One client: who it is, and which workspace and session it has said hello to."""
+    """One connected client, with the workspace and the session that its hello chose."""
 
     shared: Shared
     control: bool
     peer: Peer
-    #: When the peer's process began (stetd.server.peer.start_of); 0: it had ended already.
+    #: When the peer's process started (stetd.server.peer.start_of); 0: it had ended already.
     peer_start: int
-    #: Where events go, and replies; None in tests without sockets.
+    #: The connection, for events and replies; None in tests without sockets.
     client: ClientConnection | None = None
     #: The workspace's name in the state; None before hello, and on control.sock without one.
     workspace: str | None = None
@@ -107,15 +107,15 @@ class Caller:
     directory: str = ""
     session: str | None = None
     agent: str | None = None
-    #: What hello said; needed again where the session is ended and the connection goes on.
+    #: The secret of hello. If the session is ended, the next call opens it again with this secret.
     secret: str | None = field(default=None, repr=False)
     greeted: bool = False
     subscription: Subscriber | None = None
-    #: The connection is over.
+    #: The client has disconnected.
     gone: bool = False
-    #: Its call that waits for a decision. A session has one request, so one is enough.
+    #: The call that waits for a decision. A session has one request, so one is enough.
     wait: Wait | None = None
-    #: Its place in the writer's queue.
+    #: This connection's queue in the writer.
     lane: Lane = field(default_factory=Lane)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -125,47 +125,47 @@ class Caller:
         return self.shared.writer.state
 
     def labels(self) -> dict[str, str | None]:
-        """Who is asking, for the log."""
+        """Agent and session, for the log."""
         return {"agent": self.agent, "session": self.session}
 
     def who(self, method: str, why: str, request: str | None = None) -> Requester:
-        """Who is asking, for a commit."""
+        """Who asks, for a commit's author and trailers."""
         return Requester(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
-        """The client is gone. What it asked for goes on, but nobody gets the answer any more."""
+        """Note that the client has disconnected. Its calls go on without anybody to answer."""
         self.gone = True
         self.shared.callers.discard(self)
         self.shared.writer.abandon(self.lane)
         self.unsubscribe()
-        self.wait_with(None)
+        self.set_wait(None)
 
     async def on_writer(
         self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
     ) -> T:
-        """Run something between batches, after what this client has asked for before.
+        """Run a function between batches, after the earlier calls of this client.
 
-        ``after_all``: after all calls that wait by now, but ``within`` so many seconds.
+        ``after_all``: after all calls that are queued now, but at the latest ``within`` seconds.
         """
         writer = self.shared.writer
         if not after_all and writer.can_run_now(self.lane):
             return run()
         return await writer.submit(run, self.lane, after_all=after_all, within=within)
 
-    def wait_with(self, wait: Wait | None) -> None:
-        """Note that the client waits; a call that waited before is answered now."""
+    def set_wait(self, wait: Wait | None) -> None:
+        """Set the call that waits for a decision; an earlier one is answered now."""
         if self.wait is not None:
             end(self.wait)
         self.wait = wait
 
     def unsubscribe(self) -> None:
-        """Send no more events."""
+        """End the subscription, if there is one."""
         if self.subscription is not None:
             self.shared.feed.remove(self.subscription)
             self.subscription = None
 
     def open_workspace(self, *, present: bool = False) -> Workspace:
-        """Give this connection's workspace, ``present``: if its directory is there."""
+        """The connection's workspace. Raises Refused; ``present``: also if its root is missing."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
             raise no_longer_allowed()
@@ -173,17 +173,17 @@ class Caller:
             workspace.check_present()
         return workspace
 
-    def own_session(self) -> Session | None:
-        """The session as it is now, or as it would begin now."""
+    def current_session(self) -> Session | None:
+        """The connection's session, or a new one if it has ended; None if hello named none."""
         if self.session is None or self.workspace is None:
             return None
         who = Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
         return self.shared.writer.sessions.find(who)
 
-    def needs_session(self) -> Session:
-        """The same, refused where there is none. Keep it before anything of it is recorded."""
+    def require_session(self) -> Session:
+        """As current_session, but Refused for None. ``sessions.keep`` it before changing it."""
         self.open_workspace()
-        session = self.own_session()
+        session = self.current_session()
         if session is None:
             raise invalid("this needs a session: name one in hello, e.g. session: 'conv-1'")
         return session
@@ -197,10 +197,11 @@ class Caller:
         planned: Params | None = None,
         note: str | None = None,
     ) -> EditResult:
-        """Hand a call that may write files to the writer; ``given`` are the common parameters.
+        """Queue a call that may write files with the writer, and return its result.
 
-        ``planned``: what it is planned from, if not from ``own``. ``note``: record it under this
-        id; with the same again it is another call.
+        ``own`` and ``given`` are the call's own and its common parameters; a retry must have the
+        same. ``planned``: parameters to plan the call from instead of ``own``. ``note``: the id
+        under which the call is recorded; unlike a request id, the same note may be sent again.
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
@@ -227,7 +228,7 @@ class Caller:
         )
         result = await self.shared.writer.submit_edit(call, self.lane)
         if result.replayed and result.commit is not None and not result.diff and method != OBSERVE:
-            with suppress(Refused):  # the call was applied, and that is the answer
+            with suppress(Refused):  # the call was applied; the diff is an extra
                 diff = await self.ask("diff of a reply", result, str)
                 result = msgspec.structs.replace(result, diff=diff)
         return result
@@ -235,10 +236,10 @@ class Caller:
     async def ask(
         self, question: str, params: object, result: type[T], *, of_history: bool = True
     ) -> T:
-        """Ask the historian about this client's workspace; the answer, of this type.
+        """Ask the historian about this client's workspace; ``result`` is the type of the answer.
 
-        One question at a time, and only once the client has taken the replies before, so that no
-        long replies gather. ``of_history``: Git must have all of it; else only files are read.
+        One question at a time, and only after the client has read its earlier replies, so that
+        long replies do not pile up. ``of_history``: Git must have the whole history first.
         """
         place = await self.on_writer(
             lambda: self.shared.writer.place(self.open_workspace(present=True), self.directory)
@@ -247,11 +248,11 @@ class Caller:
             place = msgspec.structs.replace(place, number=0)
         async with self._reading:
             if self.client is not None:
-                await self.client.taken()
+                await self.client.wait_writable()
             return await self.shared.writer.historian.ask(question, params, result, place)
 
     def place(self) -> Place:
-        """Where this client reads now. Raises Refused."""
+        """The place that this client reads from now. Raises Refused."""
         workspace = self.open_workspace(present=True)
         return Place(
             workspace.worktree,
@@ -261,13 +262,13 @@ class Caller:
             self.shared.settings.max_file_bytes,
         )
 
-    def named_workspace(self, root: str | None) -> Workspace:
-        """The workspace with exactly this root, by default the connection's own."""
+    def workspace_at(self, root: str | None) -> Workspace:
+        """The workspace with exactly this root; None: the connection's own. Raises Refused."""
         if root is None:
             return self.open_workspace()
         check_root(root)
         found = self.state.find_workspace(os.path.realpath(root))
-        # A directory inside is not enough: to forget one would forget all around it.
+        # Not a directory inside: a call to forget it would forget the whole workspace.
         if found is None or found[1]:
             raise not_allowed(
                 f"{root} is not an allowed workspace. `workspace_list` lists those that are."

@@ -18,7 +18,7 @@ def edit(
     kind: type[takes.Params] | None = None,
     check: Callable[[Caller, Any], None] = lambda _caller, _params: None,
 ) -> Callable[[Caller, Params], Awaitable[EditResult]]:
-    """The method of this name. Its own parameters are of this ``kind``; None: its dialect's."""
+    """The function of a method. ``kind``: the type of its own parameters; None: its dialect's."""
 
     async def run(caller: Caller, params: Params) -> EditResult:
         common, own = takes.split_common(params)
@@ -32,7 +32,7 @@ def edit(
 
 
 def check_undo(caller: Caller, undo: takes.Undo) -> None:
-    """Refuse what contradicts itself, and an agent that names another session."""
+    """Refuse contradictory parameters, and an agent that names another session."""
     given = [name for name in ("commits", "last", "request") if getattr(undo, name) is not None]
     if len(given) > 1:
         raise invalid(f"undo: give one of commits, last, request; not {' and '.join(given)}.")
@@ -48,7 +48,7 @@ def check_undo(caller: Caller, undo: takes.Undo) -> None:
 
 
 def check_rollback(caller: Caller, rollback: takes.Rollback) -> None:
-    """Refuse an agent that takes back what is not its own."""
+    """Refuse an agent that would take back edits of others."""
     session = rollback.session
     _check_own_session(caller, session, f"stet rollback {rollback.to} --session {session}")
     if rollback.include_outside and not caller.control:

@@ -1,4 +1,4 @@
-"""``hello``: who the caller is, which workspace and session; and what it may learn."""
+"""``hello``: checks that the peer sees the workspace, and opens the session. And ``tools``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SERVER = ServerInfo("stetd", __version__)
 async def hello(caller: Caller, params: Params) -> HelloResult:
     """Enter a workspace, and open or resume a session."""
     protocol = params.get("protocol")
-    # Before anything else: the hello of another protocol may have other parameters.
+    # Checked first: the hello of another protocol may have other parameters.
     is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
     if is_number and protocol != PROTOCOL:
         raise refuse(
@@ -49,20 +49,20 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
         raise invalid(f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.")
     path, seen = os.path.realpath(wanted.workspace), None
     if not caller.control:
-        root = await caller.on_writer(lambda: _root_around(caller.state, path))
-        # In a thread: the peer has made the table that is read, and as large as it likes.
-        seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
+        root = await caller.on_writer(lambda: _innermost_root(caller.state, path))
+        # In a thread: a peer can make its mount table large, and reading it slow.
+        seen = await asyncio.get_running_loop().run_in_executor(None, _check_view, caller, root)
     return await caller.on_writer(lambda: _enter(caller, wanted, path, seen))
 
 
-class _Seen(NamedTuple):
-    """A workspace's root, and whether all of it is there, for the peer as for the daemon."""
+class _PeerView(NamedTuple):
+    """A root that peer and daemon see alike; or, if it does not exist, a directory above it."""
 
     root: str
-    whole: bool
+    exists: bool
 
 
-def _root_around(state: State, path: str) -> str:
+def _innermost_root(state: State, path: str) -> str:
     """The innermost allowed workspace around a directory, opened or deferred. Raises Refused."""
     found, deferred = state.find_workspace(path), state.find_unopened(path)
     roots = [each.root for each in (found and found[0], deferred) if each is not None]
@@ -74,41 +74,41 @@ def _root_around(state: State, path: str) -> str:
     return max(roots, key=len)
 
 
-def _look(caller: Caller, root: str) -> _Seen:
-    """Look at a workspace as the peer sees it. Raises Refused if that is something else.
+def _check_view(caller: Caller, root: str) -> _PeerView:
+    """Check that peer and daemon see the same directory at a root. Raises Refused.
 
-    Where nothing is left of it, whoever sees the directory above may learn so.
+    If the root does not exist, a peer that sees the directory above it may know that.
     """
     nearest = nearest_real(root)
-    if not _sees(caller, nearest):
+    if not _peer_sees(caller, nearest):
         raise not_allowed(
             f"{root} is not what this process sees at that path, so it may not edit "
             "there. A sandbox needs the whole workspace, at the path that it has outside."
         )
-    return _Seen(root, nearest == root)
+    return _PeerView(root, nearest == root)
 
 
-def _sees(caller: Caller, directory: str) -> bool:
-    """Whether the process that connected sees a directory, and not a later one with its id."""
+def _peer_sees(caller: Caller, directory: str) -> bool:
+    """Whether the process that connected, not a later one with the same id, sees a directory."""
     failpoint("hello.looking")
     pid = caller.peer.pid
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
 
-def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> HelloResult:
-    """Find the workspace and open the session; ``seen``: what an agent sees of it."""
+def _enter(caller: Caller, hello: Hello, path: str, seen: _PeerView | None) -> HelloResult:
+    """Find the workspace and open the session. ``seen``: the view of a peer on agent.sock."""
     state = caller.state
-    root = _root_around(state, path)
+    root = _innermost_root(state, path)
     changed = f"the workspaces around {path} have just changed. Say hello again."
     if seen is not None and seen.root != root:
         raise not_allowed(changed)
     deferred = state.find_unopened(path)
     if deferred is not None and deferred.root == root:
-        caller.shared.workspaces.open_again(deferred)  # it may be well again
+        caller.shared.workspaces.reopen(deferred)  # its trouble may be over
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
         raise not_allowed(f"{path} is not a directory.")
-    if seen is not None and not seen.whole:
+    if seen is not None and not seen.exists:
         raise not_allowed(changed)
     workspace, directory = found
     agent = hello.agent or (hello.client.name if hello.client else None)

@@ -1,4 +1,4 @@
-"""Reading, exporting, verifying; pins, which are references. The rest is the historian's."""
+"""Methods on the history that need the engine: ``read``, ``export``, ``verify``, ``pin_*``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
-from stetd.methods.workspaces import deferred_at, writing
+from stetd.methods.workspaces import deferred_at, disk_errors_refused
 from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
@@ -21,16 +21,16 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState
 from stetd.transaction.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 
-#: A file of no more bytes is read at once, by the engine.
+#: The engine itself reads files of at most so many bytes; the historian reads larger ones.
 _SMALL_BYTES = 128 * 1024
-#: Checkpoints drop journal segments while they are read; that often in a row hardly.
-_ATTEMPTS = 5
-#: So often, and so many seconds apart, a commit is looked up while the history is being cut.
-_LOOKS, _PAUSE_S = 50, 0.2
+#: A checkpoint may drop a journal segment while it is read. Then the reading is tried again.
+_CLAIM_ATTEMPTS = 5
+#: Attempts to pin a commit, and seconds between two, while the history is cut or rewritten.
+_PIN_ATTEMPTS, _PIN_PAUSE_S = 50, 0.2
 
 
 async def read(caller: Caller, wanted: Read) -> object:
-    """Read a file. The historian reads large ones, and those of a commit."""
+    """Read a file, as it is now or at a commit."""
     if wanted.at is None:
         place = await caller.on_writer(caller.place)
         try:
@@ -43,7 +43,7 @@ async def read(caller: Caller, wanted: Read) -> object:
 
 
 async def export(caller: Caller, wanted: Export) -> ExportResult:
-    """Export commits; who may read the history may export it."""
+    """Export commits. Whoever may read the history may export it."""
     if wanted.format == "diff" and (wanted.cursor or wanted.limit):
         raise invalid("export: one diff has no pages; leave out cursor and limit.")
     return await caller.ask("export", wanted, ExportResult)
@@ -54,11 +54,11 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     deferred = await caller.on_writer(lambda: deferred_at(caller, wanted.workspace))
     if deferred is not None:
         name, root = deferred.name, deferred.root
-        before = after = await _claimed_deferred(caller, deferred)
+        before = after = await _read_deferred_claim(caller, deferred)
     else:
-        workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+        workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
         name, root = workspace.name, workspace.root
-        # What is being forgotten must be: until then pins still name the old history.
+        # A forget that runs must end first: until then pins still name the old history.
         for job in caller.shared.upkeep.work:
             if (job.what, job.root) == ("forget", root):
                 await asyncio.wait({job.future})
@@ -68,8 +68,8 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
             cut = caller.state.known[name].cut
             return Moment(head.commit, head.commits, position.segment, position.offset, cut)
 
-        before = await _claimed(caller, name, moment)
-        after = await _claimed(caller, name, moment)
+        before = await _read_claim(caller, name, moment)
+        after = await _read_claim(caller, name, moment)
     asked = Verifying(
         state=caller.state.directory,
         name=name,
@@ -83,9 +83,9 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     return await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
 
 
-async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:
-    """What the daemon says of a history, in its memory and in its journal; Git has it by then."""
-    left = _ATTEMPTS
+async def _read_claim(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:
+    """What memory (``moment``) and journal say of a history; Git has reached the moment by then."""
+    left = _CLAIM_ATTEMPTS
     while True:
         asked = (caller.state.directory, name, await caller.on_writer(moment))
         found = await caller.shared.writer.historian.ask("claim", asked, Claim)
@@ -94,11 +94,11 @@ async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> C
             return found
 
 
-async def _claimed_deferred(caller: Caller, known: WorkspaceState) -> Claim:
-    """The same of a history that is not gone on with: nothing moves meanwhile.
+async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
+    """The claim for a deferred workspace, whose history does not grow.
 
-    Git may be behind the journal: it has the history as far as the reference says. What it must
-    have in any case is what it had at the start.
+    Git may be behind the journal: the reference says how far it has come. It must at least have
+    what it had when the daemon started.
     """
     recorded = Reached(known.head, known.commits)
     start, *later = caller.shared.workspaces.opening.recovery.heads_since_checkpoint(known.name)
@@ -108,9 +108,9 @@ async def _claimed_deferred(caller: Caller, known: WorkspaceState) -> Claim:
         place = position.segment, position.offset
         return Moment(at.head, at.commits, *place, known.cut, recorded)
 
-    first = await _claimed(caller, known.name, lambda: moment_at(start))
+    first = await _read_claim(caller, known.name, lambda: moment_at(start))
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)
-    return await _claimed(caller, known.name, lambda: moment_at(at))
+    return await _read_claim(caller, known.name, lambda: moment_at(at))
 
 
 async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
@@ -119,12 +119,12 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     if reason is not None:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
     known = caller.state.known
-    for _ in range(_LOOKS):
+    for _ in range(_PIN_ATTEMPTS):
         cut = await caller.on_writer(lambda: known[caller.open_workspace().name].cut)
         info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
         if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
             return info
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(_PIN_PAUSE_S)
     raise refuse(
         Kind.CONTENDED,
         "pin_set: the oldest commits of the history are being dropped, or a path is being "
@@ -133,9 +133,9 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
 
 
 def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
-    """Set a pin. False: the history is no longer the one that was read."""
+    """Set a pin. False: the history has been cut or rewritten since the commit was looked up."""
     workspace = caller.open_workspace()
-    if not _is_settled(caller, workspace, info.commit, cut):
+    if not _keeps_id(caller, workspace, info.commit, cut):
         return False
     known = named(workspace.shadow, info.name)
     if known == info.commit:
@@ -147,13 +147,13 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
             "another commit, or choose another name.",
         )
     assert info.commit is not None, "BUG: a pin to be set on no commit"
-    with writing(caller.shared.writer):
+    with disk_errors_refused(caller.shared.writer):
         set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
     return True
 
 
-def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
-    """Whether a commit that was found is not just about to be dropped, or to get another id."""
+def _keeps_id(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
+    """Whether the commit will neither be dropped by retention nor be rewritten by forget."""
     known = caller.state.known[workspace.name]
     if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
         return False
@@ -161,7 +161,7 @@ def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: C
 
 
 def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
-    """Take a name away."""
+    """Delete a pin."""
     workspace, name = caller.open_workspace(), wanted.name
     known = None if why_no_pin_name(name) else named(workspace.shadow, name)
     if known is None:
@@ -170,6 +170,6 @@ def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
             Kind.UNKNOWN_COMMIT,
             f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
         )
-    with writing(caller.shared.writer):
+    with disk_errors_refused(caller.shared.writer):
         delete_pin(workspace.shadow, name, caller.state.disk)
     return PinInfo(name, known or None)

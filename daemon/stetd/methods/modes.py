@@ -25,20 +25,20 @@ from stetd.state.workspace import Workspace
 from stetd.transaction import parameters
 from stetd.transaction.parameters import ModeSetting, invalid, not_permitted
 
-_SAID = {
+_STATUS_MESSAGES = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "
     "again with wait (seconds) to wait for the decision.",
     APPROVED: "This session may write.",
     DENIED: "The person said no: do not try to write by other means. Ask again only if "
     "something has changed.",
 }
-#: Seconds for which a person's restriction waits for calls that have changed nothing yet.
-_RESTRICTS_WITHIN_S = 5.0
+#: Seconds that a restriction by the person waits for calls that have changed nothing yet.
+_RESTRICT_TIMEOUT_S = 5.0
 
 
 def mode_get(caller: Caller, _: parameters.NoParams) -> ModeResult:
-    """Give the mode that holds for this session."""
-    return _result(caller, caller.own_session(), caller.open_workspace())
+    """Return the mode that holds for this session."""
+    return _mode_result(caller, caller.current_session(), caller.open_workspace())
 
 
 async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
@@ -64,32 +64,32 @@ async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
             "stays until it is lifted. Leave for out."
         )
-    # A change waits for all calls in flight. Those that take long to plan do not delay a
-    # restriction: they are refused if they have changed nothing by then.
-    within = _RESTRICTS_WITHIN_S if caller.control and restricts else math.inf
+    # A change of mode waits for all calls in flight. A restriction does not wait for calls that
+    # take long to plan: those that have changed nothing by then are refused.
+    within = _RESTRICT_TIMEOUT_S if caller.control and restricts else math.inf
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)
 
 
 def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
-    workspace = caller.named_workspace(setting.workspace)
+    workspace = caller.workspace_at(setting.workspace)
     modes = caller.shared.writer.modes
     if setting.scope == "workspace":
-        modes.set(workspace, None, _standing(caller, setting, workspace.standing, "workspace"))
-        changed = caller.own_session()
+        modes.set(workspace, None, _new_standing(caller, setting, workspace.standing, "workspace"))
+        changed = caller.current_session()
     else:
         session = _session(caller, setting, workspace)
-        standing = _standing(caller, setting, session.standing, "session")
+        standing = _new_standing(caller, setting, session.standing, "session")
         caller.shared.writer.sessions.keep(session)
         modes.set(workspace, session, standing)
         changed = caller.state.sessions[workspace.name, session.name]
     caller.shared.writer.refuse_held()
-    return _result(caller, changed, workspace)
+    return _mode_result(caller, changed, workspace)
 
 
 def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Session:
     name = setting.session or caller.session
     if (workspace.name, name) == (caller.workspace, caller.session):
-        session = caller.own_session()
+        session = caller.current_session()
     else:
         session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
@@ -100,7 +100,7 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
     return session
 
 
-def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
+def _new_standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
     try:
         if setting.for_ is not None:
             return with_grant(now, setting.for_, caller.state.now())
@@ -112,8 +112,8 @@ def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) ->
         ) from None
 
 
-def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
-    """The mode that holds, and those it is made of."""
+def _mode_result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
+    """The mode that holds, and the modes of session and workspace that it results from."""
     now = caller.state.now()
     mode, own, ceiling = caller.state.modes(session, workspace)
     ends = {
@@ -122,16 +122,16 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
     }
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
-    times = {name: _time(end) for name, end in ends.items() if end is not None}
+    times = {name: _format_time(end) for name, end in ends.items() if end is not None}
     return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **times)
 
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
-    """Ask for write access, and wait for the decision if that is wanted."""
+    """Ask for write access; with ``wait`` also wait for the decision."""
     wait: Wait | None = None
     if asking.wait:
         wait = asyncio.get_running_loop().create_future()
-        caller.wait_with(wait)
+        caller.set_wait(wait)
     answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
@@ -142,46 +142,46 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
     if decided is None:
         return answer
     await caller.on_writer(lambda: caller.shared.writer.modes.note_denial_seen(decided))
-    return _answer(decided)
+    return _upgrade_result(decided)
 
 
 def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) -> UpgradeResult:
-    session, workspace = caller.needs_session(), caller.open_workspace()
+    session, workspace = caller.require_session(), caller.open_workspace()
     state = caller.state
     if state.effective_mode(session, workspace) != RESTRICTED:
         ends = [grant_end(each.standing, state.now()) for each in (session, workspace)]
         known = upgrades.latest_of(state.upgrades.values(), workspace.name, session.name)
         if known and (known.status != APPROVED or known.time < session.created):
-            known = None  # or it was another session of this name that asked
+            known = None  # older than this session: an earlier one of the same name asked
         return UpgradeResult(
             known.id if known else None,
             APPROVED,
             note=known.note if known else "",
-            until=_time(min((each for each in ends if each is not None), default=None)),
+            until=_format_time(min((each for each in ends if each is not None), default=None)),
             message="This session may write already; there is nothing to ask for.",
         )
     caller.shared.writer.sessions.keep(session)
     request = caller.shared.writer.modes.ask(workspace, session, asking.reason)
     if wait is not None:
         caller.shared.waits.add(request.id, wait)
-    return _answer(request)
+    return _upgrade_result(request)
 
 
-def _answer(request: UpgradeRequest) -> UpgradeResult:
+def _upgrade_result(request: UpgradeRequest) -> UpgradeResult:
     return UpgradeResult(
         request.id,
         request.status,
         note=request.note,
-        until=_time(request.until),
-        message=_SAID[request.status],
+        until=_format_time(request.until),
+        message=_STATUS_MESSAGES[request.status],
     )
 
 
 def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeList:
-    """List requests."""
+    """List requests for write access."""
     only = None
     if wanted.workspace is not None:
-        only = caller.named_workspace(wanted.workspace).name
+        only = caller.workspace_at(wanted.workspace).name
     return UpgradeList(
         [
             caller.shared.writer.modes.info(request)
@@ -192,12 +192,12 @@ def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeLi
 
 
 def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeInfo:
-    """Approve or deny a request."""
+    """Approve or deny a request for write access."""
     if deciding.for_ is not None and not deciding.approve:
         raise invalid("upgrade_decide: for is how long an approval holds; leave it out to deny.")
-    request = _meant(caller, deciding)
+    request = _find_request(caller, deciding)
     if request.status != PENDING:
-        when = f" at {_time(request.decided)}" if request.decided else ""
+        when = f" at {_format_time(request.decided)}" if request.decided else ""
         raise invalid(
             f"upgrade_decide: request {request.id} was {request.status} already{when}. The mode of "
             "its session is set with mode_set; on the command line: stet mode restricted|"
@@ -211,12 +211,12 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
     return modes.info(decided)
 
 
-def _meant(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:
-    """The request that an id, or the unique beginning of one, names. Raises Refused."""
+def _find_request(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:
+    """The request with this id, or with this unique prefix of an id. Raises Refused."""
     prefix = deciding.request
     found = upgrades.matching(caller.state.upgrades, prefix)
     if deciding.workspace is not None:
-        name = caller.named_workspace(deciding.workspace).name
+        name = caller.workspace_at(deciding.workspace).name
         found = [each for each in found if each.workspace == name]
     if len(found) == 1:
         return found[0]
@@ -230,5 +230,5 @@ def _meant(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeReque
     )
 
 
-def _time(seconds: float | None) -> str | None:
+def _format_time(seconds: float | None) -> str | None:
     return None if seconds is None else rfc3339(int(seconds))

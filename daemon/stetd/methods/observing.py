@@ -1,7 +1,7 @@
-"""``observe``: what an agent does with its own tools, reported by its hooks before and afterwards.
+"""``observe``: the hooks of an agent report each use of its own tools, before and after it.
 
-Where a client does not report a tool's end, or too early, the files that it names (``late``) are
-scanned first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
+Some clients do not report a tool's end, or report it too early. The files that such a tool names
+(``late``) are read first by each later call of the session (:mod:`stetd.observing.watched_tools`).
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import msgspec
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Params
 from stetd.observing.before_note import BeforeNote
-from stetd.observing.current_content import NO_TIME, Differing, Looking, few
+from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult, first_few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
 from stetd.planning.world import OBSERVE
 from stetd.transaction.parameters import Observe, check_label, convert, invalid, split_common
 
-#: Seconds that looking at a whole workspace takes at most, whatever is asked.
-_MOST_SECONDS = 10.0
-#: So long a scan waits at least for those of others.
-_TRIED_S = 0.01
-#: Seconds that its answer has to come, after it has ended in time.
-_ANSWERED_S = 0.3
-#: What is seen for the first time is recorded in so many files and bytes a call, so that
-#: others get their turn in between.
+#: Seconds that a scan of a whole workspace may take at most, whatever ``within`` says.
+_MAX_SCAN_S = 10.0
+#: Seconds that a scan waits at least for the scan of another call to end.
+_MIN_LOCK_WAIT_S = 0.01
+#: Seconds beyond its deadline that the answer of a scan may take to arrive.
+_ANSWER_GRACE_S = 0.3
+#: Files and bytes recorded at once before a tool runs; then other calls get their turn.
 _CHUNK_FILES = 64
 _CHUNK_BYTES = 4 << 20
 
 
 async def observe(caller: Caller, params: Params) -> ObserveResult:
-    """Note what a tool is about to change, or record what it has changed."""
+    """Record the files as they are before a tool runs, or commit what it has changed."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
@@ -49,65 +48,67 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         check_label("use", note_id(asked.use).lstrip())
     await _commit_late(caller, asked.use)
     if asked.phase == "stop":
-        _watched(caller).stopped(caller.session, background=bool(asked.background))
+        _watched_tools(caller).stopped(caller.session, background=bool(asked.background))
         return ObserveResult()
     if asked.paths is not None:
-        return await _named(caller, asked, common)
-    return await _whole(caller, asked, common)
+        return await _observe_paths(caller, asked, common)
+    return await _observe_workspace(caller, asked, common)
 
 
 async def _commit_late(caller: Caller, use: str | None) -> None:
-    """Commit what late uses of the session have changed, other than the one that is reported."""
-    watched = _watched(caller)
-    for late, paths in list(watched.late_of(caller.session, but=use)):
+    """Commit the changes of the session's late uses, except of the one that is being reported."""
+    watched = _watched_tools(caller)
+    for late, paths in list(watched.late_of(caller.session, current=use)):
         common = {"message": late.why} if late.why else {}
-        planned = _planned(late, "after", paths, whole=True)
+        planned = _observation(late, "after", paths, whole=True)
         result = await _submit(caller, {"late": late.use}, planned, common)
         for file in result.files:
             watched.found(caller.session, late, [file.path, file.old_path or file.path])
 
 
-async def _named(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
-    watched = _watched(caller)
-    assert asked.phase != "stop", "BUG: looks at nothing"
-    planned = _planned(asked, asked.phase, asked.paths or ())
-    result = await _submit(caller, _sent(asked), planned, common)
+async def _observe_paths(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
+    watched = _watched_tools(caller)
+    assert asked.phase != "stop", "BUG: a stop reads no file"
+    planned = _observation(asked, asked.phase, asked.paths or ())
+    result = await _submit(caller, _request_params(asked), planned, common)
     if isinstance(result, ObservedBefore):
         watched.expect(caller.session, asked.use, result.note.paths)
     else:
         watched.done(caller.session, asked.use)
-    return _told(result, complete=True)
+    return _observe_result(result, complete=True)
 
 
-async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
-    seconds = _MOST_SECONDS if asked.within is None else min(asked.within, _MOST_SECONDS)
+async def _observe_workspace(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
+    seconds = _MAX_SCAN_S if asked.within is None else min(asked.within, _MAX_SCAN_S)
     deadline = time.monotonic() + seconds
-    watched = _watched(caller)
+    watched = _watched_tools(caller)
     found = await _scan(caller, asked, deadline)
     if asked.phase == "before":
-        return await _before_whole(caller, asked, common, found, deadline)
+        return await _record_before(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
     paths = [path for path, _ in found.paths if path not in others]
-    planned = _planned(asked, "after", paths, whole=True, note=BeforeNote(ignores=found.ignores))
-    result = await _submit(caller, _sent(asked), planned, common)
+    planned = _observation(
+        asked, "after", paths, whole=True, note=BeforeNote(ignores=found.ignores)
+    )
+    result = await _submit(caller, _request_params(asked), planned, common)
     watched.done(caller.session, asked.use)
-    return _told(result, complete=found.complete, why=found.why)
+    return _observe_result(result, complete=found.complete, why=found.why)
 
 
-async def _before_whole(
-    caller: Caller, asked: Observe, common: Params, found: Differing, deadline: float
+async def _record_before(
+    caller: Caller, asked: Observe, common: Params, found: ScanResult, deadline: float
 ) -> ObserveResult:
-    """Record what the history does not know yet, as far as time allows, and note how far."""
+    """Commit as outside the files that differ, until the deadline; then record the note."""
     outside = None
     for chunk in _chunks(found.paths):
         if time.monotonic() > deadline:
             found.complete, found.why = False, "there was no time to record all of it"
             break
         planned = Observation(phase="before", paths=chunk, whole=True)
-        part = await _submit(caller, _sent(asked), planned, {})
+        part = await _submit(caller, _request_params(asked), planned, {})
         outside = part.outside or outside
         if isinstance(part, ObservedBefore):
-            found.pass_over(part.note.passed)
+            found.add_skipped(part.note.passed)
     note = BeforeNote(
         whole=True,
         complete=found.complete,
@@ -117,64 +118,64 @@ async def _before_whole(
         ignores=found.untold if found.complete else {},
         excludes=found.excludes,
     )
-    planned = _planned(asked, "before", found.kept, note=note)
-    result = await _submit(caller, _sent(asked), planned, common)
+    planned = _observation(asked, "before", found.kept, note=note)
+    result = await _submit(caller, _request_params(asked), planned, common)
     outside = result.outside or outside
     if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
         late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
         background, paths = bool(asked.background), result.note.paths
-        watched = _watched(caller)
+        watched = _watched_tools(caller)
         watched.expect(caller.session, asked.use, paths, late=late, background=background)
     inside = " is a workspace of its own; what the tool changes there is found there, as outside."
     warnings = [*(f"not scanned: {each}{inside}" for each in found.inner), *result.warnings]
-    result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
-    return _told(result, complete=found.complete, why=found.why)
+    result = msgspec.structs.replace(result, outside=outside, warnings=first_few(warnings))
+    return _observe_result(result, complete=found.complete, why=found.why)
 
 
-async def _scan(caller: Caller, asked: Observe, deadline: float) -> Differing:
-    """What of the workspace may differ; one scan of a workspace at a time."""
-    lock = _watched(caller).scanning
+async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
+    """Scan the workspace for files that may differ; only one scan of a workspace runs at a time."""
+    lock = _watched_tools(caller).scanning
     try:
-        # With no time at all it would not even be tried.
-        await asyncio.wait_for(lock.acquire(), max(_TRIED_S, deadline - time.monotonic()))
+        # With a timeout of 0 wait_for would not even try.
+        await asyncio.wait_for(lock.acquire(), max(_MIN_LOCK_WAIT_S, deadline - time.monotonic()))
     except TimeoutError:
-        return Differing(why="it was being scanned for others all the time")
+        return ScanResult(why="it was being scanned for others all the time")
     left = deadline - time.monotonic()
     try:
         most = caller.shared.settings.observe_max_files
-        looking = Looking(most, deadline, list(asked.late or ()))
-        scanned = caller.ask("look at the workspace", looking, Differing)
-        return await asyncio.wait_for(scanned, left + _ANSWERED_S)
+        looking = ScanRequest(most, deadline, list(asked.late or ()))
+        scanned = caller.ask("look at the workspace", looking, ScanResult)
+        return await asyncio.wait_for(scanned, left + _ANSWER_GRACE_S)
     except TimeoutError:
         late = "the process that scans has not answered in time"
-        return Differing(why=late if left > 0 else NO_TIME)
+        return ScanResult(why=late if left > 0 else NO_TIME)
     finally:
         lock.release()
 
 
-def _watched(caller: Caller) -> WatchedTools:
+def _watched_tools(caller: Caller) -> WatchedTools:
     return caller.shared.watched.setdefault(caller.workspace or "", WatchedTools())
 
 
-def _planned(
+def _observation(
     of: Observe | Late, phase: Literal["before", "after"], paths: Sequence[str], **more: Any
 ) -> Observation:
-    """What is to be recorded of a tool's use."""
+    """What the writer is to record of a tool's use."""
     return Observation(
         phase=phase, paths=list(paths), tool=of.tool, use=of.use, subagent=of.subagent, **more
     )
 
 
-def _sent(asked: Observe) -> Params:
-    """What the client has sent, by which a retry is known from another call."""
+def _request_params(asked: Observe) -> Params:
+    """The parameters that a retry of this call must repeat: all except ``within``."""
     given = msgspec.to_builtins(asked).items()
     return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
-    """Have the changes recorded. A retry is known by what was ``sent``, not by what was found."""
+    """Record what was found. A retry is recognised by ``sent``, not by what was found."""
     note = None
-    if planned.phase == "before":  # not a retry, but noted, for the newest use of this name
+    if planned.phase == "before":  # never a retry: the note of an earlier use is replaced
         common = {}
         note = note_id(planned.use) if planned.use is not None else None
     what = msgspec.to_builtins(planned)
@@ -184,17 +185,17 @@ async def _submit(caller: Caller, sent: Params, planned: Observation, common: Pa
 def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
     chunk: list[str] = []
     size = 0
-    for path, its_size in paths:
-        if chunk and (len(chunk) >= _CHUNK_FILES or size + its_size > _CHUNK_BYTES):
+    for path, file_size in paths:
+        if chunk and (len(chunk) >= _CHUNK_FILES or size + file_size > _CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(path)
-        size += its_size
+        size += file_size
     if chunk:
         yield chunk
 
 
-def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:
+def _observe_result(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:
     warnings = list(result.warnings)
     if not complete:
         warnings.append(

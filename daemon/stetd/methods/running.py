@@ -1,4 +1,4 @@
-"""The daemon itself: how it is, its events, its configuration read again, its end."""
+"""Methods about the daemon itself: ``status``, ``subscribe``, ``reload``, ``shutdown``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from stetd.planning.calls import MAX_CALLS
 from stetd.server.subscribers import Subscriber
 from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
-#: Seconds for which the sizes of the histories are waited for. They are left out where the
-#: historian does not answer.
-_SIZES_S = 3.0
-#: Options that are limits, and limits that are no options.
+#: Seconds to wait for the historian to answer with the sizes; then they are left out.
+_SIZES_TIMEOUT_S = 3.0
+#: Limits that are options, and limits that are fixed.
 _LIMITS = (*(name for name in OPTIONS if name.startswith("max_")), "frame_timeout_s")
 _FIXED_LIMITS = {
     "max_tokens": MAX_TOKENS,
@@ -37,30 +36,30 @@ _FIXED_LIMITS = {
 
 
 async def status(caller: Caller, _: NoParams) -> StatusResult:
-    """The daemon's state."""
+    """The state of the daemon; before hello, agent.sock gets version and protocol only."""
     if not caller.control and not caller.greeted:
         return StatusResult(version=__version__, protocol=PROTOCOL)
     shared = caller.shared
-    counts, shadows = await caller.on_writer(lambda: _counts(caller))
-    if caller.control:  # it may be about another workspace
+    result, shadows = await caller.on_writer(lambda: _engine_status(caller))
+    if caller.control:  # not for agents: an error may be about another workspace
         reloading = shared.reloading
-        counts = msgspec.structs.replace(
-            counts,
+        result = msgspec.structs.replace(
+            result,
             config_error=reloading.error if reloading else None,
             last_error=shared.last_error(),
         )
     with suppress(TimeoutError, Refused):
-        asked = shared.writer.historian.ask("sizes", shadows, int)
-        sizes = await asyncio.wait_for(asked, _SIZES_S)
-        counts = msgspec.structs.replace(counts, shadow_bytes=sizes)
-    return counts
+        answer = shared.writer.historian.ask("sizes", shadows, int)
+        sizes = await asyncio.wait_for(answer, _SIZES_TIMEOUT_S)
+        result = msgspec.structs.replace(result, shadow_bytes=sizes)
+    return result
 
 
-def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
-    """All that the engine knows itself, and the repositories, whose sizes the historian knows."""
+def _engine_status(caller: Caller) -> tuple[StatusResult, list[str]]:
+    """The part of the status that the engine knows, and the paths of the shadow repositories."""
     state, settings = caller.state, caller.shared.settings
     writer = caller.shared.writer
-    counts = StatusResult(
+    result = StatusResult(
         version=__version__,
         protocol=PROTOCOL,
         pid=os.getpid(),
@@ -81,11 +80,11 @@ def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
         ]
         or None,
     )
-    return counts, [workspace.shadow for workspace in state.open.values()]
+    return result, [workspace.shadow for workspace in state.open.values()]
 
 
 async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
-    """Begin to send events, or change which: a connection has one subscription."""
+    """Start or replace the subscription of this connection, which has at most one."""
     events = list(EVENTS if wanted.events is None else dict.fromkeys(wanted.events))
     unknown = [name for name in events if name not in EVENTS]
     if unknown:
@@ -101,16 +100,16 @@ async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
         workspace=caller.workspace,
         session=None if caller.control else caller.session,
     )
-    answer = await caller.on_writer(lambda: _enrol(caller, subscriber))
+    answer = await caller.on_writer(lambda: _add_subscriber(caller, subscriber))
     if caller.gone:
         caller.unsubscribe()
-    # After this turn of the loop, in which the answer is sent.
+    # In the next turn of the loop: the answer is sent in this one.
     asyncio.get_running_loop().call_soon(subscriber.begin)
     return answer
 
 
-def _enrol(caller: Caller, subscriber: Subscriber) -> Subscribed:
-    """In one step: between the heads and the first event nothing can happen."""
+def _add_subscriber(caller: Caller, subscriber: Subscriber) -> Subscribed:
+    """Subscribe and read the heads in one step, so that no commit falls in between."""
     own = caller.open_workspace() if caller.workspace is not None else None
     caller.unsubscribe()
     if subscriber.events:
@@ -132,6 +131,6 @@ async def reload(caller: Caller, _: NoParams) -> ReloadResult:
 
 
 async def shutdown(caller: Caller, _: NoParams) -> dict[str, bool]:
-    """Stop in good order."""
+    """Stop the daemon in good order."""
     caller.shared.on_shutdown()
     return {"stopping": True}

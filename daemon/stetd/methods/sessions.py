@@ -1,4 +1,4 @@
-"""A session's clipboards, which are in the journal; which sessions there are, and ending one."""
+"""Methods for clipboards and sessions: ``clipboard_*``, ``session_list``, ``session_end``."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def clipboard_list(caller: Caller, _: NoParams) -> ClipboardList:
     return ClipboardList(
         [
             ClipboardInfo(name, len(text.encode()), _count_lines(text))
-            for name, text in sorted(caller.needs_session().clipboards.items())
+            for name, text in sorted(caller.require_session().clipboards.items())
         ]
     )
 
 
 def clipboard_get(caller: Caller, wanted: ClipboardKey) -> ClipboardText:
-    """Give the text of one."""
-    clipboards = caller.needs_session().clipboards
+    """Return the text of a clipboard."""
+    clipboards = caller.require_session().clipboards
     if wanted.name not in clipboards:
         known = ", ".join(sorted(clipboards)) or "none"
         raise refuse(
@@ -51,20 +51,20 @@ def clipboard_get(caller: Caller, wanted: ClipboardKey) -> ClipboardText:
 
 
 def clipboard_set(caller: Caller, setting: ClipboardSetting) -> ClipboardName:
-    """Set one."""
+    """Set a clipboard's text."""
     check_label("the clipboard name", setting.name)
     return _set_clipboard(caller, setting.name, setting.text)
 
 
 def clipboard_delete(caller: Caller, wanted: ClipboardKey) -> ClipboardName:
-    """Remove one."""
+    """Remove a clipboard."""
     clipboard_get(caller, wanted)
     return _set_clipboard(caller, wanted.name, None)
 
 
 def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName:
-    session = caller.needs_session()
-    if text is not None:  # what is removed may be too much: the limit may be lower now
+    session = caller.require_session()
+    if text is not None:  # removing works also above a limit that was lowered since
         check_clipboards(session, {name: text}, caller.shared.settings.max_clipboard_bytes)
     caller.shared.writer.sessions.keep(session)
     record = ClipboardSet(session.workspace, session.name, name, text)
@@ -78,9 +78,9 @@ def _count_lines(text: str) -> int:
 
 
 def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
-    """List sessions, but for those of workspaces that are not open now."""
+    """List the sessions of open workspaces."""
     state, root = caller.state, wanted.workspace
-    only = None if root is None else caller.named_workspace(root).name
+    only = None if root is None else caller.workspace_at(root).name
     infos = []
     for session in state.sessions.values():
         workspace = state.open.get(session.workspace)
@@ -103,10 +103,10 @@ def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
 
 
 async def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
-    """End a session, after all that was sent in it before."""
+    """End a session, after all calls that were sent before."""
 
     def end() -> EndedSession:
-        workspace = caller.named_workspace(wanted.workspace)
+        workspace = caller.workspace_at(wanted.workspace)
         return caller.shared.writer.sessions.end(workspace, wanted.session)
 
     return await caller.on_writer(end, after_all=True)

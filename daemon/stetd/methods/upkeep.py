@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 
 async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
-    """Apply retention, and pack the rest."""
-    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+    """Apply retention, then pack what is left."""
+    workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
     shared = caller.shared
 
     async def run(progress: Progress) -> GcResult:
@@ -45,9 +45,9 @@ async def _carried_out(shared: Shared, job: Job[T]) -> T:
 
 
 async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
-    """Record all files of a workspace."""
+    """Commit all files of a workspace."""
     message = message_of("snapshot", wanted.message)
-    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+    workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
     who = caller.who("snapshot", message, uuid.uuid4().hex)
     limits = Taking(
@@ -61,9 +61,9 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
 
 
 async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
-    """Rewrite the history without a path."""
+    """Rewrite the history without the contents of a path."""
     message = message_of("forget", wanted.message)
-    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+    workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
     shared, resolver = caller.shared, workspace.worktree.resolver
     directory = caller.directory if workspace.name == caller.workspace else ""
     path = await caller.on_writer(

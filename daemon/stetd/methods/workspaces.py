@@ -1,4 +1,4 @@
-"""Which directories are workspaces: the person allows and forgets them."""
+"""Methods that allow, forget and list workspaces: ``workspace_*``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_opened`` gets one that is open now and was not before."""
+    """Allows, reopens and forgets workspaces. ``on_opened`` is called for each that was opened."""
 
     writer: Writer
     opening: Opening
@@ -40,25 +40,25 @@ class Workspaces(msgspec.Struct, frozen=True):
     on_opened: Callable[[Workspace], None]
 
     def allow(self, root: str) -> Workspace:
-        """Allow a directory, durably, and open it. Allowing it again changes nothing."""
+        """Allow a directory, durably, and open it. Does nothing the second time. Raises Refused."""
         state = self.writer.state
-        path = self._usable(root)
+        path = self._check_root_usable(root)
         name = workspace_name(path)
         if name in state.open:
             return state.open[name]
         known = state.known.get(name)
         if known is not None and known.allowed:
-            return self._try_again(known)
+            return self._reopen(known)
         return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
 
-    def open_again(self, known: WorkspaceState) -> Workspace:
-        """Try one again that is deferred, without allowing anything."""
-        path = self._usable(known.root)
+    def reopen(self, known: WorkspaceState) -> Workspace:
+        """Try again to open a deferred workspace at its recorded root. Raises Refused."""
+        path = self._check_root_usable(known.root)
         if path != known.root:
             raise not_allowed(f"{known.root}: a symbolic link is there now, and leads to {path}.")
-        return self._try_again(known)
+        return self._reopen(known)
 
-    def _usable(self, root: str) -> str:
+    def _check_root_usable(self, root: str) -> str:
         check_root(root)
         path = os.path.realpath(root)
         try:
@@ -78,15 +78,15 @@ class Workspaces(msgspec.Struct, frozen=True):
         return path
 
     def _open(self, known: WorkspaceState) -> Workspace:
-        """Open a workspace that is new, or was forgotten."""
+        """Open a workspace that is new or was forgotten, and record it."""
         state, name = self.writer.state, known.name
         try:
             repository = open_repository(
                 state.directory, name, state.disk, in_use=name in state.known
             )
-            # A person has moved a history away that was forgotten: there will be another one.
-            anew = known.head is not None and repository.is_empty()
-            known = with_new_history(known) if anew else known
+            # The person has moved the history of a forgotten workspace away: start a new one.
+            starts_new = known.head is not None and repository.is_empty()
+            known = with_new_history(known) if starts_new else known
             workspace = state.open_workspace(known, repository)
         except OSError as error:
             raise io_failure(error) from error
@@ -94,7 +94,7 @@ class Workspaces(msgspec.Struct, frozen=True):
             raise damaged_history(str(error)) from error
         try:
             workspace.head = head_at(repository, known.head, known.commits)
-            self.writer.record(WorkspaceAllowed(name, known.root, anew))
+            self.writer.record(WorkspaceAllowed(name, known.root, starts_new))
         except (Refused, MissingObject) as error:
             del state.open[name]
             workspace.close()
@@ -104,12 +104,11 @@ class Workspaces(msgspec.Struct, frozen=True):
         state.known[name] = msgspec.structs.replace(known, allowed=True)
         if name in state.given_up:
             state.given_up.remove(name)
-            self.writer.historian.restart()  # it could not go on with this history
+            self.writer.historian.restart()  # it had given up on this history
         self.on_opened(workspace)
         return workspace
 
-    def _try_again(self, known: WorkspaceState) -> Workspace:
-        """Try again to open a deferred workspace."""
+    def _reopen(self, known: WorkspaceState) -> Workspace:
         writer = self.writer
         if writer.state.read_only is not None:
             raise read_only(writer.state.read_only)
@@ -123,15 +122,15 @@ class Workspaces(msgspec.Struct, frozen=True):
         writer.checkpoints.needed = True
         if workspace.head.commit is not None:
             writer.committed(workspace, writer.state.number, objects)
-        writer.historian.restart()  # it could not go on with this history
+        writer.historian.restart()  # it had given up on this history
         self.on_opened(workspace)
         return workspace
 
     def forget(self, workspace: Workspace) -> None:
-        """Take back that a workspace is allowed. Its history stays where it is."""
+        """Record that a workspace is no longer allowed, and close it. Its history is kept."""
         state = self.writer.state
-        self.writer.end_grace()  # what was written late belongs to the history that ends here
-        with writing(self.writer):  # the next checkpoint no longer knows its files
+        self.writer.end_grace()  # late writes belong to the history that ends here
+        with disk_errors_refused(self.writer):  # the next checkpoint won't sync these files
             for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
                 workspace.worktree.sync(unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
@@ -146,27 +145,27 @@ class Workspaces(msgspec.Struct, frozen=True):
         )
         del state.open[workspace.name]
 
-    def forget_unopened(self, known: WorkspaceState) -> None:
-        """The same for a deferred workspace; calls that were interrupted in it stay unfinished."""
+    def forget_deferred(self, known: WorkspaceState) -> None:
+        """The same for a deferred workspace. Its interrupted calls are never finished."""
         self.writer.record(WorkspaceForgotten(known.name))
         self.writer.state.change_known(known.name, allowed=False)
         self.opening.give_up(known)
 
 
 def not_allowed(why: str) -> Refused:
-    """A refusal of a workspace."""
+    """The refusal ``workspace_not_allowed``."""
     return refuse(Kind.WORKSPACE_NOT_ALLOWED, why)
 
 
 def check_root(root: str) -> None:
-    """Refuse (invalid_params) what can't be a workspace's root, whatever the disk holds."""
+    """Refuse (invalid_params) a root that is not absolute or has a NUL."""
     if not os.path.isabs(root) or "\0" in root:
         raise invalid(f"a workspace is an absolute directory, not {root!r}.")
 
 
 @contextmanager
-def writing(writer: Writer) -> Iterator[None]:
-    """Refuse (read_only, io_error) what the disk refuses."""
+def disk_errors_refused(writer: Writer) -> Iterator[None]:
+    """Raise errors of the disk as refusals: read_only, io_error .. (io_failure)."""
     if writer.state.read_only is not None:
         raise read_only(writer.state.read_only)
     try:
@@ -178,14 +177,14 @@ def writing(writer: Writer) -> Iterator[None]:
 
 
 async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
-    """Allow a directory; one that was forgotten once Git has all of its history."""
+    """Allow a directory; a forgotten one only after Git has all of its history."""
     writer, workspaces = caller.shared.writer, caller.shared.workspaces
     check_root(wanted.root)
     name = workspace_name(os.path.realpath(wanted.root))
     known = await caller.on_writer(lambda: writer.state.known.get(name))
     shadow = shadow_path(writer.state.directory, name)
     if known is not None and not known.allowed and os.path.isdir(shadow):
-        # What is not written yet would be taken for a history that was moved away.
+        # A repository without commits would be taken for a history that was moved away.
         await writer.historian.ask("reached", shadow, type(None))
     return await caller.on_writer(lambda: _workspace_info(caller, workspaces.allow(wanted.root)))
 
@@ -194,10 +193,10 @@ def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
     """Allow no more edits below a directory."""
     deferred = deferred_at(caller, wanted.root)
     if deferred is not None:
-        name, info = deferred.name, _unopened_info(caller, deferred)
-        caller.shared.workspaces.forget_unopened(deferred)
+        name, info = deferred.name, _deferred_info(caller, deferred)
+        caller.shared.workspaces.forget_deferred(deferred)
     else:
-        workspace = caller.named_workspace(wanted.root)
+        workspace = caller.workspace_at(wanted.root)
         caller.shared.workspaces.forget(workspace)
         name, info = workspace.name, _workspace_info(caller, workspace)
     caller.shared.watched.pop(name, None)
@@ -205,16 +204,16 @@ def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
 
 
 def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
-    """List workspaces, opened and deferred."""
+    """List open and deferred workspaces."""
     infos = [
         *(_workspace_info(caller, workspace) for workspace in caller.state.open.values()),
-        *(_unopened_info(caller, known) for known in caller.state.unopened()),
+        *(_deferred_info(caller, known) for known in caller.state.unopened()),
     ]
     return WorkspaceList(sorted(infos, key=lambda info: info.root))
 
 
 def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
-    """The workspace with exactly this root, if it is deferred."""
+    """The deferred workspace with exactly this root, if there is one."""
     if root is None:
         return None
     check_root(root)
@@ -222,7 +221,7 @@ def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
     return next((known for known in caller.state.unopened() if known.root == path), None)
 
 
-def _unopened_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
+def _deferred_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
     shadow = shadow_path(caller.state.directory, known.name)
     mode = mode_at(Standing(known.mode, known.grant), caller.state.now())
     trouble = caller.state.troubles.get(known.name)

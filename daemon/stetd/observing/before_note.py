@@ -1,9 +1,9 @@
-"""The note of what was in a workspace before a tool ran, and what it says afterwards.
+"""The note that is recorded before a tool runs: which files did not exist then.
 
-The question is whether the tool made a file that the history has never seen. Undo removes what a
-tool has made, so a file is the tool's only where it is known that it did not exist. A scan of the
-whole workspace shows that, but not of what it left out: by the ``.gitignore`` files of that time,
-by ``exclude``, or because it could not be read.
+After the tool has run, the note decides whether the tool created a file that the history has never
+seen. Undo deletes the files that a tool created, so a file counts as created only if it is known
+not to have existed. A scan of the whole workspace shows that, except for the files that it left
+out: because of ``.gitignore`` files or ``exclude`` at that time, or because it could not read them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
-#: A larger one takes long to read; what it left out is not known then.
-_LARGEST_RULES = 16 << 10
+#: A larger .gitignore file takes long to apply; what it ignored counts as unknown.
+_MAX_RULES_BYTES = 16 << 10
 
 
 class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was there before a tool ran.
+    """The state of a workspace before a tool ran. It is stored in the recorded reply.
 
-    ``whole``: the workspace was to be scanned; ``complete``: all of it was, and is in the history,
-    but for what ``passed`` names, with all below it; what the patterns of that time exclude
-    (``excludes``, their digest); and what its ``.gitignore`` files ignored. These were those of
-    ``tree``, the history's when the scan began, except ``ignores``: ids by path, "" for none.
-    ``recorded``: the history's tree when all that differed was in it.
+    ``whole``: the tool may touch the whole workspace. ``complete``: the scan met every file, and
+    all are in the tree ``recorded`` of the history, except
+    - ``passed``: paths that were not read, with everything below them,
+    - files that were excluded then (``excludes``: digest of the patterns),
+    - files that ``.gitignore`` files ignored then: those of the tree ``tree``, the history's when
+      the scan began, except ``ignores``: blob ids by path, "" for a file that did not exist.
 
-    ``paths``: those that were named, as the history spells them; ``lacking``: the positions of
-    those where no file was, and how many directories above it did not exist either. ``modes``:
-    permission bits that Git lacks.
+    ``paths``: the paths that the tool names, as the history spells them. ``lacking``: indexes of
+    paths where no file was, and how many directories above were missing too. ``modes``:
+    permission bits that Git does not store.
     """
 
     whole: bool = False
@@ -48,11 +49,11 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     recorded: str = ""
 
     def absent_paths(self) -> set[str]:
-        """Where no file was."""
+        """The named paths where no file was."""
         return {self.paths[place] for place in self.lacking}
 
     def missing_directories(self) -> set[str]:
-        """The directories above these that were not there."""
+        """The directories above these paths that did not exist."""
         missing = set[str]()
         for place, deep in self.lacking.items():
             parts = self.paths[place].split("/")[:-1]
@@ -61,11 +62,11 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(slots=True)
-class StoodBefore:
-    """A note, asked about files that the history has not.
+class FilesBefore:
+    """Answers from a note whether files that the history lacks existed before the tool ran.
 
-    ``ignores``: ids of the ``.gitignore`` files followed now; None if unknown. ``excludes``: the
-    present patterns.
+    ``ignores``: blob ids of the ``.gitignore`` files that hold now; None if unknown. ``excludes``:
+    the patterns that hold now.
     """
 
     note: BeforeNote
@@ -81,13 +82,13 @@ class StoodBefore:
         self._absent = self.note.absent_paths()
         self._passed = {path.rstrip("/") for path in self.note.passed}
 
-    def had_none(self, path: str) -> bool:
-        """Whether it is known that there was no file at a path."""
+    def was_absent(self, path: str) -> bool:
+        """Whether it is certain that no file was at a path."""
         if path in self._absent:
             return True
         note = self.note
         known = note.complete and note.tree and note.recorded
-        if not known or note.excludes != self.excludes.digest or self.was_passed_over(path):
+        if not known or note.excludes != self.excludes.digest or self.was_skipped(path):
             return False
         try:
             was_there = self.repository.trees.find(note.recorded, path) is not None
@@ -95,12 +96,12 @@ class StoodBefore:
         except MissingObject:
             return False
 
-    def was_passed_over(self, path: str) -> bool:
-        """Whether the look then met something at a path, or above it, and could not take it."""
+    def was_skipped(self, path: str) -> bool:
+        """Whether the scan before the tool did not read the path, or a directory above it."""
         return not self._passed.isdisjoint(["", path, *directories_above(path)])
 
     def _may_be_ignored(self, path: str) -> bool:
-        """Whether the rules of that time ignored a path, or may have."""
+        """Whether ``.gitignore`` files ignored a path then, or may have."""
         folders = ["", *(directory + "/" for directory in directories_above(path))]
         if all(map(self._is_unchanged, folders)):
             return False  # what is not ignored now was not ignored then
@@ -117,7 +118,7 @@ class StoodBefore:
         return False
 
     def _is_unchanged(self, folder: str) -> bool:
-        """Whether the same rules are followed in a directory now."""
+        """Whether a directory's ``.gitignore`` is the same now as then."""
         if self.ignores is None:
             return False
         if folder not in self._unchanged:
@@ -126,7 +127,7 @@ class StoodBefore:
         return self._unchanged[folder]
 
     def _followed(self, folder: str) -> str:
-        """The id of the rules that were followed in a directory; "": there were none."""
+        """The blob id of a directory's ``.gitignore`` then; "" if there was none."""
         path = folder + ".gitignore"
         if path in self.note.ignores:
             return self.note.ignores[path]
@@ -134,10 +135,10 @@ class StoodBefore:
         return found[1] if found is not None else ""
 
     def _rules_of(self, folder: str) -> IgnoreFile | None:
-        """The rules that were followed in a directory; None if they are not known."""
+        """A directory's ``.gitignore`` then; None if it is unknown."""
         if folder not in self._rules:
             oid = self._followed(folder)
             content = self.repository.blob(oid) if oid else b""
-            known = len(content) <= _LARGEST_RULES
+            known = len(content) <= _MAX_RULES_BYTES
             self._rules[folder] = IgnoreFile(content, folder) if known else None
         return self._rules[folder]

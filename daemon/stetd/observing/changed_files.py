@@ -1,8 +1,8 @@
-"""Which files of a workspace may differ from the history: found by a scan, in bounded time.
+"""Scans a workspace, in bounded time, for files that may differ from the history.
 
-They are candidates: the writer reads them again and compares them with the head at that time
-(:mod:`stetd.observing.recording`), so it does no harm if a file changes meanwhile. What a scan
-learns stays known (:class:`KnownFiles`): the next one reads no file with the same stat data.
+The files found are candidates only: the writer reads them again and compares them with the head
+of that time (:mod:`stetd.observing.recording`), so a file may change after the scan. Files are
+cached by their stat data (:class:`KnownFiles`): the next scan reads only files that changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import closing
 from stet.wire.failures import Refused
 from stetd.history.ignoring import is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image
-from stetd.observing.current_content import NO_TIME, Differing, Looking
+from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.scanning import Folder, Scan
@@ -23,33 +23,33 @@ from stetd.storage.stat_cache import Known, Stamp, StatCache
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
-#: So many permissions that Git can't say are noted.
-_MOST_MODES = 1000
-#: So many .gitignore files may be other than in the history.
-_MOST_UNTOLD = 1000
+#: Permission bits beyond Git's are noted if at most so many files have some.
+_MAX_MODES = 1000
+#: At most so many .gitignore files may differ from those in the history.
+_MAX_IGNORES = 1000
 
 
 class KnownFiles:
-    """What is known of the files of a workspace, by directory; begun with a snapshot's."""
+    """Stat data and blob ids of files, by directory; at first those of a snapshot (``path``)."""
 
     def __init__(self, path: str) -> None:
         self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
         self._first: StatCache | None = StatCache(path)
 
     def folder(self, path: str) -> Known:
-        """What is known of the files in a directory."""
+        """The known files of a directory."""
         if path in self._folders:
             return self._folders[path]
         return self._first.folder(path) if self._first is not None else {}
 
     def learn(self, folders: list[Folder]) -> None:
-        """Take over what a scan has found that has met all directories, if not read all files."""
+        """Take over the files of a scan that has met all directories."""
         self._folders = {folder.path: folder.cached for folder in folders}
         self._first = None
 
 
-def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differing:
-    """Scan the whole workspace."""
+def scan_workspace(place: Place, known: KnownFiles, asked: ScanRequest) -> ScanResult:
+    """Scan the whole workspace, within the limits of ``asked``."""
     try:
         with closing(StoredObjects(place.shadow)) as repository:
             tree = repository.commit(place.head).tree if place.head is not None else None
@@ -68,24 +68,20 @@ def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differ
             found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
             return found
     except OSError as error:
-        return Differing(why=f"it can't be scanned: {error.strerror}")
+        return ScanResult(why=f"it can't be scanned: {error.strerror}")
 
 
 def _is_ignored(scan: Scan, place: Place, path: str) -> bool:
-    """Whether a ``.gitignore`` leaves out a file, absolute or from the session's directory."""
+    """Whether a ``.gitignore`` ignores a path, absolute or relative to the session's directory."""
     root = place.worktree.root
     whole = os.path.normpath(os.path.join(root, place.directory, path))
     return is_left_out(whole.removeprefix(root.rstrip("/") + "/"), scan.rules.get)
 
 
 def _differing(
-    place: Place,
-    repository: StoredObjects,
-    scan: Scan,
-    known: KnownFiles,
-    asked: Looking,
-) -> Differing:
-    found = Differing(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
+    place: Place, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
+) -> ScanResult:
+    found = ScanResult(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
     for _ in scan.walk():
         if scan.files > asked.max_files:
             found.why = f"it has more than {asked.max_files:,} files that no .gitignore leaves out"
@@ -105,30 +101,30 @@ def _differing(
     inner = tuple(place.inner)
     found.paths += (
         (path, 0)
-        for path in _gone(scan, repository)
+        for path in _deleted(scan, repository)
         if not path.startswith(inner) and not place.excludes(path)
     )
     found.inner = sorted(place.inner.intersection(scan.passed))
-    found.pass_over(scan.passed)
-    found.pass_over(sorted(large))
-    found.modes = dict(_unusual(scan))
-    if len(found.modes) > _MOST_MODES:
+    found.add_skipped(scan.passed)
+    found.add_skipped(sorted(large))
+    found.modes = dict(_unusual_modes(scan))
+    if len(found.modes) > _MAX_MODES:
         found.modes = {}
-    if len(found.untold) > _MOST_UNTOLD and found.complete:
-        found.complete, found.why = False, f"more than {_MOST_UNTOLD:,} .gitignore files are new"
+    if len(found.untold) > _MAX_IGNORES and found.complete:
+        found.complete, found.why = False, f"more than {_MAX_IGNORES:,} .gitignore files are new"
     known.learn(scan.folders)
     return found
 
 
 def _differs(place: Place, folder: Folder, name: str) -> bool:
-    """Read a file and compare it with the history's; what it is, is known from now on."""
+    """Read a file, compare it with the history's, and remember its blob id for later scans."""
     stamp = folder.stamps[name]
     try:
         read = place.worktree.read_path(folder.path + name, place.max_file_bytes)
     except Refused:
         read = None
     if read is None or read.data is None:
-        return True  # something is wrong with it: the writer looks again
+        return True  # it can't be read or is large; the writer tries again and warns
     if read.read_at_ns - max(stamp.mtime, stamp.ctime) > RACY_NS and (
         (stamp.size, stamp.mtime, stamp.inode) == (read.size, read.mtime_ns, read.inode[1])
     ):
@@ -138,8 +134,8 @@ def _differs(place: Place, folder: Folder, name: str) -> bool:
     return tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
 
 
-def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
-    """Files that the history has and the scan has not found."""
+def _deleted(scan: Scan, repository: StoredObjects) -> Iterator[str]:
+    """The paths of files that are in the history and that the scan has not found."""
     met = {folder.path for folder in scan.folders}
     for folder in scan.folders:
         for name, entry in folder.tracked.items():
@@ -151,7 +147,7 @@ def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
                 yield from (below for below, _ in repository.trees.files(entry.oid, path + "/"))
 
 
-def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:
+def _unusual_modes(scan: Scan) -> Iterator[tuple[str, int]]:
     for folder in scan.folders:
         for name, stamp in folder.stamps.items():
             bits = unusual_permissions(stamp.mode)

@@ -1,8 +1,8 @@
-"""The current content of the paths that a tool touches; nothing is refused.
+"""Snapshot of the files that a tool touches. Reading them refuses nothing.
 
-What can't be read (outside the workspace, Git's own files, too large, excluded) is left out, with
-a warning. A link is read as a link. Where a tool has named it, the file that it leads to is read as
-well, because tools write through links; a scan has that file's own path.
+Paths that can't be read (outside the workspace, Git's own files, too large, excluded) are skipped
+with a warning. A symbolic link is read as a link. If a tool named it, its target is read as well,
+because tools write through links; a scan finds the target by its own path.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.scanning import MOST_PASSED
 from stetd.storage.worktree import OnDisk
 
-_MOST_WARNINGS = 5
-#: Why a workspace was not scanned as a whole, if that is it.
+_MAX_WARNINGS = 5
+#: A reason why a workspace was not scanned as a whole.
 NO_TIME = "there was no time to look at all of it"
 
 
 @dataclass(slots=True)
-class Seen:
-    """The files at paths, which are a request's: absolute, or from ``directory``; by the name that
-    the history has for each.
+class CurrentContent:
+    """The files that were read, by their path in the history. Requests name them by absolute paths
+    or relative to ``directory``.
     """
 
     workspace: Workspace
     directory: str
     limits: CallLimits
     files: dict[str, OnDisk | None] = field(default_factory=dict)
-    #: How many directories above a path there are not.
+    #: How many directories above a path do not exist.
     missing: dict[str, int] = field(default_factory=dict)
-    #: Paths of files that exist and were not read.
+    #: Paths of files that exist and could not be read.
     passed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     bytes: int = 0
 
     @property
     def images(self) -> dict[str, Image | None]:
-        """The current content as images."""
+        """The images of the files that were read; None: no file is there."""
         return {path: found.image if found else None for path, found in self.files.items()}
 
-    def look(self, paths: Iterable[str], *, through_links: bool) -> None:
-        """Read the files at these paths; ``through_links``: and those that links lead to."""
+    def read(self, paths: Iterable[str], *, through_links: bool) -> None:
+        """Read the files at these paths; ``through_links``: also the targets of links."""
         left, limits = 0, self.limits
         for path in paths:
             if len(self.files) >= limits.files or self.bytes > limits.bytes:
                 left += 1
                 self.passed.append(path)
                 continue
-            found = self._look_at(path, follow=False)
+            found = self._read_path(path, follow=False)
             if through_links and found is not None and found.is_link:
-                self._look_at(path, follow=True)
+                self._read_path(path, follow=True)
         if left:
             self.warnings.append(
                 f"{left} more files were not scanned: one call takes {limits.files:,} files and "
@@ -65,7 +65,7 @@ class Seen:
                 "recorded as outside when they are touched the next time."
             )
 
-    def _look_at(self, path: str, *, follow: bool) -> OnDisk | None:
+    def _read_path(self, path: str, *, follow: bool) -> OnDisk | None:
         resolver = self.workspace.worktree.resolver
         try:
             target = resolver.resolve(path, self.directory, follow_last=follow)
@@ -74,7 +74,7 @@ class Seen:
                 self.passed.append(path)
                 self.warnings.append(f"not recorded: {refusal.message}")
                 return None
-            try:  # a file is above it, so there is none here
+            try:  # a directory of the path is a file, so no file is here
                 gone = resolver.canonical(path, self.directory, follow_last=False)
             except Refused as other:
                 self.warnings.append(f"not recorded: {other.message}")
@@ -83,9 +83,9 @@ class Seen:
                     self.files.setdefault(gone, None)
             return None
         with target:
-            return self._read(target)
+            return self._read_target(target)
 
-    def _read(self, target: Target) -> OnDisk | None:
+    def _read_target(self, target: Target) -> OnDisk | None:
         path = target.path
         if path in self.files:
             return self.files[path]
@@ -97,7 +97,7 @@ class Seen:
         try:
             found = self.workspace.worktree.read(target, self.limits.file_bytes)
         except Refused as refusal:
-            if refusal.kind == Kind.NOT_A_FILE:  # a directory: no file, to the history
+            if refusal.kind == Kind.NOT_A_FILE:  # a directory; the history has only files
                 self.files[path] = None
             else:
                 self.passed.append(path)
@@ -110,12 +110,13 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Differing:
-    """What a scan has found.
+class ScanResult:
+    """What a scan has found: the ``paths`` that may differ, with their sizes.
 
-    ``paths`` with their sizes; ``complete``: nothing else can differ, except what was left out (as
-    in :class:`stetd.observing.before_note.BeforeNote`). ``inner``: the workspaces inside this one
-    that were left out. ``kept``: the late files that no ``.gitignore`` leaves out.
+    ``complete``: no other file differs, except those that :class:`BeforeNote
+    <stetd.observing.before_note.BeforeNote>` excepts. ``why``: the reason if it is incomplete.
+    ``inner``: workspaces inside this one, which are not scanned. ``kept``: the late files of the
+    request that no ``.gitignore`` ignores.
     """
 
     paths: list[tuple[str, int]] = field(default_factory=list)
@@ -130,18 +131,18 @@ class Differing:
     why: str = ""
     kept: list[str] = field(default_factory=list)
 
-    def pass_over(self, paths: list[str]) -> None:
-        """Note what was not read; the scan stays complete only if it is little."""
+    def add_skipped(self, paths: list[str]) -> None:
+        """Note paths that were not read. With more than MOST_PASSED the scan is incomplete."""
         self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
         if len(self.passed) > MOST_PASSED and self.complete:
             self.complete = False
             self.why = f"more than {MOST_PASSED:,} files and directories can't be scanned"
 
 
-class Looking(msgspec.Struct, frozen=True):
-    """A workspace is to be scanned until ``deadline`` (of time.monotonic()).
+class ScanRequest(msgspec.Struct, frozen=True):
+    """The parameters of a scan; ``deadline`` is a value of time.monotonic().
 
-    ``late``: files, absolute or from the session's directory, for ``Differing.kept``.
+    ``late``: paths, absolute or relative to the session's directory, for ``ScanResult.kept``.
     """
 
     max_files: int
@@ -149,9 +150,9 @@ class Looking(msgspec.Struct, frozen=True):
     late: list[str] = []
 
 
-def few(warnings: list[str]) -> list[str]:
-    """The first of many warnings."""
-    rest = len(warnings) - _MOST_WARNINGS
+def first_few(warnings: list[str]) -> list[str]:
+    """The first _MAX_WARNINGS warnings, and how many more there are."""
+    rest = len(warnings) - _MAX_WARNINGS
     if rest <= 0:
         return warnings
-    return [*warnings[:_MOST_WARNINGS], f"... and {rest} more like these."]
+    return [*warnings[:_MAX_WARNINGS], f"... and {rest} more like these."]

@@ -1,15 +1,15 @@
-"""Edits that agents make with their own tools: recorded; no file is written.
+"""Records the edits that agents make with their own tools. No file is written.
 
-Twice the disk is compared with the history's head, at paths that a tool touches:
+The files that a tool touches are compared with the history's head twice:
 
-    before   what differs was found outside, and is committed as that. The reply is recorded
-             under the tool's use, with a note of the files that did not exist (:class:`BeforeNote`)
-    after    what differs now is the tool's: one commit of kind ``observed``
+    before   files that differ are committed as ``outside``. The reply is recorded under the name
+             of the tool's use, with a note of the files that did not exist (:class:`BeforeNote`)
+    after    files that differ now are the tool's: one commit of kind ``observed``
 
-What others committed between the two is in the head by then, so it is not claimed. A file that the
-history has never seen is the tool's only if the note says that it did not exist
-(:mod:`stetd.observing.before_note`), since an undo would remove it; else it is recorded as first
-seen. The record needs nothing written (``performed``), so it can't fail half-way.
+Commits of others between the two are in the head by then, so the tool does not get their changes.
+A file that the history has never seen is the tool's only if the note says that it did not exist
+(:mod:`stetd.observing.before_note`), since an undo would delete it; otherwise it is recorded as
+first seen. The record asks for no change of a file (``performed``), so it can't fail half-way.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
-from stetd.observing.before_note import BeforeNote, StoodBefore
-from stetd.observing.current_content import Seen, few
+from stetd.observing.before_note import BeforeNote, FilesBefore
+from stetd.observing.current_content import CurrentContent, first_few
 from stetd.planning.world import CallLimits, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
@@ -44,14 +44,14 @@ from stetd.transaction.heads import (
 )
 from stetd.transaction.transaction import Prepared
 
-#: What commits say of how they came about.
+#: The method in these commits.
 METHOD = "observed"
 NOT_TOLD = (
     "not attributed: nothing was reported before the tool ran, so its changes can't be "
     "distinguished from those of others. They are recorded as outside when they are found."
 )
 _EMPTY = object_id("blob", b"")
-#: An older note belongs to another use of a tool that has the same id.
+#: Seconds. An older note belongs to another use of a tool with the same id.
 NOTE_SECONDS = 86_400
 
 
@@ -62,10 +62,10 @@ class ObservedBefore(EditResult, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be read: the parameters of the planned call.
+    """The parameters of the planned call: which paths to read, for which use of a tool.
 
-    ``whole``: the paths are those of the workspace that may differ, found by a scan. ``use``: of
-    which use of a tool, and ``subagent``: whose. ``note``: what a scan has found.
+    ``whole``: a scan of the workspace found the paths. ``use``: the id of the tool's use;
+    ``subagent``: the agent that used it. ``note``: the part of the note that the scan knows.
     """
 
     phase: Literal["before", "after"]
@@ -78,12 +78,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_id(use: str) -> str:
-    """The request id under which the note of a tool's use is recorded: no client can give it."""
+    """The request id under which the note of a tool's use is recorded. No client can send it."""
     return f" before:{use}"
 
 
 def read_note(reply: bytes) -> BeforeNote | None:
-    """The note in a recorded reply; None if it is none, or was rewritten since."""
+    """The note in a recorded reply; None if the reply has none, or was rewritten since."""
     try:
         return msgspec.msgpack.decode(reply, type=known(ObservedBefore)).note
     except msgspec.MsgspecError:
@@ -102,18 +102,17 @@ def observe(
     number: int,
     now: int,
 ) -> Prepared:
-    """Seal what was found as one record. Nothing is refused; what is unclear is warned of.
-
-    ``note``: of the same use of a tool, before it.
+    """Read the files and seal the changes as one record. Never refuses; unclear changes are warned
+    of. ``note``: the note from before the same use of the tool.
     """
     asked = msgspec.convert(call.params, known(Observation))
-    # A scan's paths are from the root, and all that are wanted.
+    # The paths of a scan are relative to the root.
     directory = "" if asked.whole else call.directory
-    seen = Seen(workspace, directory, limits)
-    seen.look(asked.paths, through_links=not asked.whole)
+    seen = CurrentContent(workspace, directory, limits)
+    seen.read(asked.paths, through_links=not asked.whole)
     history = workspace.history(now, base.head)
-    sealing = _Sealing(workspace, call, asked, seen, history, protection, note or BeforeNote())
-    result, paths = sealing.before() if asked.phase == "before" else sealing.after()
+    recorder = _Recorder(workspace, call, asked, seen, history, protection, note or BeforeNote())
+    result, paths = recorder.before() if asked.phase == "before" else recorder.after()
     blobs = _new_contents(seen, paths)
     record = Change(
         number=number,
@@ -143,7 +142,7 @@ def observe(
     )
 
 
-def _new_contents(seen: Seen, paths: Iterable[PathChange]) -> dict[str, bytes]:
+def _new_contents(seen: CurrentContent, paths: Iterable[PathChange]) -> dict[str, bytes]:
     contents = {}
     for change in paths:
         found = seen.files.get(change.path)
@@ -155,11 +154,11 @@ def _new_contents(seen: Seen, paths: Iterable[PathChange]) -> dict[str, bytes]:
 
 
 @dataclass(slots=True)
-class _Sealing:
+class _Recorder:
     workspace: Workspace
     call: EditCall
     asked: Observation
-    seen: Seen
+    seen: CurrentContent
     history: History
     protection: Protection
     note: BeforeNote
@@ -169,7 +168,7 @@ class _Sealing:
         return self.workspace.repository.load_tree
 
     def before(self) -> tuple[EditResult, list[PathChange]]:
-        """Commit what differs as found outside; the note says what there is not."""
+        """Commit the files that differ as outside, and note which files do not exist."""
         changes, first_seen = self._changes()
         changed = self._path_changes(changes)
         images = self.seen.images
@@ -195,20 +194,20 @@ class _Sealing:
         result = ObservedBefore(
             commit=None,
             outside=outside,
-            warnings=few(self.seen.warnings),
+            warnings=first_few(self.seen.warnings),
             request=self.call.request,
             note=note,
         )
         return result, changed
 
     def after(self) -> tuple[EditResult, list[PathChange]]:
-        """Commit what differs as the agent's, and the rest as first seen."""
+        """Commit the tool's changes as the agent's, and the unclear ones as outside."""
         if self.asked.whole and not self.note.whole:
             return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
         ignores = self.asked.note.ignores if self.asked.note is not None else None
         workspace = self.workspace
-        before = StoodBefore(self.note, workspace.repository, workspace.excludes, ignores)
+        before = FilesBefore(self.note, workspace.repository, workspace.excludes, ignores)
         own, unclear = dict[str, Image | None](), dict[str, Image | None]()
         for path, image in changes.items():
             part = own if self._is_own(path, image, before) else unclear
@@ -219,7 +218,7 @@ class _Sealing:
                 f"not attributed: {few_names(unclear)}: the history does not know what was there "
                 "before the tool ran, so it is not taken for the tool's."
             )
-        if self.asked.whole:  # too many, perhaps; they are recorded when a call touches them
+        if self.asked.whole:  # they may be many; each is recorded when a call touches it
             unclear = {}
         paths = self._path_changes({**unclear, **own})
         files: list[FileChange] = []
@@ -231,13 +230,13 @@ class _Sealing:
             outside = self.history.add_outside(unclear, subject)
         if own:
             moves = _moves(self.history.head, own, self._load)
-            files = self._described(own, moves)
+            files = self._file_changes(own, moves)
             commit = self.history.add(self._meta(own, moves), own)
         result = EditResult(
             commit=commit,
             outside=outside,
             files=files,
-            warnings=few(warnings),
+            warnings=first_few(warnings),
             request=self.call.request,
         )
         return result, paths
@@ -245,16 +244,16 @@ class _Sealing:
     def _changes(self) -> tuple[dict[str, Image | None], bool]:
         return outside_changes(self.history, self.seen.images)
 
-    def _is_own(self, path: str, image: Image | None, before: StoodBefore) -> bool:
-        """Whether the tool must have made this of what the history knows: a file, or none."""
+    def _is_own(self, path: str, image: Image | None, before: FilesBefore) -> bool:
+        """Whether the change of this file must be the tool's; ``image``: None if it is deleted."""
         if image is None:
             return True
         if find_entry(self.history.head.tree, path, self._load) is not None:
-            return not before.was_passed_over(path)
-        return before.had_none(path)
+            return not before.was_skipped(path)
+        return before.was_absent(path)
 
-    def _stood(self, path: str) -> Image | None:
-        """The image before, with the permission bits that were noted."""
+    def _image_before(self, path: str) -> Image | None:
+        """The file's image in the head, with the permission bits of the note."""
         tracked = find_entry(self.history.head.tree, path, self._load)
         if tracked is None:
             return None
@@ -263,12 +262,14 @@ class _Sealing:
         return noted if path in self.note.modes and noted.same_as(image) else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:
-        return [PathChange(path, self._stood(path), image) for path, image in changes.items()]
+        return [
+            PathChange(path, self._image_before(path), image) for path, image in changes.items()
+        ]
 
     def _meta(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
-        images = [(path, self._stood(path), own[path]) for path in own]
+        images = [(path, self._image_before(path), own[path]) for path in own]
         return msgspec.structs.replace(self.call.who, method=METHOD).commit(
             "observed",
             self.history.time,
@@ -282,7 +283,7 @@ class _Sealing:
         )
 
     def _made_directories(self, own: Mapping[str, Image | None]) -> tuple[str, ...]:
-        """The directories that were not there before, as far as that is known."""
+        """The directories that the tool created, as far as that is known."""
         above = {
             directory
             for path, image in own.items()
@@ -294,23 +295,23 @@ class _Sealing:
         tree = self.history.head.tree
         return tuple(sorted(d for d in above if not has_directory(tree, d, self._load)))
 
-    def _described(
+    def _file_changes(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> list[FileChange]:
-        """The files of the reply; their lines are not counted."""
+        """The files of the reply, without counts of lines."""
         origins = {new: old for old, new in moves}
         files = []
         for path, image in sorted(own.items()):
             if path in origins.values():
                 continue
             old_path = origins.get(path)
-            stood = self._stood(old_path or path)
-            status = "R" if old_path else "A" if stood is None else "D" if image is None else "M"
+            before = self._image_before(old_path or path)
+            status = "R" if old_path else "A" if before is None else "D" if image is None else "M"
             files.append(
                 FileChange(
                     path=path,
                     status=status,
-                    before=stood.oid if stood else None,
+                    before=before.oid if before else None,
                     after=image.oid if image else None,
                     added=0,
                     removed=0,
@@ -321,7 +322,7 @@ class _Sealing:
 
 
 def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
-    """(old, new) of files that were moved unchanged, where only one can be meant."""
+    """(old, new) paths of files that were moved unchanged, where the pair is unique."""
     gone: dict[str, list[str]] = {}
     made: dict[str, list[str]] = {}
     for path, image in own.items():

@@ -1,13 +1,13 @@
-"""The tools that agents use at present in a workspace, as their hooks report; in memory only.
+"""The uses of agents' own tools that run now, as hooks report them. In memory, event loop only.
 
-A tool whose changes are found by a scan must not claim a file that a tool of another session has
-said it is about to change.
+If a tool's changes are found by a scan, it must not get the changes of a file that a tool of
+another session has announced.
 
-Of some uses no end is reported (a command that the client carries out itself), or too early (a
-command in the background). Those are *late*: the files that they have named are read whenever
-their session reports anything. A late use may also have been forbidden, and never begin. So it
-claims no other file, each file once (in the background: until it is over), and nothing after the
-end of the agent's turn. Event loop only.
+Some clients report no end of a use (a command that the client runs itself), or report it too early
+(a command in the background). Such a use is *late*: the files that it has named are read whenever
+its session reports anything. As a late use may have been denied and never start, it gets changes
+of these files only, of each file once (in the background: until it ends), and none after the end
+of the agent's turn.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: Bytes of paths kept of a workspace's uses; the oldest uses go first.
-_MOST_BYTES = 4 << 20
-#: What a path takes besides its characters.
-_EACH = 100
-#: Seconds after which a tool that was silent has failed, or was not allowed.
-_FORGOTTEN_S = 600.0
-#: The same for one in the background.
-_BACKGROUND_S = 3600.0
-_MOST = 1000
-#: How many late uses of a session are examined, newest first.
-_MOST_LATE = 20
+#: Bytes of paths kept for a workspace's uses; the oldest uses are dropped first.
+_MAX_BYTES = 4 << 20
+#: Bytes of memory that a path takes besides its characters.
+_PATH_OVERHEAD = 100
+#: Seconds after which a use without an end counts as failed or denied.
+_TIMEOUT_S = 600.0
+#: The same for a use in the background.
+_BACKGROUND_TIMEOUT_S = 3600.0
+_MAX_USES = 1000
+#: At most so many late uses of a session are examined, the newest.
+_MAX_LATE = 20
 
 
 class Late(NamedTuple):
-    """Whose a late change is: the use of a tool, its name, which subagent's, and why."""
+    """A late use: its id, the tool's name, the subagent, and the message for the commit."""
 
     use: str
     tool: str | None
@@ -47,15 +47,15 @@ class _Use:
     bytes: int
     late: Late | None
     background: bool
-    #: It runs in the background: its end was reported, so it was not forbidden.
+    #: It runs in the background: an end was reported, so it was not denied.
     running: bool = False
 
 
 @dataclass(slots=True)
 class WatchedTools:
-    """The uses of tools in one workspace whose end is not reported yet."""
+    """The uses of tools in one workspace whose end has not been reported."""
 
-    #: Held by a look at the whole workspace.
+    #: Held while the whole workspace is scanned.
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
     _uses: dict[tuple[str | None, str], _Use] = field(default_factory=dict)
     _bytes: int = 0
@@ -69,64 +69,64 @@ class WatchedTools:
         late: Late | None = None,
         background: bool = False,
     ) -> None:
-        """A tool of a session is about to touch these paths (from the workspace's root)."""
+        """Note that a tool of a session is about to touch these paths (relative to the root)."""
         if use is None:
             return
-        self._forget_old()
-        self._forget((session, use))
-        size = sum(_EACH + len(path.encode()) for path in paths)
-        until = time.monotonic() + _FORGOTTEN_S
+        self._drop_expired()
+        self._drop((session, use))
+        size = sum(_PATH_OVERHEAD + len(path.encode()) for path in paths)
+        until = time.monotonic() + _TIMEOUT_S
         self._uses[session, use] = _Use(frozenset(paths), until, size, late, background)
         self._bytes += size
-        while len(self._uses) > _MOST or self._bytes > _MOST_BYTES:
-            self._forget(next(iter(self._uses)))
+        while len(self._uses) > _MAX_USES or self._bytes > _MAX_BYTES:
+            self._drop(next(iter(self._uses)))
 
     def done(self, session: str | None, use: str | None) -> None:
-        """The tool has ended; one in the background goes on."""
+        """Note that the tool has ended; a use in the background goes on."""
         known = self._uses.get((session, use or ""))
         if known is not None and known.background:
             known.running = True
-            known.until = time.monotonic() + _BACKGROUND_S
+            known.until = time.monotonic() + _BACKGROUND_TIMEOUT_S
         else:
-            self._forget((session, use or ""))
+            self._drop((session, use or ""))
 
     def stopped(self, session: str | None, *, background: bool) -> None:
-        """A session's turn is over; ``background``: some tool of it goes on."""
+        """Note that the agent's turn is over; ``background``: its background uses go on."""
         for key, use in list(self._uses.items()):
             if key[0] == session and use.late is not None and not (background and use.running):
-                self._forget(key)
+                self._drop(key)
 
-    def late_of(self, session: str | None, but: str | None) -> Iterator[tuple[Late, list[str]]]:
-        """The late uses of a session, ``but`` for one, and the paths that may be theirs."""
-        self._forget_old()
+    def late_of(self, session: str | None, current: str | None) -> Iterator[tuple[Late, list[str]]]:
+        """The session's late uses, except the current one, and the paths that each may change."""
+        self._drop_expired()
         others = [use.paths for use in self._uses.values() if use.late is None]
         named = frozenset().union(*others)
         late = [
             use
             for (whose, name), use in self._uses.items()
-            if whose == session and name != but and use.late and use.running == use.background
+            if whose == session and name != current and use.late and use.running == use.background
         ]
-        for use in late[-_MOST_LATE:]:
-            assert use.late is not None, "BUG: chosen for it"
+        for use in late[-_MAX_LATE:]:
+            assert use.late is not None, "BUG: a use that is not late was chosen"
             yield use.late, sorted(use.paths - named)
 
     def found(self, session: str | None, late: Late, paths: Collection[str]) -> None:
-        """These files have changed: a use that is not in the background is done with them."""
+        """Note that these files were committed; only a background use may change them again."""
         use = self._uses.get((session, late.use))
         if use is not None and not use.background:
             use.paths = use.paths.difference(paths)
 
     def expected_of_others(self, session: str | None) -> frozenset[str]:
         """The paths that tools of other sessions are about to touch."""
-        self._forget_old()
+        self._drop_expired()
         uses = [use for (whose, _), use in self._uses.items() if whose != session]
         return frozenset().union(*(use.paths for use in uses))
 
-    def _forget_old(self) -> None:
+    def _drop_expired(self) -> None:
         now = time.monotonic()
         for key in [key for key, use in self._uses.items() if use.until < now]:
-            self._forget(key)
+            self._drop(key)
 
-    def _forget(self, key: tuple[str | None, str]) -> None:
+    def _drop(self, key: tuple[str | None, str]) -> None:
         use = self._uses.pop(key, None)
         self._bytes -= use.bytes if use is not None else 0

@@ -12,18 +12,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from stet.wire.failures import Failure, Refused
+from stet.wire.failures import Refused
 from stetd.editing.edits import Plan, SourceFile
 from stetd.processes import framing
+from stetd.processes.framing import Declined, Failed, Message
 from stetd.processes.recorded_plans import Answer, Question
 
 
 class ChannelBroken(Exception):
     """The other side is gone, or its message can't be decoded."""
-
-
-class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Base of all."""
 
 
 # -- from a planner
@@ -53,13 +50,6 @@ class Planned(Message, frozen=True):
     plan: Plan
 
 
-class Failed(Message, frozen=True):
-    """Planning met a defect of stet."""
-
-    reason: str
-    traceback: str
-
-
 class Exhausted(Message, frozen=True):
     """There was not enough memory. The process ends."""
 
@@ -87,26 +77,6 @@ class ClipboardsAnswer(Message, frozen=True):
     """The clipboards by name."""
 
     clipboards: dict[str, str]
-
-
-# -- from both
-
-
-class Declined(Message, frozen=True):
-    """A refusal: the outcome of planning, or an answer to what was asked."""
-
-    failures: tuple[Failure, ...]
-    extra: dict[str, Any]
-
-    @classmethod
-    def of(cls, refusal: Refused) -> Declined:
-        """A refusal, to be sent."""
-        return cls(failures=refusal.failures, extra=refusal.extra)
-
-    @property
-    def refusal(self) -> Refused:
-        """The same refusal, received."""
-        return Refused(*self.failures, extra=self.extra)
 
 
 Said = (

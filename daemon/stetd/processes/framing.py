@@ -4,8 +4,41 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import Any, Self
+
+import msgspec
+
+from stet.wire.failures import Failure, Refused
 
 LENGTH = struct.Struct("!I")
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Base of all."""
+
+
+class Declined(Message, frozen=True):
+    """A refusal."""
+
+    failures: tuple[Failure, ...]
+    extra: dict[str, Any]
+
+    @classmethod
+    def of(cls, refusal: Refused, **more: Any) -> Self:
+        """A refusal, to be sent; with the other fields of a class below this one."""
+        return cls(failures=refusal.failures, extra=refusal.extra, **more)
+
+    @property
+    def refusal(self) -> Refused:
+        """The same refusal, received."""
+        return Refused(*self.failures, extra=self.extra)
+
+
+class Failed(Message, frozen=True):
+    """A defect of ours was met."""
+
+    reason: str
+    traceback: str
 
 
 def framed(content: bytes) -> bytes:

@@ -22,6 +22,7 @@ from stet.wire.first_use import known
 from stetd import __version__
 from stetd.processes import children
 from stetd.processes import historian_messages as messages
+from stetd.processes.framing import Message
 from stetd.processes.recorded_plans import refused_anew
 from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
@@ -79,7 +80,7 @@ class _Waiting:
     asked: int = 0
 
 
-class Historian(asyncio.Protocol):
+class Historian:
     """The historian, as the engine has it. All on the event loop.
 
     ``position``: between two turns of the loop, the place in the journal before which all records
@@ -111,23 +112,39 @@ class Historian(asyncio.Protocol):
         self.on_commits: Callable[[str], None] = lambda _: None
         self._told: Position | None = None
         self._running: Running | None = None
-        self._transport: asyncio.Transport | None = None
-        self._received = messages.Received()
+        self._writer: asyncio.StreamWriter | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
         #: How far long work has come, by the question's id.
         self._works: dict[int, Progress] = {}
-        self._full = False
         self._closing = False
-        self._began = 0.0
-        self._pause = _PAUSE_S
         self._heard = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None
-        self._ended: asyncio.Future[None] = loop.create_future()
 
     async def start(self) -> None:
-        """Start one."""
+        """Start one, and another one whenever it ends."""
+        reader = await self._begin()
+        self._keeping = self._loop.create_task(self._keep(reader))
+
+    async def _keep(self, reader: asyncio.StreamReader | None) -> None:
+        """Hear one historian after the other; None: it could not be started."""
+        pause = _PAUSE_S
+        while True:
+            if reader is not None:
+                began = time.monotonic()
+                await self._hear_all(reader)
+                if self._closing:
+                    return
+                if time.monotonic() - began > _SOON_S:
+                    pause = _PAUSE_S
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            reader = await self._begin()
+
+    async def _begin(self) -> asyncio.StreamReader | None:
+        """Start one, and say where it begins before anything else."""
         near, far = socket.socketpair()
         try:
             self._running = self._run(far)
@@ -136,16 +153,52 @@ class Historian(asyncio.Protocol):
             self.trouble = f"the process that keeps it can't be started: {error.strerror}"
             near.close()
             self._ask_again()
-            self._start_later()
-            return
+            return None
         finally:
             far.close()
-        self._began = self._heard = time.monotonic()
-        await self._loop.create_connection(lambda: self, sock=near)
+        self._heard = time.monotonic()
+        reader, self._writer = await asyncio.open_connection(sock=near)
+        self._say(
+            messages.Begin(
+                version=__version__, state=self._state, options=self._options, base=self.base
+            )
+        )
+        self.trouble = None
+        self._told = None
+        self._tell()
+        self._ask_again()
+        self._watch()
+        return reader
+
+    async def _hear_all(self, reader: asyncio.StreamReader) -> None:
+        """Hear one until it has ended."""
+        assert self._writer is not None, "BUG: nobody to hear"
+        assert self._running is not None, "BUG: a connection to nobody"
+        try:
+            while True:
+                self._hear(await messages.read(reader))
+        except (EOFError, OSError):
+            pass  # it is gone
+        except Exception as error:  # noqa: BLE001 - another one is started
+            _log.error("the historian is not understood: %r", error, exc_info=error)
+        finally:
+            self._writer.transport.abort()
+            self._writer = None
+        self._running.kill()
+        status = self._running.wait()
+        self._running = None
+        if self._watching is not None:
+            self._watching.cancel()
+        for number, waiting in list(self._waiting.items()):
+            if self._closing or not isinstance(waiting.message, messages.Ask):
+                self._settle(number, error=HistorianLost())
+        if not self._closing:
+            _log.error("the historian has ended (%d); another one is started", status)
+            self.trouble = "the process that keeps it has ended"
 
     def follow(self) -> None:
         """The journal has grown: say so to the historian soon."""
-        if self._telling is None and not self._full:
+        if self._telling is None:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
     async def ask(
@@ -169,7 +222,7 @@ class Historian(asyncio.Protocol):
         """As :meth:`ask`, for a question that takes long: ``progress`` follows it."""
         number = self._last_id + 1
         self._works[number] = progress
-        if self._transport is not None:
+        if self._writer is not None:
             self._watch()
         try:
             return await self.ask(question, params, result, place)
@@ -199,85 +252,19 @@ class Historian(asyncio.Protocol):
     async def close(self) -> None:
         """End the historian, once it has written what is left."""
         self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._transport is None:
+        assert self._keeping is not None, "BUG: it was never started"
+        if self._writer is None:
+            self._keeping.cancel()
             return
         self._say(messages.End())
         try:
-            await asyncio.wait_for(asyncio.shield(self._ended), _END_S)
+            await asyncio.wait_for(asyncio.shield(self._keeping), _END_S)
         except TimeoutError:
             _log.error("the historian did not end; the next start makes up for it")
             assert self._running is not None, "BUG: a connection to nobody"
             self._running.kill()
 
-    # -- asyncio.Protocol
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send where to begin, before anything else."""
-        assert isinstance(transport, asyncio.Transport), "BUG: no socket"
-        self._transport = transport
-        self._received = messages.Received()
-        self._full = False
-        self._say(
-            messages.Begin(
-                version=__version__, state=self._state, options=self._options, base=self.base
-            )
-        )
-        self.trouble = None
-        self._told = None
-        self._tell()
-        self._ask_again()
-        self._watch()
-
-    def pause_writing(self) -> None:
-        """The historian does not read at present."""
-        self._full = True
-
-    def resume_writing(self) -> None:
-        """The historian reads again: send how far the journal is durable."""
-        self._full = False
-        self._tell()
-
-    def data_received(self, data: bytes) -> None:
-        """Take what it says."""
-        self._heard = time.monotonic()
-        for said in self._received.feed(data):
-            self._hear(said)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
-        """The historian is gone: start another one."""
-        self._transport = None
-        status = 0
-        if self._running is not None:
-            self._running.kill()
-            status = self._running.wait()
-            self._running = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for number, waiting in list(self._waiting.items()):
-            if self._closing or not isinstance(waiting.message, messages.Ask):
-                self._settle(number, error=HistorianLost())
-        if self._closing:
-            if not self._ended.done():
-                self._ended.set_result(None)
-            return
-        _log.error("the historian has ended (%d); another one is started", status)
-        self.trouble = "the process that keeps it has ended"
-        if time.monotonic() - self._began > _SOON_S:
-            self._pause = _PAUSE_S
-        self._start_later()
-
     # -- inside
-
-    def _start_later(self) -> None:
-        self._timer = self._loop.call_later(self._pause, self._start_again)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
-
-    def _start_again(self) -> None:
-        self._timer = None
-        self._starting = self._loop.create_task(self.start())
 
     def _ask_again(self) -> None:
         """Ask what was not answered, but for what was asked often enough: that is refused."""
@@ -288,16 +275,16 @@ class Historian(asyncio.Protocol):
             else:
                 self._settle(number, error=refused_anew(_LOST))
 
-    def _say(self, message: messages.Message) -> None:
-        if self._transport is not None:
-            self._transport.write(messages.encoded(message))
+    def _say(self, message: Message) -> None:
+        if self._writer is not None:
+            self._writer.write(messages.encoded(message))
 
     def _tell(self) -> None:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
         position = self._position()
-        if self._transport is not None and self._told != position:
+        if self._writer is not None and self._told != position:
             self._told = position
             self._say(messages.Durable(segment=position.segment, offset=position.offset))
 
@@ -316,6 +303,7 @@ class Historian(asyncio.Protocol):
             self._waiting.pop(message.id, None)
 
     def _hear(self, said: messages.ToEngine) -> None:
+        self._heard = time.monotonic()
         match said:
             case messages.Answer():
                 self._settle(said.id, said.result)
@@ -351,10 +339,10 @@ class Historian(asyncio.Protocol):
 
     def _watch(self) -> None:
         """Follow long work, and end a historian that hangs, so that another one is started."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         pause = _PROGRESS_S if self._works else _SILENT_S / 6
-        self._timer = self._loop.call_later(pause, self._watch)
+        self._watching = self._loop.call_later(pause, self._watch)
         if not self._waiting:
             return
         if time.monotonic() - self._heard > _SILENT_S:

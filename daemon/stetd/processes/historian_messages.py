@@ -6,22 +6,17 @@ answers.
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from typing import Any
 
 import msgspec
 
-from stet.wire.failures import Failure, Refused
 from stetd.processes import framing
 from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Base of all."""
-
-
-class Place(Message, frozen=True):
+class Place(framing.Message, frozen=True):
     """The workspace that a question is about, as it was when the question came.
 
     ``number``: the record that the answer must have seen; 0: none. ``directory``: the session's,
@@ -35,13 +30,13 @@ class Place(Message, frozen=True):
     number: int
     directory: str = ""
     cut: Cut | None = None
-    inner: list[str] = []
+    inner: list[str] = msgspec.field(default_factory=list)
 
 
 # -- what the engine says
 
 
-class Options(Message, frozen=True):
+class Options(framing.Message, frozen=True):
     """What the historian needs of the configuration; bytes, seconds."""
 
     exclude: list[str]
@@ -80,7 +75,7 @@ class Base(msgspec.Struct):
         return base
 
 
-class Begin(Message, frozen=True):
+class Begin(framing.Message, frozen=True):
     """The first message."""
 
     version: str
@@ -89,14 +84,14 @@ class Begin(Message, frozen=True):
     base: Base
 
 
-class Durable(Message, frozen=True):
+class Durable(framing.Message, frozen=True):
     """All records before this place are durable and settled: published, or voided."""
 
     segment: int
     offset: int
 
 
-class MakeDurable(Message, frozen=True):
+class MakeDurable(framing.Message, frozen=True):
     """Make all that is durable in the journal durable in Git; then answer.
 
     ``without``: workspaces whose records the journal keeps.
@@ -106,7 +101,7 @@ class MakeDurable(Message, frozen=True):
     without: list[str]
 
 
-class Ask(Message, frozen=True):
+class Ask(framing.Message, frozen=True):
     """A question by its name; ``params`` are MessagePack of its parameters."""
 
     id: int
@@ -115,18 +110,18 @@ class Ask(Message, frozen=True):
     params: bytes
 
 
-class Ping(Message, frozen=True):
+class Ping(framing.Message, frozen=True):
     """Say Pong."""
 
 
-class End(Message, frozen=True):
+class End(framing.Message, frozen=True):
     """Write what is left to be written, and end."""
 
 
 # -- what the historian says
 
 
-class Cannot(Message, frozen=True):
+class Cannot(framing.Message, frozen=True):
     """A question can't be answered now. ``sync_failed``: nothing more can be made durable."""
 
     id: int
@@ -134,48 +129,39 @@ class Cannot(Message, frozen=True):
     sync_failed: bool = False
 
 
-class Answer(Message, frozen=True):
+class Answer(framing.Message, frozen=True):
     """The answer to a question, in MessagePack; None (0xC0) when what was asked is done."""
 
     id: int
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
-class Declined(Message, frozen=True):
+class Declined(framing.Declined, frozen=True):
     """A refusal is the answer."""
 
     id: int
-    failures: tuple[Failure, ...]
-    extra: dict[str, Any]
-
-    @property
-    def refusal(self) -> Refused:
-        """The same refusal, received."""
-        return Refused(*self.failures, extra=self.extra)
 
 
-class Failed(Message, frozen=True):
-    """A defect of ours was met."""
+class Failed(framing.Failed, frozen=True):
+    """A defect of ours was met in place of an answer."""
 
     id: int
-    reason: str
-    traceback: str
 
 
-class Trouble(Message, frozen=True):
+class Trouble(framing.Message, frozen=True):
     """Why Git can't be written at present; None: it can again."""
 
     reason: str | None
     failures: int
 
 
-class NewCommits(Message, frozen=True):
+class NewCommits(framing.Message, frozen=True):
     """A repository has got commits."""
 
     shadow: str
 
 
-class Answered(Message, frozen=True):
+class Answered(framing.Message, frozen=True):
     """The ids of all answered calls that are remembered
     (:class:`stetd.processes.remembered.IdFilter`).
     """
@@ -183,13 +169,13 @@ class Answered(Message, frozen=True):
     filters: bytes
 
 
-class Pong(Message, frozen=True):
+class Pong(framing.Message, frozen=True):
     """A sign of life. ``work``: how far long work has come, by the question's id."""
 
-    work: dict[int, Progress] = {}
+    work: dict[int, Progress] = msgspec.field(default_factory=dict)
 
 
-class OtherVersion(Message, frozen=True):
+class OtherVersion(framing.Message, frozen=True):
     """The historian is of another version than the engine, and ends."""
 
     version: str
@@ -204,32 +190,18 @@ ToEngine = (
 )  # fmt: skip
 _encoder = msgspec.msgpack.Encoder()
 _to_historian = msgspec.msgpack.Decoder(ToHistorian)
-_to_engine = msgspec.msgpack.Decoder(ToEngine)
+_to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 
 
-def encoded(message: Message) -> bytes:
+def encoded(message: framing.Message) -> bytes:
     """A message as it is sent."""
     return framing.framed(_encoder.encode(message))
 
 
-class Received:
-    """Cuts what the engine has received into messages."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> list[ToEngine]:
-        """Take what came; the messages that are whole now."""
-        self._buffer += data
-        messages = []
-        head = framing.LENGTH.size
-        while len(self._buffer) >= head:
-            end = head + framing.LENGTH.unpack_from(self._buffer)[0]
-            if len(self._buffer) < end:
-                break
-            messages.append(_to_engine.decode(self._buffer[head:end]))
-            del self._buffer[:end]
-        return messages
+async def read(reader: asyncio.StreamReader) -> ToEngine:
+    """The next message, on the engine's side. Raises EOFError, OSError, msgspec.MsgspecError."""
+    (size,) = framing.LENGTH.unpack(await reader.readexactly(framing.LENGTH.size))
+    return _to_engine.decode(await reader.readexactly(size))
 
 
 def receive(connected: socket.socket) -> ToHistorian | None:

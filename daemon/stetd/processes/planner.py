@@ -34,16 +34,14 @@ from stetd.processes.channel import (
     Channel,
     ChannelBroken,
     DaemonChannel,
-    Declined,
     Exhausted,
-    Failed,
-    Message,
     Planned,
     Ready,
     answered,
     asked,
     understood,
 )
+from stetd.processes.framing import Declined, Failed, Message
 from stetd.processes.recorded_plans import Answer, Question, RecordedPlan, answer
 
 #: Others are more urgent: what takes long takes a little longer.

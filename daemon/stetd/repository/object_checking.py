@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from stetd.repository.object_files import (
     INDEX_HEAD,
+    KINDS,
+    NUMBERS,
     Damaged,
     Missing,
     ObjectFiles,
@@ -33,8 +35,6 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.stored_ids import SortedIds, pack_ids
 
-_KINDS = ("", "commit", "tree", "blob", "tag")
-_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _CHUNK = 1 << 18
 
 
@@ -103,8 +103,8 @@ class ObjectCheck:
             kind = ids.kind_of(key)
             if kind:
                 self._last = ids
-                return _KINDS[kind]
-        return _KINDS[self._late.get(key, 0)] or None
+                return KINDS[kind]
+        return KINDS.get(self._late.get(key, 0))
 
     # -- checking
 
@@ -121,7 +121,7 @@ class ObjectCheck:
         if self.kind_of(oid) is None:
             found = self.read(oid)
             if found is not None:
-                self._late[bytes.fromhex(oid)] = _NUMBER[found[0]]
+                self._late[bytes.fromhex(oid)] = NUMBERS[found[0]]
 
     def _scan_folder(self, first: str) -> None:
         names = loose_ids(self._repository, first)
@@ -135,7 +135,7 @@ class ObjectCheck:
             except (Damaged, OSError) as error:
                 self._add_fault(as_damage(error, loose_name(oid)), oid)
             else:
-                ids.kinds[number] = _NUMBER[kind]
+                ids.kinds[number] = NUMBERS[kind]
 
     def _scan_packs(self) -> None:
         for name in pack_names(self._repository):
@@ -170,7 +170,7 @@ class ObjectCheck:
             except Damaged as error:
                 self._add_fault(error, oid)
             else:
-                ids.kinds[number] = _NUMBER[kind]
+                ids.kinds[number] = NUMBERS[kind]
 
     def _check_sums(self, pack: Pack) -> None:
         index_sums = os.pread(pack.index_fd, 40, pack.index_size - 40)

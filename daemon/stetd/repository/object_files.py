@@ -22,7 +22,6 @@ An instance belongs to one thread. Nothing here writes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import struct
@@ -32,10 +31,14 @@ from array import array
 from contextlib import suppress
 from itertools import pairwise
 
+from stetd.history.objects import object_id
 from stetd.repository.recent import Recent
 
-_KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
-_OFFSET_DELTA, _ID_DELTA = 6, 7
+#: Kinds of objects, by the number that a pack has for them.
+KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+NUMBERS = {kind: number for number, kind in KINDS.items()}
+#: In place of a kind: a delta, whose base is named by distance, or by id.
+DISTANCE_DELTA, ID_DELTA = 6, 7
 _LOOSE_HEADER = re.compile(rb"(blob|tree|commit|tag) (0|[1-9][0-9]{0,18})\0")
 _LOOSE_HEADER_BYTES = 32
 _LOOSE_NAME = re.compile(r"[0-9a-f]{38}")
@@ -85,12 +88,6 @@ def big_endian(numbers: array[int]) -> array[int]:
         numbers = numbers[:]
         numbers.byteswap()
     return numbers
-
-
-def digest(kind: str, content: bytes) -> bytes:
-    """The id of an object, as 20 bytes."""
-    head = f"{kind} {len(content)}\0".encode()
-    return hashlib.sha1(head + content, usedforsecurity=False).digest()
 
 
 def inflate(data: bytes, size: int, path: str, *, alone: bool) -> bytes:
@@ -144,8 +141,9 @@ def read_loose(repository: str, oid: str) -> tuple[str, bytes]:
         raise Damaged(name, f"it claims a length of {length} bytes")
     content = inflate(data, found.end() + length, name, alone=True)[found.end() :]
     kind = found[1].decode()
-    if digest(kind, content).hex() != oid:
-        raise Damaged(name, f"its content is that of {digest(kind, content).hex()}")
+    found_id = object_id(kind, content)
+    if found_id != oid:
+        raise Damaged(name, f"its content is that of {found_id}")
     return kind, content
 
 
@@ -276,10 +274,9 @@ class Pack:
     def read(self, number: int, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object; Damaged if they don't make this id."""
         kind, content = self._resolve(self.offset(number))
-        if digest(kind, content).hex() != oid:
-            raise Damaged(
-                self.pack_name, f"where {oid} should be it has {digest(kind, content).hex()}"
-            )
+        found = object_id(kind, content)
+        if found != oid:
+            raise Damaged(self.pack_name, f"where {oid} should be it has {found}")
         return kind, content
 
     def _resolve(self, offset: int) -> tuple[str, bytes]:
@@ -288,8 +285,8 @@ class Pack:
         while (known := self._bases.get(offset)) is None:
             kind, size, base, at = self.entry_head(offset)
             data = self._inflated(at, size)
-            if kind in _KINDS:
-                known = _KINDS[kind], data
+            if kind in KINDS:
+                known = KINDS[kind], data
                 break
             deltas.append((offset, data))
             if len(deltas) > _LONGEST_CHAIN:
@@ -318,7 +315,7 @@ class Pack:
                 size |= (byte & 0x7F) << shift
                 shift, at = shift + 7, at + 1
             base: int | bytes = 0
-            if kind == _OFFSET_DELTA:
+            if kind == DISTANCE_DELTA:
                 byte, at = head[at], at + 1
                 distance = byte & 0x7F
                 while byte & 0x80:
@@ -327,9 +324,9 @@ class Pack:
                 base = offset - distance
                 if distance == 0 or base < 12:
                     raise Damaged(self.pack_name, f"the delta at offset {offset} has no base")
-            elif kind == _ID_DELTA:
+            elif kind == ID_DELTA:
                 base, at = head[at : at + 20], at + 20
-            elif kind not in _KINDS:
+            elif kind not in KINDS:
                 raise Damaged(self.pack_name, f"the entry at offset {offset} has no known type")
         except IndexError as error:
             raise Damaged(self.pack_name, "it is cut short") from error

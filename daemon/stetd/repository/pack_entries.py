@@ -11,11 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 
-from stetd.repository.object_files import INDEX_HEAD, Damaged, Pack, loose_name, pack_names
+from stetd.repository.object_files import (
+    DISTANCE_DELTA,
+    ID_DELTA,
+    INDEX_HEAD,
+    Damaged,
+    Pack,
+    loose_name,
+    pack_names,
+)
 from stetd.repository.stored_ids import SortedIds, all_loose_ids, each_id, pack_ids, union
 
-#: Kinds of an entry that is a delta: its base is named by distance, or by id.
-DISTANCE_DELTA, ID_DELTA = 6, 7
 #: In place of a source: the object is loose.
 LOOSE = 0xFFFF
 

@@ -28,12 +28,19 @@ from pathlib import Path
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
-from stetd.repository.object_files import Damaged, Pack, big_endian, pack_names
-from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, Chosen, PackEntries
+from stetd.repository.object_files import (
+    DISTANCE_DELTA,
+    ID_DELTA,
+    NUMBERS,
+    Damaged,
+    Pack,
+    big_endian,
+    pack_names,
+)
+from stetd.repository.pack_entries import Chosen, PackEntries
 from stetd.storage.disk import Disk
 from stetd.storage.priority import let_others_run
 
-_TYPES = {"commit": 1, "tree": 2, "blob": 3}
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
 #: This many packs are joined to one.
@@ -62,7 +69,7 @@ def _entry_header(kind: int, size: int) -> bytes:
 
 def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
     """An object as a pack's entry, whole."""
-    return _entry_header(_TYPES[kind], len(content)) + zlib.compress(content, level)
+    return _entry_header(NUMBERS[kind], len(content)) + zlib.compress(content, level)
 
 
 def packed_delta(base: bytes, size: int, deflated: bytes) -> bytes:

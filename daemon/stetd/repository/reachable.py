@@ -10,7 +10,7 @@ go on in a damaged repository.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
@@ -18,6 +18,8 @@ from stetd.repository.stored_ids import SortedIds
 TREE_MODE, _SUBMODULE = b"40000", b"160000"
 #: What the header of a commit or tag names.
 LINKS = re.compile(rb"(tree|parent|object) ([0-9a-f]{40})")
+#: Gives (mode and name, id) of each entry of a tree.
+named_entries = re.compile(rb"([^\0]+)\0(.{20})", re.DOTALL).findall
 #: Directories whose last entries are remembered: the next commit's differ in few.
 _REMEMBERED = 512
 
@@ -132,12 +134,3 @@ class Marking:
             return self._files.read(oid.hex())
         except (Missing, Damaged) as error:
             raise BrokenHistory(f"{oid.hex()} is missing or damaged: {error}") from error
-
-
-def named_entries(tree: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(mode and name, id) of each entry of a tree."""
-    at = 0
-    while at < len(tree):
-        zero = tree.index(b"\0", at)
-        yield tree[at:zero], tree[zero + 1 : zero + 21]
-        at = zero + 21

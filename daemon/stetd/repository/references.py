@@ -68,6 +68,8 @@ def _packed_lines(repository: str) -> list[str]:
             return f.read().split("\n")
     except FileNotFoundError:
         return []
+    except IsADirectoryError:
+        return ["a directory"]  # plain git refuses to work for it, as for such a line
 
 
 def _packed(repository: str) -> dict[str, str]:

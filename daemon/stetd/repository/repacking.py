@@ -34,6 +34,8 @@ from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
+    DISTANCE_DELTA,
+    ID_DELTA,
     Damaged,
     Missing,
     ObjectFiles,
@@ -42,7 +44,7 @@ from stetd.repository.object_files import (
     pack_names,
     read_loose,
 )
-from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, LOOSE, Chosen, PackEntries
+from stetd.repository.pack_entries import LOOSE, Chosen, PackEntries
 from stetd.repository.packing import (
     pack_folder,
     packed_delta,

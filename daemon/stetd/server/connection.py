@@ -1,22 +1,21 @@
-"""One client's connection: bytes in, requests to the handlers in order, replies out.
+"""One client's connection: decodes frames, hands requests to the handlers in order, sends replies.
 
 Life of a connection::
 
     made -> [turned away: one refusal] -> closing -> lost
-         -> serving <-> held back (reading is paused) -> draining -> closing -> lost
+         -> serving <-> paused (not reading) -> draining -> closing -> lost
 
-Held back means that nothing more is read, so that a flood stays in the client's own socket
-buffer. It happens while
+While a connection is paused the daemon does not read from it, so a flood stays in the client's own
+socket buffer. A connection is paused while
 
-- ``max_pipelined`` requests are in work, or ``max_frame`` bytes of them,
-- all connections together have too much in work (``stetd.server.shared_limits``),
-- ``hello`` is in work: what follows it needs the session that it makes,
-- more came at once than one turn on the event loop may take,
-- the client does not take its replies (more than HIGH_WATER bytes wait to be sent).
+- ``max_pipelined`` requests, or ``max_frame`` bytes of requests, are in progress,
+- all connections together have too much in progress (``stetd.server.shared_limits``),
+- ``hello`` is in progress: the requests after it need the session that it opens,
+- more requests have arrived than one turn of the event loop may start,
+- the client does not read its replies (more than HIGH_WATER bytes wait to be sent).
 
-A client that leaves replies waiting, or pauses in the middle of a frame, for
-``frame_timeout_s`` is dropped. What methods mean, and the order of writing calls, is the handlers'
-business (``stetd.methods``).
+A client that does not read its replies, or stops in the middle of a frame, is dropped after
+``frame_timeout_s``. ``stetd.methods`` has the methods, and keeps the order of writing calls.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from stetd.server.shared_limits import LARGE
 if TYPE_CHECKING:
     from stetd.server.server import Server
 
-#: Bytes of replies that may wait for a client before nothing more is read from it. Also what
-#: it must take within each frame_timeout_s to count as reading at all.
+#: Reading is paused when more bytes of replies than this wait to be sent. A client must also read
+#: this many bytes in each frame_timeout_s, or it counts as not reading.
 HIGH_WATER = 1024 * 1024
-#: Seconds in which a connection that is turned away may say what it wanted, for its encoding and
-#: id, and one that sent a bad frame may finish sending it.
-PARTING_S = 2.0
-#: Requests, and seconds, after which a turn on the event loop ends and others have theirs.
+#: Seconds that a connection stays open before it is closed: one that is turned away may still send
+#: its request, whose encoding and id the refusal needs; one with a bad frame may finish sending.
+LINGER_S = 2.0
+#: A connection yields to the others after so many requests, or seconds, in one turn of the loop.
 _TURN_REQUESTS = 8
 _TURN_S = 0.0005
-#: Where every connection receives. What is in it is taken out in the same turn.
+#: The receive buffer of all connections. Received bytes are copied out in the same turn.
 _RECEIVED = memoryview(bytearray(256 * 1024))
 
 _METHOD_NAME = re.compile(r"[a-z_]{1,40}")
@@ -68,27 +67,27 @@ call_log = logging.getLogger("stetd.calls")
 
 
 class Calls(Protocol):
-    """What carries out the calls of one connection."""
+    """Carries out the calls of one connection."""
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
-        """Carry out a call; a result that msgspec can encode. Raises Refused.
+        """Carry out a call. Returns a result that msgspec can encode. Raises Refused.
 
-        It is begun at once, and as a task only if it waits for something. Writing work is handed
-        to the writer before the first await, so calls are carried out in the order of their start.
+        The call starts at once; it becomes a task only if it has to wait. Writing calls reach the
+        writer before the first ``await``, so they are carried out in the order of their start.
         """
 
     def labels(self) -> dict[str, str | None]:
-        """Who is asking, for the log."""
+        """The caller's agent and session, for the log."""
 
     def disconnected(self) -> None:
-        """The client is gone; calls in work go on, their results go nowhere."""
+        """The client has disconnected. Its calls go on; their results are dropped."""
 
 
 class Handlers(Protocol):
-    """What a server serves."""
+    """Makes the handler of each new connection."""
 
     def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Calls:
-        """A new connection; by it (``client``) events are sent."""
+        """The handler of a new connection; it sends its events through ``client``."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -96,10 +95,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: Server, *, control: bool) -> None:
         self.control = control
-        #: Requests in work.
+        #: Requests in progress.
         self.tasks: set[asyncio.Task[None]] = set()
         self._server = server
-        self._crowd = server.crowd
+        self._shared_limits = server.shared_limits
         self._loop = asyncio.get_running_loop()
         self._framer = Framer(server.settings.max_frame)
         self._calls: Calls | None = None
@@ -109,141 +108,141 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._command = ""
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
-        self._more_frames = False  # than one turn may take; the next turn is scheduled
+        self._turn_scheduled = False  # complete frames are left for the next turn of the loop
         self._draining = False
-        self._ended = False  # nothing more will come: the client closed its side
-        self._gone = False  # the handlers know that nobody is there any more
-        self._broken = False  # nothing more can be understood: a frame could not be cut
-        self._heard = self._loop.time()
-        self._sent = 0
-        self._in_work = 0  # bytes
-        self._taken = asyncio.Event()  # the client has taken its replies, or nobody may wait
-        self._taken.set()
+        self._peer_sent_eof = False
+        self._disconnect_reported = False  # to the handlers
+        self._input_ignored = False  # after a bad frame, or when it held too much memory
+        self._last_received = self._loop.time()
+        self._bytes_sent = 0
+        self._bytes_in_work = 0
+        self._writable = asyncio.Event()  # cleared while replies wait; always set when draining
+        self._writable.set()
         self._lost_events = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- asyncio.BufferedProtocol ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Look at whose it is, and admit it or not."""
+        """Check whose process connected, and admit it or turn it away."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
         self._credentials = credentials_of(transport.get_extra_info("socket"))
         self._turned_away = self._server.admit(self, self._credentials)
         if self._turned_away is not None:
-            self._after("parting", PARTING_S, self._turn_away, None)
+            self._arm("linger", LINGER_S, self._turn_away, None)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's name
-        """Where to put what comes. A buffer of its own for each piece would cost more than it."""
+        """The shared receive buffer; to allocate one per read would cost more than the read."""
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Cut what came into requests and start them."""
-        self._heard = self._loop.time()
-        if self._broken:
-            return  # it is not listened to any more
+        """Cut the received bytes into requests and start them."""
+        self._last_received = self._loop.time()
+        if self._input_ignored:
+            return
         if self._calls is None and self._turned_away is None:
             self._open()
         self._framer.feed(_RECEIVED[:nbytes])
-        self._crowd.grew(nbytes)
-        self.advance()
+        self._shared_limits.grew(nbytes)
+        self.start_requests()
 
     def eof_received(self) -> bool:
-        """Answer what was asked before the client closed its side, then close ours."""
-        self._ended = True
+        """Answer the requests that came before the end of the stream, then close."""
+        self._peer_sent_eof = True
         if self._calls is not None and hung_up(self._transport.get_extra_info("socket")):
-            # Not only done with asking, but gone: nobody waits for what calls in work wait for.
-            self._tell_gone()
-        self.advance()
+            # The client closed both directions, so no reply can reach it: its calls need not wait.
+            self._report_disconnect()
+        self.start_requests()
         return True
 
     def pause_writing(self) -> None:
-        """Read no more from a client that does not take its replies."""
+        """Pause reading: the client does not read its replies."""
         self._replies_waiting = True
         if not self._draining:
-            self._taken.clear()
-        self._watch_progress()
-        self._regulate()
+            self._writable.clear()
+        self._watch_replies()
+        self._update_reading()
 
     def resume_writing(self) -> None:
-        """Go on after the client took its replies."""
+        """Resume: the client has read its replies."""
         self._replies_waiting = False
-        self._cancel("unread")
-        self._taken.set()
+        self._disarm("unread")
+        self._writable.set()
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
             self.notify(LostEvent(lost))
-        self.advance()
+        self.start_requests()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
-        """Forget the client. Calls in work go on; what they change is recorded."""
+        """Forget the client. Its calls go on, and their changes are recorded."""
         for name in list(self._timers):
-            self._cancel(name)
-        self._ended = True
-        # Whoever still knows of this connection must not keep what was half received on it.
+            self._disarm(name)
+        self._peer_sent_eof = True
+        # Calls in progress still refer to this connection; free its half-received frame.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
-        self._taken.set()
-        self._tell_gone()
-        self._server.left(self)
+        self._writable.set()
+        self._report_disconnect()
+        self._server.forget(self)
 
-    def _tell_gone(self) -> None:
-        """Tell the handlers, once, that nobody is there any more."""
-        if self._calls is not None and not self._gone:
-            self._gone = True
+    def _report_disconnect(self) -> None:
+        """Tell the handlers, once, that the client has disconnected."""
+        if self._calls is not None and not self._disconnect_reported:
+            self._disconnect_reported = True
             self._calls.disconnected()
 
     # -- for the server and the handlers ---------------------------------------------------
 
     def notify(self, event: object) -> None:
-        """Send an event. A slow client gets only the number of those that it did not take."""
+        """Send an event. While replies wait, events are only counted, and reported as lost."""
         if self._replies_waiting:
             self._lost_events += 1
         else:
             self._send(encode_event(self._encoding, event))
 
-    async def taken(self) -> None:
-        """Wait until the client has taken its replies, or is gone."""
-        while not (self._taken.is_set() or self._transport.is_closing()):
-            await self._taken.wait()
+    async def wait_writable(self) -> None:
+        """Wait until the client has read its replies or has disconnected, or the daemon drains."""
+        while not (self._writable.is_set() or self._transport.is_closing()):
+            await self._writable.wait()
 
     def drain(self) -> None:
-        """From now on refuse what comes in; what is in work goes on."""
+        """Refuse new requests from now on; requests in progress go on."""
         self._draining = True
-        self._taken.set()
-        self.advance()
+        self._writable.set()
+        self.start_requests()
 
-    def close(self, patience_s: float | None = None) -> None:
-        """Close once the client has taken what was sent; ``patience_s``: within so many seconds."""
+    def close(self, linger_s: float | None = None) -> None:
+        """Close when all replies are sent, or at the latest after ``linger_s`` seconds."""
         self._transport.close()
-        if patience_s is not None:
-            self._after("parting", patience_s, self.abort)
+        if linger_s is not None:
+            self._arm("linger", linger_s, self.abort)
         else:
-            self._watch_progress()
+            self._watch_replies()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once, and drop the replies that wait."""
         self._transport.abort()
 
     @property
     def held(self) -> int:
-        """Bytes that this client makes the daemon keep."""
-        return self._framer.buffered + self._in_work + self._transport.get_write_buffer_size()
+        """Bytes of memory that the daemon holds for this client."""
+        return self._framer.buffered + self._bytes_in_work + self._transport.get_write_buffer_size()
 
     def shed(self) -> None:
-        """Close, because all connections together hold too much and this one holds the most."""
+        """Refuse and close: all connections together hold too much, and this one the most."""
         log.warning("pid %d holds %d bytes: connection closed", self._credentials.pid, self.held)
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
-        self._broken = True
+        self._input_ignored = True
         if self._transport.get_write_buffer_size():
             self.abort()
             return
         self._refuse(None, _HOLDS_THE_MOST)
-        self._regulate()
+        self._update_reading()
 
     # -- requests --------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Get ready for what a client says. Not before it says something: that costs too much."""
+        """Make the handler, when the first bytes come: a silent client should cost nothing."""
         try:
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
@@ -257,13 +256,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             log.exception("a connection from pid %d could not be opened", self._credentials.pid)
             failed = "The daemon failed to open the connection; see its log."
             self._turned_away = refuse(Kind.INTERNAL, failed)
-        self._after("parting", PARTING_S, self._turn_away, None)
+        self._arm("linger", LINGER_S, self._turn_away, None)
 
-    def advance(self) -> None:
-        """Start the requests that are there, as many as may be in work.
+    def start_requests(self) -> None:
+        """Start the requests that have arrived, within the limits.
 
-        A few at a time: refusals are answered on the spot, and a flood of them must not keep
-        the loop from other connections.
+        Only a few in each turn of the loop: refusals are answered at once, and a flood of them
+        must not block the other connections.
         """
         ends = self._loop.time() + _TURN_S
         try:
@@ -273,40 +272,40 @@ class ClientConnection(asyncio.BufferedProtocol):
                     break
                 self._start(frame)
                 if self._loop.time() > ends:
-                    self._take_another_turn()
+                    self._schedule_turn()
                     break
             else:
-                self._take_another_turn()
+                self._schedule_turn()
         except FrameError as error:
             self._refuse(None, refuse(error.kind, error.message))
-            self._broken = True
-        self._regulate()
+            self._input_ignored = True
+        self._update_reading()
 
-    def _take_another_turn(self) -> None:
+    def _schedule_turn(self) -> None:
         def turn() -> None:
-            self._more_frames = False
-            self.advance()
+            self._turn_scheduled = False
+            self.start_requests()
 
-        if not self._more_frames:
-            self._more_frames = True
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
             self._loop.call_soon(turn)
 
     def _may_start(self) -> bool:
-        if self._transport.is_closing() or self._broken or self._replies_waiting:
+        if self._transport.is_closing() or self._input_ignored or self._replies_waiting:
             return False
         if self._draining:
             return True
         if self._hello is not None or len(self.tasks) >= self._server.settings.max_pipelined:
             return False
         size = self._framer.frame_bytes
-        if self._in_work and self._in_work + size > self._server.settings.max_frame:
+        if self._bytes_in_work and self._bytes_in_work + size > self._server.settings.max_frame:
             return False
-        has_turn = self._crowd.has_turn(size, self.advance)
-        return has_turn and self._crowd.has_room(size, self._take_another_turn)
+        may_decode = self._shared_limits.may_decode(size, self.start_requests)
+        return may_decode and self._shared_limits.has_room(size, self._schedule_turn)
 
     def _start(self, frame: bytes) -> None:
         large = len(frame) >= LARGE
-        began = time.thread_time() if large else 0.0  # others may have the processor meanwhile
+        began = time.thread_time() if large else 0.0  # other processes' time must not count
         try:
             request = decode_request(self._encoding, frame)
         except MalformedMessage as error:
@@ -314,7 +313,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         finally:
             if large:
-                self._crowd.decoded(len(frame), time.thread_time() - began)
+                self._shared_limits.decoded(len(frame), time.thread_time() - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
@@ -327,10 +326,10 @@ class ClientConnection(asyncio.BufferedProtocol):
                 waits_for = serving.send(None)
             except StopIteration:
                 return
-            task = self._loop.create_task(_go_on(serving, waits_for))
+            task = self._loop.create_task(_resume(serving, waits_for))
             self.tasks.add(task)
-            self._in_work += len(frame)
-            self._crowd.begin(len(frame))
+            self._bytes_in_work += len(frame)
+            self._shared_limits.begin(len(frame))
             if request.method == "hello":
                 self._hello = task
             task.add_done_callback(partial(self._served, len(frame)))
@@ -347,7 +346,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         except asyncio.CancelledError:
             payload, outcome = self._refusal(request.id, _CUT_OFF), _CUT_OFF.kind
         except Exception as error:
-            # A defect of ours, whatever it is: it must not take other clients' calls along.
+            # A defect of the daemon; it must not affect the calls of other clients.
             log.exception("%s failed", _loggable(request.method))
             payload, outcome = self._refusal(request.id, _internal(error)), Kind.INTERNAL.value
         if request.id is not None:
@@ -356,14 +355,14 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _served(self, size: int, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
-        self._in_work -= size
-        self._crowd.end(size)
+        self._bytes_in_work -= size
+        self._shared_limits.end(size)
         if task is self._hello:
             self._hello = None
         if not task.cancelled() and task.exception() is not None:
             log.error("a reply could not be sent", exc_info=task.exception())
             self.abort()
-        self.advance()
+        self.start_requests()
 
     # -- replies ---------------------------------------------------------------------------
 
@@ -375,10 +374,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         frame = enclose(self._encoding, payload)
-        self._sent += len(frame)
+        self._bytes_sent += len(frame)
         self._transport.write(frame)
         if self._transport.get_write_buffer_size():
-            self._crowd.grew(len(frame))
+            self._shared_limits.grew(len(frame))
 
     def _refuse(self, id: str | int | None, refused: Refused) -> None:  # noqa: A002
         self._send(self._refusal(id, refused))
@@ -408,34 +407,34 @@ class ClientConnection(asyncio.BufferedProtocol):
         fields |= {"ms": round((time.perf_counter() - started) * 1000, 1), "result": outcome}
         call_log.info("call %s", Fields(fields))
 
-    # -- holding back and giving up --------------------------------------------------------
+    # -- pausing and closing ---------------------------------------------------------------
 
-    def _regulate(self) -> None:
-        """Read on or hold back, watch or stop watching for a pause inside a frame, close."""
+    def _update_reading(self) -> None:
+        """Pause or resume reading; watch for a stalled frame; close when nothing is left to do."""
         if self._transport.is_closing():
             return
-        if self._broken or self._ended:
-            self._part()
-        elif self._more_frames or not self._may_start():
+        if self._input_ignored or self._peer_sent_eof:
+            self._close_when_answered()
+        elif self._turn_scheduled or not self._may_start():
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
-                self._after("stalled", self._server.settings.frame_timeout_s, self._check_stalled)
+                self._arm("stalled", self._server.settings.frame_timeout_s, self._check_stalled)
 
-    def _part(self) -> None:
-        """Close when everything that was understood has been answered."""
-        if self.tasks or (self._framer.has_frame and not self._broken):
+    def _close_when_answered(self) -> None:
+        """Close as soon as all received requests are answered."""
+        if self.tasks or (self._framer.has_frame and not self._input_ignored):
             return
-        if self._broken and not self._ended:
-            # The client may still be sending; closing now would fail its write before it
-            # reads why. It gets the answer and the end of our side, and is not listened to.
-            if "parting" not in self._timers:
-                self._after("parting", PARTING_S, self.abort)
+        if self._input_ignored and not self._peer_sent_eof:
+            # The client may still be sending, and if we closed now its write would fail before
+            # it reads the refusal. So we send the refusal and EOF, and drop further input.
+            if "linger" not in self._timers:
+                self._arm("linger", LINGER_S, self.abort)
                 self._transport.write_eof()
                 self._transport.resume_reading()
             return
-        if not self._broken:
+        if not self._input_ignored:
             try:
                 self._framer.end()
             except FrameError as error:
@@ -446,31 +445,32 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self._framer.mid_frame:
             return
         left = limit = self._server.settings.frame_timeout_s
-        if self._transport.is_reading():  # else it is us who pause, not the client
-            left -= self._loop.time() - self._heard
+        if self._transport.is_reading():  # else reading is paused, and the client can't be late
+            left -= self._loop.time() - self._last_received
         if left > 0:
-            self._after("stalled", left, self._check_stalled)
+            self._arm("stalled", left, self._check_stalled)
         else:
             text = f"The connection paused for {limit:g} s in the middle of a message. Send whole "
             self._refuse(None, refuse(Kind.PARSE_ERROR, text + "messages."))
             self.close()
 
-    def _watch_progress(self) -> None:
-        # What the client has taken so far, or its socket buffer.
-        before = self._sent - self._transport.get_write_buffer_size()
+    def _watch_replies(self) -> None:
+        # Bytes that have left the daemon so far, to the client or its socket buffer.
+        before = self._bytes_sent - self._transport.get_write_buffer_size()
 
         def check() -> None:
-            if self._sent - self._transport.get_write_buffer_size() - before >= HIGH_WATER:
-                self._watch_progress()
+            if self._bytes_sent - self._transport.get_write_buffer_size() - before >= HIGH_WATER:
+                self._watch_replies()
                 return
             pid = self._credentials.pid
             log.warning("pid %d does not read its replies: connection dropped", pid)
             self.abort()
 
-        self._after("unread", self._server.settings.frame_timeout_s, check)
+        self._arm("unread", self._server.settings.frame_timeout_s, check)
 
-    def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
-        self._cancel(name)
+    def _arm(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
+        """Start a timer; one of the same name is stopped."""
+        self._disarm(name)
 
         def expire() -> None:
             del self._timers[name]
@@ -478,19 +478,19 @@ class ClientConnection(asyncio.BufferedProtocol):
 
         self._timers[name] = self._loop.call_later(seconds, expire)
 
-    def _cancel(self, name: str) -> None:
+    def _disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
 
 @coroutine
-def _go_on(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """What a task does with a coroutine that has been begun already."""
+def _resume(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """Run the rest of a coroutine that was started without a task, and waits for ``waits_for``."""
     while True:
         try:
             value = yield waits_for
-        except BaseException as error:  # noqa: BLE001 - it is the coroutine's
+        except BaseException as error:  # noqa: BLE001 - the coroutine handles it
             step = partial(serving.throw, error)
         else:
             step = partial(serving.send, value)
@@ -528,5 +528,5 @@ def _internal(error: Exception) -> Refused:
 
 
 def _loggable(method: str) -> str:
-    """A method's name for the log; anything that can't be one is content, and left out."""
+    """A method's name for the log; other text could be file content, so it becomes "?"."""
     return method if _METHOD_NAME.fullmatch(method) else "?"

@@ -1,13 +1,13 @@
-"""Notices on the desktop: an agent asks for write access.
+"""Desktop notifications that an agent asks for write access.
 
-``notify-send``, else systemd's ``busctl``, calls org.freedesktop.Notifications on the session bus.
-The program is looked for in the system's directories only, started without a shell and with three
-variables, and ended after PATIENCE_S seconds. Nothing is started where there is no session bus, or
-with ``notify = false``.
+``notify-send``, or else systemd's ``busctl``, calls org.freedesktop.Notifications on the session
+bus. The program is searched in system directories only, started without a shell and with three
+environment variables, and killed after TIMEOUT_S seconds. Without a session bus, or with
+``notify = false``, nothing is started.
 
-What an agent wrote is shown as text: bounded, without control characters, markup escaped. There is
-at most one notice every GAP_S seconds; what comes meanwhile is shown together. One that fails is
-logged and forgotten: ``stet requests`` has them all.
+Text from an agent is shown as plain text: cut to a length, without control characters, markup
+escaped. At most one notice is shown every INTERVAL_S seconds; requests in between share the next
+one. A failure is only logged, as ``stet requests`` lists all requests.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from contextlib import suppress
 import msgspec
 
 #: Seconds that the program may take.
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 #: Seconds between two notices.
-GAP_S = 5.0
-#: Characters of a title, and of a text.
-MOST_TITLE = 80
-MOST_TEXT = 300
-#: Where programs of the system are.
-_PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
-#: Characters that could do something else than be seen: control, format, lone, private.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+INTERVAL_S = 5.0
+#: Characters of a title, and of each line of the body, at most.
+MAX_TITLE = 80
+MAX_TEXT = 300
+#: Directories of system programs.
+_PROGRAM_PATH = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+#: Unicode categories without a visible form: control, format, surrogates, private use, separators.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 _log = logging.getLogger(__name__)
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Somebody asks for something: who, where, why, and the command that grants it."""
+    """A request for write access: who asks, workspace, reason, and the command that approves it."""
 
     who: str
     where: str
@@ -48,20 +48,20 @@ class Notice(msgspec.Struct, frozen=True):
     command: str
 
 
-def plain(text: str, most: int) -> str:
-    """The text in one line of visible characters, at most so many."""
-    seen = "".join(" " if unicodedata.category(c) in _UNSEEN else c for c in text)
+def plain(text: str, max_length: int) -> str:
+    """The text as one line of visible characters, cut to ``max_length``."""
+    seen = "".join(" " if unicodedata.category(c) in _INVISIBLE else c for c in text)
     line = " ".join(seen.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
 def title_and_body(notices: Sequence[Notice]) -> tuple[str, str]:
-    """What to show. The body's markup characters are escaped, the title has no markup."""
+    """Title and body to show. The body is escaped for markup; titles are never parsed as markup."""
     if len(notices) > 1:
         return f"stet: {len(notices)} requests for write access", "To see them: stet requests"
     [notice] = notices
-    title = plain(f"stet: {notice.who} asks for write access", MOST_TITLE)
-    lines = [plain(notice.where, MOST_TEXT), plain(notice.why, MOST_TEXT), notice.command]
+    title = plain(f"stet: {notice.who} asks for write access", MAX_TITLE)
+    lines = [plain(notice.where, MAX_TEXT), plain(notice.why, MAX_TEXT), notice.command]
     return title, "\n".join(html.escape(line, quote=False) for line in lines if line)
 
 
@@ -79,48 +79,48 @@ def session_bus(environ: Mapping[str, str]) -> str | None:
 
 
 def command(title: str, body: str) -> list[str] | None:
-    """The program and its arguments; None where the system has neither."""
-    if program := shutil.which("notify-send", path=_PROGRAMS):
+    """The program to run and its arguments; None if neither program is installed."""
+    if program := shutil.which("notify-send", path=_PROGRAM_PATH):
         return [program, "--app-name=stet", "--", title, body]
-    if program := shutil.which("busctl", path=_PROGRAMS):
+    if program := shutil.which("busctl", path=_PROGRAM_PATH):
         target = "org.freedesktop.Notifications"
         call = [target, "/org/freedesktop/Notifications", target, "Notify"]
         # Name, id of the notice to replace, icon, title, body, actions, hints, time to live.
         values = ["susssasa{sv}i", "stet", "0", "", title, body, "0", "0", "0"]
-        return [program, "--user", f"--timeout={PATIENCE_S:g}", "--", "call", *call, *values]
+        return [program, "--user", f"--timeout={TIMEOUT_S:g}", "--", "call", *call, *values]
     return None
 
 
 class Notices:
-    """Shows notices. ``wanted``: whether the person wants any, asked each time."""
+    """Shows notices while ``enabled()``, which is called each time."""
 
-    def __init__(self, wanted: Callable[[], bool]) -> None:
-        self._wanted = wanted
+    def __init__(self, enabled: Callable[[], bool]) -> None:
+        self._enabled = enabled
         self._waiting: list[Notice] = []
-        self._telling: asyncio.Task[None] | None = None
+        self._showing: asyncio.Task[None] | None = None
 
     def post(self, notice: Notice) -> None:
-        """Queue a notice, to be shown soon."""
-        if self._wanted():
+        """Queue a notice; it is shown soon."""
+        if self._enabled():
             self._waiting.append(notice)
-            if self._telling is None or self._telling.done():
-                self._telling = asyncio.get_running_loop().create_task(self._tell())
+            if self._showing is None or self._showing.done():
+                self._showing = asyncio.get_running_loop().create_task(self._show_all())
 
     async def close(self) -> None:
-        """Show no more; end the program that runs."""
-        self._wanted = lambda: False
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.wait({self._telling})
+        """Show no more notices, and kill the program that runs."""
+        self._enabled = lambda: False
+        if self._showing is not None:
+            self._showing.cancel()
+            await asyncio.wait({self._showing})
 
-    async def _tell(self) -> None:
+    async def _show_all(self) -> None:
         while self._waiting:
             notices, self._waiting = self._waiting, []
             try:
                 await _show(*title_and_body(notices))
             except (OSError, ValueError) as error:
                 _log.warning("no notice on the desktop: %s", error)
-            await asyncio.sleep(GAP_S)
+            await asyncio.sleep(INTERVAL_S)
 
 
 async def _show(title: str, body: str) -> None:
@@ -136,7 +136,7 @@ async def _show(title: str, body: str) -> None:
     )
     try:
         with suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), PATIENCE_S)
+            await asyncio.wait_for(child.wait(), TIMEOUT_S)
     finally:
         if child.returncode is None:
             child.kill()

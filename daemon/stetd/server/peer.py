@@ -1,22 +1,22 @@
-"""Who is at the other end of a Unix socket, as the kernel says it, and what it can see.
+"""The process at the other end of a Unix socket, as the kernel describes it, and what it can see.
 
 ``agent.sock`` serves every workspace that the person allowed. A sandbox that was given the socket
-and one workspace must not reach the others through the daemon. So a directory has to be the same
-one in the peer's view and in the daemon's, at the same path.
+and one workspace must not reach the others through the daemon. So at the workspace's path the peer
+must see the same directory as the daemon.
 
-The two tables of mounts are compared (``/proc/<pid>/mountinfo``, proc(5)). A peer may have mounts,
-a root directory and links of its own making, in a user namespace of its own. It is believed if the
-last mount on its way is of the same file system, and leads to the same place as the daemon's:
+The mount tables of both are compared (``/proc/<pid>/mountinfo``, proc(5)). In a user namespace the
+peer can make its own mounts, root directory and links. It sees the directory if in both tables the
+last mount on the path is of the same file system and leads to the same path inside it:
 
-- A directory has one place in its file system, and the kernel says which is mounted. Whoever binds
-  a directory must have reached it. Any other directory is another place, whatever its name.
-- So the peer holds a mount of the directory or of one above. The daemon has just gone the rest of
-  the way, in the same file system, and without links. What the peer has mounted on it is in its
+- A directory has one path inside its file system, and the kernel reports which one is mounted.
+  A process can bind mount only what it can reach. Any other directory has another path inside.
+- So the peer has a mount of the directory or of one above it. The daemon has just walked the rest
+  of the path, in the same file system and without links. A mount of the peer below that is in its
   table, so a workspace that is hidden by a mount is not seen.
-- The table has mount points without links. A table that changed while it was read is read again.
-- Some file systems (NFS) do not say what of them is mounted. There it must be the same mount.
+- Mount points in the table contain no links. A table that changes while it is read is read again.
+- NFS and some others do not report which directory is mounted. There the mount must be the same.
 
-Limits are in docs/security.md: confinement that is not made of mounts; who can rename a directory
+Limits are in docs/security.md: confinement without mounts; a process that can rename a directory
 *above* a workspace that a mount hides.
 """
 
@@ -40,22 +40,22 @@ from stetd.storage.real_directories import open_real
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERPIDFD = 77  # since Linux 6.5; Python has no name for it
-#: Larger tables are refused: whoever makes a namespace writes its table, and reading one costs.
-MOST_BYTES = 4 << 20
-MOST_MOUNTS = 4_096
+#: Larger tables are refused: the peer can make its own table as large as it likes.
+MAX_TABLE_BYTES = 4 << 20
+MAX_MOUNTS = 4_096
 
 _CHUNK = 1 << 20
-#: How often a table that changes meanwhile is read; after that the answer is unknown.
-_READINGS = 20
-#: Types of file systems whose tables have the same root for whatever part of them is mounted.
-_NO_ROOT_GIVEN = (b"nfs", b"nfs4", b"cgroup", b"cgroup2")
+#: How often a table is read that changes while it is read; after that it counts as unknown.
+_MAX_READS = 20
+#: File systems whose mounts all have the same root in the table, whichever directory is mounted.
+_SAME_ROOT_FOR_ALL = (b"nfs", b"nfs4", b"cgroup", b"cgroup2")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
-#: What follows the root of a mount whose directory was removed. No name has a slash in it.
-_REMOVED = b"//"
+#: The kernel appends ``//deleted`` to the root of a mount whose directory was removed.
+_DELETED_SUFFIX = b"//"
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Whose process connected, and its id, at the time of connect(2); ``pid`` 0 if unknown."""
+    """User id and process id of the peer at the time of connect(2); ``pid`` is 0 if unknown."""
 
     uid: int
     pid: int
@@ -64,7 +64,7 @@ class Credentials(msgspec.Struct, frozen=True):
 class PeerProcess(msgspec.Struct, frozen=True):
     """The process that connected; ``pid`` 0 and an empty ``command`` when unknown.
 
-    ``start`` tells it from a later process with the same id (:func:`start_of`); 0 if it has ended.
+    ``start`` (:func:`start_of`) tells it from a later process with the same id; 0 if it has ended.
     """
 
     pid: int
@@ -73,34 +73,34 @@ class PeerProcess(msgspec.Struct, frozen=True):
 
 
 def credentials_of(connected: socket.socket) -> Credentials:
-    """Whose a connected Unix socket's other end is, from SO_PEERCRED."""
+    """The peer's credentials, from SO_PEERCRED of a connected Unix socket."""
     answer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(answer)
     return Credentials(uid, pid)
 
 
 def peer_of(connected: socket.socket) -> PeerProcess:
-    """The process at the other end of a connected Unix socket, and what /proc says of it.
+    """The process at the other end of a connected Unix socket, with its command from /proc.
 
-    The command is a hint for people: by now another process may have the same id.
+    The command is only a hint for people: another process may have the same id by now.
     """
     pid = credentials_of(connected).pid
     start = start_of(pid)
-    return PeerProcess(pid, _command(pid), start if _is_there(connected) else 0)
+    return PeerProcess(pid, _command(pid), start if _still_runs(connected) else 0)
 
 
 def start_of(pid: int) -> int:
-    """When a process began, in clock ticks since the boot; 0 if there is none of this id."""
+    """When a process started, in clock ticks since boot; 0 if no process has this id."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # proc(5): the 22nd field. The second is its name, in brackets, with anything in it.
+            # proc(5): the 22nd field. The second is the name in parentheses, with any characters.
             return int(file.read().rpartition(b")")[2].split()[19])
     except OSError:
         return 0
 
 
-def _is_there(connected: socket.socket) -> bool:
-    """Whether the very process that connected still runs; True where that can't be asked."""
+def _still_runs(connected: socket.socket) -> bool:
+    """Whether the process that connected still runs; True if the kernel can't tell."""
     try:
         answer = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
     except OSError as error:
@@ -115,9 +115,9 @@ def _is_there(connected: socket.socket) -> bool:
 
 
 def hung_up(connected: socket.socket) -> bool:
-    """Whether the peer has closed its socket, not only the half of it that it sends on."""
+    """Whether the peer has closed its socket in both directions."""
     poll = select.poll()
-    poll.register(connected, 0)  # POLLHUP is reported unasked
+    poll.register(connected, 0)  # POLLHUP is always reported
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
@@ -127,14 +127,13 @@ def _command(pid: int) -> str:
             name = comm.read(64).decode("utf-8", "replace").removesuffix("\n")
     except OSError:
         return ""
-    # A process chooses its own name; it goes into commits and log lines, one line each.
+    # A process can choose its name; in commits and in the log it must stay on one line.
     return "".join(char if char.isprintable() else "?" for char in name)
 
 
 class Mount(NamedTuple):
-    """One line of the table: ``root``, a directory of the file system ``device``, is at ``point``.
-
-    ``number`` is the same in all namespaces while the mount is there.
+    """One line of the table: the directory ``root`` of file system ``device`` is mounted at
+    ``point``. A mount has the same ``number`` in all namespaces.
     """
 
     number: int
@@ -145,8 +144,8 @@ class Mount(NamedTuple):
     kind: bytes
 
 
-class Place(NamedTuple):
-    """A directory of a file system, by its path in that, and the mount that leads there."""
+class Location(NamedTuple):
+    """A directory by its path inside its file system, and the mount that leads to it."""
 
     device: bytes
     path: bytes
@@ -156,29 +155,31 @@ class Place(NamedTuple):
 def sees(pid: int, directory: str) -> bool:
     """Whether the process sees this directory (absolute, without links) at the same path.
 
-    False also where that can't be known. Not for the event loop: the peer makes the table large.
+    False also if that can't be found out. Call it in a thread: a peer can make its table large.
     """
     if pid <= 0:
         return False
     with suppress(OSError, ValueError):
         os.close(open_real(directory))
         path = os.fsencode(directory)
-        here, there = (place(mounts(_table(who)), path) for who in ("self", str(pid)))
+        tables = (parse_mounts(_read_mountinfo(process)) for process in ("self", str(pid)))
+        here, there = (locate(table, path) for table in tables)
         if here is None or there is None or here[:2] != there[:2]:
             return False
-        return here.mount.kind not in _NO_ROOT_GIVEN or here.mount.number == there.mount.number
+        same_mount = here.mount.number == there.mount.number
+        return same_mount or here.mount.kind not in _SAME_ROOT_FOR_ALL
     return False
 
 
-def _table(process: str) -> bytes:
-    """A process's table as it was at one moment; one that is too large is cut. Raises OSError.
+def _read_mountinfo(process: str) -> bytes:
+    """A consistent copy of a process's mount table, cut off if it is too large. Raises OSError.
 
-    It comes in pieces. A change since the opening is reported as an exception to whoever polls.
+    It is read in pieces. poll(2) reports POLLPRI if the table changed since it was opened.
     """
-    for _ in range(_READINGS):
+    for _ in range(_MAX_READS):
         with open(f"/proc/{process}/mountinfo", "rb", buffering=0) as file:
             pieces, size = [], 0
-            while size <= MOST_BYTES and (piece := file.read(_CHUNK)):
+            while size <= MAX_TABLE_BYTES and (piece := file.read(_CHUNK)):
                 pieces.append(piece)
                 size += len(piece)
             poll = select.poll()
@@ -188,15 +189,15 @@ def _table(process: str) -> bytes:
     raise OSError("the mounts keep changing")
 
 
-def mounts(table: bytes) -> list[Mount]:
-    """The mounts of a table. Raises ValueError, also for one that is too large.
+def parse_mounts(table: bytes) -> list[Mount]:
+    """The mounts of a table. Raises ValueError if it is malformed or too large.
 
     A line is ``ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG..] - TYPE SOURCE OPTIONS``. Spaces,
-    tabs, newlines and backslashes in it are written as three octal digits.
+    tabs, newlines and backslashes in a field are written as a backslash and three octal digits.
     """
-    if len(table) > MOST_BYTES or table.count(b"\n") > MOST_MOUNTS:
+    if len(table) > MAX_TABLE_BYTES or table.count(b"\n") > MAX_MOUNTS:
         raise ValueError("too many mounts")
-    # A carriage return in a name is written as it is, so that it must not end a line.
+    # Not splitlines(): a carriage return in a name is not escaped.
     found = [_mount(line) for line in table.removesuffix(b"\n").split(b"\n")]
     if len({mount.number for mount in found}) != len(found):
         raise ValueError("two mounts of one number")
@@ -212,12 +213,11 @@ def _mount(line: bytes) -> Mount:
     return Mount(int(fields[0]), int(fields[1]), fields[2], root, point, kind)
 
 
-def place(table: Sequence[Mount], path: bytes) -> Place | None:
-    """Where an absolute path without links leads, None if the table does not say.
+def locate(table: Sequence[Mount], path: bytes) -> Location | None:
+    """Where an absolute path without links leads; None if the table does not say.
 
-    It is walked as the kernel does: from the root directory on, and whenever something is
-    mounted at what has been reached, on in the last that was mounted there. A mount has one
-    parent, so none is met twice.
+    As in the kernel, the walk goes from the root mount into each mount that is mounted on the path,
+    topmost first where several are stacked. A mount has one parent, so none is passed twice.
     """
     numbers = {mount.number for mount in table}
     mounted_on: defaultdict[int, list[Mount]] = defaultdict(list)
@@ -229,15 +229,16 @@ def place(table: Sequence[Mount], path: bytes) -> Place | None:
         elif mount.point == b"/":
             roots.append(mount)
     if len(roots) != 1:
-        return None  # a root that is no mount, as after chroot(2)
-    [here] = roots
-    # A mount at "/" is where the walk begins, and not met on it.
-    while met := [m for m in mounted_on[here.number] if (path + b"/").startswith(m.point + b"/")]:
-        here = min(met, key=lambda mount: len(mount.point))
-        if sum(mount.point == here.point for mount in met) > 1:
+        return None  # the root directory is not a mount, as after chroot(2)
+    [current] = roots
+    # A mount at "/" never matches: the walk begins there.
+    whole = path + b"/"
+    while on_path := [m for m in mounted_on[current.number] if whole.startswith(m.point + b"/")]:
+        current = min(on_path, key=lambda mount: len(mount.point))
+        if sum(mount.point == current.point for mount in on_path) > 1:
             return None
-    if not here.root.startswith(b"/") or _REMOVED in here.root:
+    if not current.root.startswith(b"/") or _DELETED_SUFFIX in current.root:
         return None
-    inside = path if here.point == b"/" else path[len(here.point) :]
-    joined = here.root.rstrip(b"/") + b"/" + inside.strip(b"/")
-    return Place(here.device, joined.rstrip(b"/") or b"/", here)
+    inside = path if current.point == b"/" else path[len(current.point) :]
+    joined = current.root.rstrip(b"/") + b"/" + inside.strip(b"/")
+    return Location(current.device, joined.rstrip(b"/") or b"/", current)

@@ -1,7 +1,7 @@
 """The server: listens on both sockets, admits connections, stops in good order.
 
-Stopping: no new connections; requests that still come in are answered ``shutting_down``; calls in
-work are waited for and answered; then every connection is flushed and closed.
+At a stop it accepts no more connections, answers new requests with ``shutting_down``, waits for the
+calls in progress and answers them, then flushes and closes every connection.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.settings import Settings
-from stetd.server.connection import PARTING_S, ClientConnection, Handlers
+from stetd.server.connection import LINGER_S, ClientConnection, Handlers
 from stetd.server.peer import Credentials
-from stetd.server.shared_limits import Crowd
+from stetd.server.shared_limits import SharedLimits
 
-#: Seconds that calls in work may take to end when the daemon stops. systemd kills after 90.
+#: Seconds that calls in progress may take when the daemon stops. systemd kills it after 90.
 DRAIN_S = 30.0
-#: Connections beyond the limit that may wait for their refusal; further ones are just closed.
-_TURNED_AWAY_LIMIT = 64
-#: From Python 3.13 on asyncio would remove the file of a socket, also of one that is systemd's.
-_KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-#: Connections that are accepted in one turn of the event loop, on each socket.
-_ACCEPTED_AT_ONCE = 4
+#: Connections beyond the limit that may wait for their refusal; more are closed without one.
+_MAX_TURNED_AWAY = 64
+#: From Python 3.13 on asyncio would remove the socket's file, even if it belongs to systemd.
+_KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+#: Connections accepted in one turn of the event loop, on each socket.
+_ACCEPTS_PER_TURN = 4
 #: Connections that may wait for accept(2); the kernel caps it at net.core.somaxconn.
 _BACKLOG = 1024
-#: Shorter than the sockets' own names: a socket address holds 107 bytes.
+#: Not longer than the sockets' own names, as a socket address holds only 107 bytes.
 _TEMPORARY_NAME = ".new"
 
 log = logging.getLogger("stetd.server")
 
 
 class SocketInTheWay(Exception):
-    """A path for a socket holds something else; the message has the command to mend it."""
+    """The path of a socket is in use by another kind of file; the message says how to remove it."""
 
 
 class Listener(msgspec.Struct, frozen=True):
@@ -62,8 +62,8 @@ class Listener(msgspec.Struct, frozen=True):
 def listen(path: str, *, control: bool) -> Listener:
     """Listen on ``path``, mode 0600. Raises SocketInTheWay or OSError.
 
-    The caller holds the instance lock, so a socket that is there is a dead daemon's, and replaced.
-    The file appears under its name only once it can be connected to.
+    The caller holds the instance lock, so an existing socket belongs to a dead daemon and is
+    replaced. The new one is renamed to ``path`` only when clients can connect to it.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -81,7 +81,7 @@ def listen(path: str, *, control: bool) -> Listener:
 
 
 class Server:
-    """Serves on listening sockets. ``idle`` is called when nobody came for ``idle_exit_s``."""
+    """Serves the listening sockets. Calls ``on_idle`` after ``idle_exit_s`` without connections."""
 
     def __init__(
         self,
@@ -89,53 +89,53 @@ class Server:
         handlers: Handlers,
         listeners: Sequence[Listener],
         *,
-        idle: Callable[[], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
     ) -> None:
         self.settings = settings
         self.handlers = handlers
         self._listeners = listeners
-        self._idle = idle
+        self._on_idle = on_idle
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._serving: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
-        self.crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
-        self._all_left = asyncio.Event()
-        self._all_left.set()
+        self.shared_limits = SharedLimits(settings.max_held_bytes, lambda: self._admitted)
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
 
     async def start(self) -> None:
         """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         for listener in self._listeners:
-            self._serving.append(
+            self._servers.append(
                 await loop.create_unix_server(
                     partial(ClientConnection, self, control=listener.control),
                     sock=listener.socket,
-                    backlog=_ACCEPTED_AT_ONCE,
-                    **_KEEP_THE_FILE,
+                    backlog=_ACCEPTS_PER_TURN,
+                    **_KEEP_SOCKET_FILE,
                 )
             )
-            listener.socket.listen(_BACKLOG)  # asyncio has made the queue as short as its turns
-        self._watch_idleness()
+            listener.socket.listen(_BACKLOG)  # asyncio has set it to _ACCEPTS_PER_TURN
+        self._reset_idle_timer()
 
     def reconfigure(self, settings: Settings) -> None:
-        """Go by other settings from now on; max_frame is for new connections only."""
+        """Apply new settings; max_frame applies to new connections only."""
         self.settings = settings
-        self.crowd.limit = settings.max_held_bytes
+        self.shared_limits.limit = settings.max_held_bytes
         for connection in list(self._admitted):
-            connection.advance()
-        self._watch_idleness()
+            connection.start_requests()
+        self._reset_idle_timer()
 
     @property
     def calls_in_work(self) -> int:
-        """How many requests are being carried out."""
+        """The number of requests in progress."""
         return sum(len(connection.tasks) for connection in self._admitted)
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Stop in good order; a call that does not end in time is answered ``outcome_unknown``."""
-        self._idle = None
-        self._watch_idleness()
-        for listener, server in zip(self._listeners, self._serving, strict=False):
+        """Stop; calls that do not end within ``drain_s`` are answered ``outcome_unknown``."""
+        self._on_idle = None
+        self._reset_idle_timer()
+        for listener, server in zip(self._listeners, self._servers, strict=False):
             listener.remove()
             server.close()
         for connection in list(self._admitted):
@@ -146,53 +146,53 @@ class Server:
             task.cancel()
         if unfinished:
             log.warning("%d calls did not end within %g s", len(unfinished), drain_s)
-            await asyncio.wait(unfinished, timeout=PARTING_S)
+            await asyncio.wait(unfinished, timeout=LINGER_S)
         for connection in [*self._admitted, *self._turned_away]:
-            connection.close(PARTING_S)
-        await self._all_left.wait()
+            connection.close(LINGER_S)
+        await self._all_closed.wait()
 
-    def admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
-        """Count a connection in; the reason if it is turned away."""
-        refused = self._reason_against(connection, whose)
+    def admit(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
+        """Count a new connection. Returns the refusal if it is turned away."""
+        refused = self._refusal_of(connection, peer)
         if refused is None:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", whose.pid, refused.kind)
-            if len(self._turned_away) > _TURNED_AWAY_LIMIT:
+            log.warning("pid %d turned away: %s", peer.pid, refused.kind)
+            if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
-        self._all_left.clear()
-        self._watch_idleness()
+        self._all_closed.clear()
+        self._reset_idle_timer()
         return refused
 
-    def _reason_against(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
-        if whose.uid != os.geteuid():
+    def _refusal_of(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
+        if peer.uid != os.geteuid():
             return refuse(
                 Kind.NOT_PERMITTED,
-                f"This daemon serves user id {os.geteuid()} only, and you are {whose.uid}. Use "
+                f"This daemon serves user id {os.geteuid()} only, and you are {peer.uid}. Use "
                 "your own user's daemon.",
             )
-        alike = sum(other.control == connection.control for other in self._admitted)
-        if alike >= self.settings.max_connections:
+        count = sum(other.control == connection.control for other in self._admitted)
+        if count >= self.settings.max_connections:
             return refuse(
                 Kind.OVERLOADED,
-                f"The daemon has {alike} open connections, which is its limit. Close some that "
+                f"The daemon has {count} open connections, which is its limit. Close some that "
                 "are not in use, or try again in a moment. (max_connections in the configuration)",
             )
         return None
 
-    def left(self, connection: ClientConnection) -> None:
-        """Forget a connection that is over."""
+    def forget(self, connection: ClientConnection) -> None:
+        """Drop a connection that was closed."""
         self._admitted.discard(connection)
         self._turned_away.discard(connection)
         if not self._admitted and not self._turned_away:
-            self._all_left.set()
-        self._watch_idleness()
+            self._all_closed.set()
+        self._reset_idle_timer()
 
-    def _watch_idleness(self) -> None:
+    def _reset_idle_timer(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
-        if self._idle is not None and self.settings.idle_exit_s and not self._admitted:
+        if self._on_idle is not None and self.settings.idle_exit_s and not self._admitted:
             loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self.settings.idle_exit_s, self._idle)
+            self._idle_timer = loop.call_later(self.settings.idle_exit_s, self._on_idle)

@@ -1,11 +1,11 @@
-"""What all connections share: memory for what they send and are sent, and the event loop's time.
+"""Limits shared by all connections: memory for requests and replies, and time to decode requests.
 
-- *Held* is what a connection makes the daemon keep: requests that have not wholly arrived, those
-  in work, and replies that it does not take. When all hold more than ``max_held_bytes``, the one
-  that holds the most is refused (``overloaded``) and closed, until the others fit.
-- Large requests in work have at most a quarter of that; others wait until there is room.
-- Decoding large requests may take one fifth of the event loop's time. Meanwhile other large
-  requests wait, one behind the other; small ones do not.
+- A connection *holds* the bytes of its unfinished frame, of its requests in progress and of its
+  unread replies. When all connections hold more than ``max_held_bytes``, the one that holds the
+  most is refused (``overloaded``) and closed, then the next, until the rest fits.
+- Large requests in progress may hold a quarter of that; more of them wait until there is room.
+- Decoding large requests may take one fifth of the event loop's time. The rest of the time they
+  wait in a queue; small requests do not.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stetd.server.connection import ClientConnection
 
-#: A request of fewer bytes is never made to wait for others.
+#: Requests of fewer bytes never wait for these limits.
 LARGE = 64 * 1024
 
-#: What is held is counted again when the connections have grown by this part of the limit.
-_SLACK = 8
-#: Seconds without large requests for each second that one has taken to decode.
-_PAUSES = 4.0
+#: Held bytes are counted again whenever connections have grown by 1 / _RECOUNT_PARTS of the limit.
+_RECOUNT_PARTS = 8
+#: After a large request was decoded, the next waits this many times as long as the decoding took.
+_PAUSE_FACTOR = 4.0
 
 
-class Crowd:
-    """The account of all connections of a server; ``members`` gives those that are open."""
+class SharedLimits:
+    """The shared limits of one server; ``members`` returns its open connections."""
 
     def __init__(self, limit: int, members: Callable[[], Iterable[ClientConnection]]) -> None:
-        #: Bytes that all may hold together.
+        #: Bytes that all connections may hold together.
         self.limit = limit
         self._members = members
         self._grown = 0
         self._in_work = 0
-        self._waiting: list[Callable[[], None]] = []
-        #: When the next large request may be decoded, on the loop's clock, and who waits for it.
-        self._free_at = 0.0
-        self._turns: deque[Callable[[], None]] = deque()
+        self._waiting_for_room: list[Callable[[], None]] = []
+        #: The loop's time at which the next large request may be decoded, and who waits for it.
+        self._next_decode_at = 0.0
+        self._decode_queue: deque[Callable[[], None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def grew(self, count: int) -> None:
-        """A connection holds so many bytes more. Closes some if that is too much for all."""
+        """Note that a connection holds ``count`` more bytes; close some if all hold too much."""
         self._grown += count
-        if self._grown <= self.limit // _SLACK:
+        if self._grown <= self.limit // _RECOUNT_PARTS:
             return
         self._grown = 0
         held = sorted(((each.held, each) for each in self._members()), key=lambda pair: pair[0])
@@ -56,48 +56,48 @@ class Crowd:
             total -= count
 
     def has_room(self, size: int, wake: Callable[[], None]) -> bool:
-        """Whether a request of this size may be begun; if not, ``wake`` is called when it may."""
+        """Whether a request of this size may start; if not, ``wake`` is called when it may."""
         if size < LARGE or self._in_work == 0 or self._in_work + size <= self.limit // 4:
             return True
-        if wake not in self._waiting:
-            self._waiting.append(wake)
+        if wake not in self._waiting_for_room:
+            self._waiting_for_room.append(wake)
         return False
 
     def begin(self, size: int) -> None:
-        """A request of this size is in work from now on."""
+        """Note that a request of this size was started."""
         self._in_work += size
 
     def end(self, size: int) -> None:
-        """The request is answered."""
+        """Note that a request of this size was answered."""
         self._in_work -= size
-        if self._waiting and size >= LARGE:
-            waiting, self._waiting = self._waiting, []
+        if self._waiting_for_room and size >= LARGE:
+            waiting, self._waiting_for_room = self._waiting_for_room, []
             for wake in waiting:
                 wake()
 
-    def has_turn(self, size: int, wake: Callable[[], None]) -> bool:
+    def may_decode(self, size: int, wake: Callable[[], None]) -> bool:
         """Whether a request of this size may be decoded now; if not, ``wake`` is called later."""
-        if size < LARGE or asyncio.get_running_loop().time() >= self._free_at:
+        if size < LARGE or asyncio.get_running_loop().time() >= self._next_decode_at:
             return True
-        if wake not in self._turns:
-            self._turns.append(wake)
-            self._wait_for_turn()
+        if wake not in self._decode_queue:
+            self._decode_queue.append(wake)
+            self._start_timer()
         return False
 
     def decoded(self, size: int, seconds: float) -> None:
-        """Decoding a request has taken so long."""
+        """Note how many ``seconds`` a request of this size took to decode."""
         if size >= LARGE:
-            self._free_at = asyncio.get_running_loop().time() + _PAUSES * seconds
+            self._next_decode_at = asyncio.get_running_loop().time() + _PAUSE_FACTOR * seconds
 
-    def _wait_for_turn(self) -> None:
-        if self._turns and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(self._free_at, self._give_turns)
+    def _start_timer(self) -> None:
+        if self._decode_queue and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(self._next_decode_at, self._wake_next)
 
-    def _give_turns(self) -> None:
-        # To one after the other: if all looked whether it is theirs, that would cost more.
+    def _wake_next(self) -> None:
+        # One at a time: waking all would cost more, as only one may decode.
         self._timer = None
         try:
-            while self._turns and asyncio.get_running_loop().time() >= self._free_at:
-                self._turns.popleft()()
-        finally:  # a defect of one must not keep the others waiting
-            self._wait_for_turn()
+            while self._decode_queue and asyncio.get_running_loop().time() >= self._next_decode_at:
+                self._decode_queue.popleft()()
+        finally:  # an exception in one callback must not block the others
+            self._start_timer()

@@ -1,11 +1,11 @@
-"""Subscribers, and the events that they get, in the order of the history.
+"""Sends events to subscribers, in the order of the history.
 
-Which files a commit changed is known where a call made it; for others (outside edits, snapshots)
-the historian is asked. Where that fails, the event counts as lost.
+The files of a commit are known if a call made it. For other commits (outside edits, snapshots) the
+historian is asked. If it can't answer, the event counts as lost.
 
-Who gets what: control.sock everything of its workspace, or of all when it has none;
-agent.sock the commits of its workspace, and modes and requests of its own session or of the
-workspace.
+A subscriber on control.sock gets all events of its workspace, or of all workspaces if it has none.
+One on agent.sock gets the commits of its workspace, and the modes and upgrade requests of its own
+session and of the workspace.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import Place
 from stetd.state.events import AccessChanged, Committed, Events, Note, Overflow
 
-#: Files of one commit that an event lists.
-MOST_FILES = 1000
+#: Files of one commit that an event lists at most.
+MAX_FILES = 1000
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One connection's subscription; ``workspace`` and ``session`` are None for all.
+    """One connection's subscription. ``workspace`` or ``session`` is None: those of all of them.
 
-    Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes first.
+    No event is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """
 
     notify: Callable[[object], None]
     events: Sequence[str]
     workspace: str | None
     session: str | None
-    #: Number of the last note that it does not get: it was there before.
+    #: It gets only the notes after this number: the later ones than its subscription.
     after: int = 0
     _waiting: list[AnyEvent] | None = field(default_factory=list)
 
     def begin(self) -> None:
-        """Send from now on, first what has come already."""
+        """Send the events that have waited, and later ones at once."""
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:
             self.notify(event)
 
     def send(self, event: AnyEvent) -> None:
-        """Send an event, or keep it until ``begin``, which is a moment away."""
+        """Send an event, or keep it until ``begin``."""
         if self._waiting is None:
             self.notify(event)
         else:
             self._waiting.append(event)
 
-    def wants(self, note: Note) -> int:
-        """How many events a note is for this subscriber."""
+    def event_count(self, note: Note) -> int:
+        """How many events of this note the subscriber gets."""
         if isinstance(note, Overflow):
             counts = note.counts
             return sum(counts[name] for name in counts if self.workspace in (None, name))
@@ -72,49 +72,49 @@ class Subscriber:
 
 
 class Feed:
-    """Takes the notes and sends events to the subscribers."""
+    """Makes events of the writer's notes and sends them to the subscribers."""
 
     def __init__(self, events: Events, historian: Historian) -> None:
         self._events = events
         self._historian = historian
         self._subscribers: frozenset[Subscriber] = frozenset()
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
     def add(self, subscriber: Subscriber) -> None:
-        """Send this one too all that happens from now on."""
+        """Send this subscriber the events from now on."""
         subscriber.after = self._events.number
         self._subscribers |= {subscriber}
-        self._events.listen(self._tell_soon)
+        self._events.listen(self._start_sending)
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Send this one nothing more."""
+        """Send this subscriber no more events."""
         self._subscribers -= {subscriber}
         if not self._subscribers:
             self._events.listen(None)
 
-    def _tell_soon(self) -> None:
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.get_running_loop().create_task(self._tell_all())
+    def _start_sending(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send_all())
 
-    async def _tell_all(self) -> None:
+    async def _send_all(self) -> None:
         while (taken := self._events.take()) is not None:
             try:
-                await self._tell(*taken)
+                await self._send(*taken)
             except Exception:  # noqa: BLE001 - the later events must still be sent
                 _log.exception("an event could not be sent")
-            await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
+            await asyncio.sleep(0)  # a long queue must not block the event loop
 
-    async def _tell(self, number: int, note: Note) -> None:
-        wanting = [s for s in self._subscribers if s.after < number and s.wants(note)]
-        if not wanting:
+    async def _send(self, number: int, note: Note) -> None:
+        receivers = [s for s in self._subscribers if s.after < number and s.event_count(note)]
+        if not receivers:
             return
-        event = await self._event(note)
-        for subscriber in wanting:
+        event = await self._make_event(note)
+        for subscriber in receivers:
             if subscriber in self._subscribers:
-                subscriber.send(event or LostEvent(subscriber.wants(note)))
+                subscriber.send(event or LostEvent(subscriber.event_count(note)))
 
-    async def _event(self, note: Note) -> AnyEvent | None:
-        """The event to send; None where it can't be made."""
+    async def _make_event(self, note: Note) -> AnyEvent | None:
+        """The event of a note; None if it is lost."""
         if isinstance(note, Overflow):
             return None
         if isinstance(note, AccessChanged):
@@ -128,7 +128,7 @@ class Feed:
             except Refused as error:
                 _log.warning("commit %s can't be sent to subscribers: %s", note.oid, error)
                 return None
-        # As log gives it the moment it was made: nothing has undone it yet.
-        shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
+        # As in log right after the commit was made: no undo of it exists yet.
+        shown = sorted(files, key=lambda each: each.path)[:MAX_FILES]
         info = commit_info(parse_commit(note.oid, note.content), shown)
         return CommitEvent(note.root, info, len(files) - len(shown))

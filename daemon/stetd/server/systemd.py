@@ -1,12 +1,12 @@
-"""What systemd hands to the daemon, and what that reports (sd_listen_fds(3), sd_notify(3)).
+"""Socket activation and status reports under systemd (sd_listen_fds(3), sd_notify(3)).
 
 - Socket activation: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES say which descriptors, from 3 on, are
-  listening sockets for this very process. One is known by its name, ``agent`` or ``control``, else
-  by the file name of its address: all sockets of one .socket unit carry the same name.
-- Heartbeats (``WATCHDOG=1``) are sent three times in each WATCHDOG_USEC, by the event loop. What
-  holds it for longer is a hang. WatchdogSec= of the unit is several times the longest call.
-- Start and stop have no bound: as long as the process computes, reads or writes, more time is
-  asked for. Without NOTIFY_SOCKET nothing is sent.
+  listening sockets for this process. A socket is ``agent`` or ``control`` by its name, or else by
+  the file name of its address: all sockets of one .socket unit have the same name.
+- The event loop sends a heartbeat (``WATCHDOG=1``) three times in each WATCHDOG_USEC. A loop that
+  is blocked for longer hangs: WatchdogSec= of the unit is several times the longest call.
+- Start and stop may take any time: while the process computes, reads or writes, it asks for more.
+  Without NOTIFY_SOCKET nothing is sent.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from stetd.engine.writer import Writer
 
 _BY_FILE_NAME = {AGENT_SOCKET: "agent", CONTROL_SOCKET: "control"}
-#: A manager with a full queue must not hold the event loop up; all but READY=1 comes again.
-_PATIENCE_S = 0.2
-#: Seconds between two looks at what the status line should say.
-_STATUS_EVERY_S = 2.0
-#: Seconds between two looks at whether a start or stop gets on, and what is asked for then.
-_LOOK_S = 5.0
+#: A full queue of the manager must not block the event loop. All but READY=1 is sent again later.
+_SEND_TIMEOUT_S = 0.2
+#: Seconds between two updates of the status line.
+_STATUS_INTERVAL_S = 2.0
+#: Seconds between two checks whether a start or stop makes progress, and seconds then asked for.
+_PROGRESS_INTERVAL_S = 5.0
 _EXTENSION_S = 60.0
-#: Part of one processor, and bytes, that this looking itself does not use up.
-_COMPUTING = 0.01
-_BYTES = 4096
+#: Progress: a larger share of one CPU, or more bytes of I/O, than the checks themselves use.
+_CPU_SHARE = 0.01
+_IO_BYTES = 4096
 
 
 class ActivationError(Exception):
-    """systemd handed over sockets that are not the daemon's two; the message says which."""
+    """systemd passed a descriptor that is not one of the daemon's two sockets, or one twice."""
 
 
 def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
-    """The listening sockets that systemd opened, by name: ``agent``, ``control``, or neither.
+    """The listening sockets that systemd passed, by name (``agent``, ``control``); may be empty.
 
-    Takes the variables out of ``environ``, so that no child uses them. Raises ActivationError.
+    Removes the variables from ``environ``, so that no child uses them. Raises ActivationError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
     pid, count, names = (environ.pop(name, "") for name in variables)
@@ -83,8 +83,8 @@ def _name_of(listening: socket.socket, label: str) -> str:
     return name
 
 
-def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
-    """Send systemd ``READY=1``, ``STATUS=text`` ..; whether it was sent in time."""
+def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> bool:
+    """Send ``READY=1``, ``STATUS=text`` .. to systemd. Returns whether it was sent in time."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -92,7 +92,7 @@ def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
         address = "\0" + address[1:]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as datagram:
-            datagram.settimeout(patience_s)
+            datagram.settimeout(timeout_s)
             datagram.sendto("\n".join(states).encode(), address)
     except OSError:
         return False
@@ -100,7 +100,7 @@ def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
 
 
 def heartbeat_interval(environ: Mapping[str, str] = os.environ) -> float | None:
-    """Seconds between two heartbeats; None if none are wanted of this process."""
+    """Seconds between two heartbeats; None if systemd expects none from this process."""
     period = environ.get("WATCHDOG_USEC", "")
     if not (period.isascii() and period.isdigit()) or int(period) == 0:
         return None
@@ -109,31 +109,31 @@ def heartbeat_interval(environ: Mapping[str, str] = os.environ) -> float | None:
     return int(period) / 1e6 / 3
 
 
-async def beat(interval_s: float) -> None:
+async def send_heartbeats(interval_s: float) -> None:
     """Send heartbeats; ends only when cancelled."""
     while True:
         notify("WATCHDOG=1")
         await asyncio.sleep(interval_s)
 
 
-def tell_status(text: str) -> None:
+def set_status(text: str) -> None:
     """Set the line that ``systemctl --user status`` shows."""
     notify(f"STATUS={one_line(text)}")
 
 
-async def keep_status(line: Callable[[], str]) -> None:
+async def update_status(line: Callable[[], str]) -> None:
     """Send the status line whenever it has changed; ends only when cancelled."""
     sent = None
     while True:
         text = line()
         if text != sent:
             sent = text
-            tell_status(text)
-        await asyncio.sleep(_STATUS_EVERY_S)
+            set_status(text)
+        await asyncio.sleep(_STATUS_INTERVAL_S)
 
 
 def status_line(writer: Writer) -> str:
-    """How a daemon that serves is, in one line."""
+    """The state of a serving daemon in one line."""
     workspaces, sessions = len(writer.state.open), len(writer.state.sessions)
     if writer.state.read_only is not None:
         return f"Read-only until it is restarted: {writer.state.read_only}"
@@ -147,22 +147,22 @@ def status_line(writer: Writer) -> str:
 
 
 @contextmanager
-def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
-    """Ask for more time while a start or a stop gets on; ``look_s``: seconds between two looks."""
+def extend_timeout(interval_s: float = _PROGRESS_INTERVAL_S) -> Iterator[None]:
+    """Ask systemd for more time while a start or stop makes progress, every ``interval_s``."""
     over = threading.Event()
 
-    def ask() -> None:
-        before = _used()
-        while not over.wait(look_s):
-            now = _used()
-            if now[0] - before[0] > _COMPUTING * look_s or now[1] - before[1] > _BYTES:
+    def extend() -> None:
+        before = _cpu_and_io()
+        while not over.wait(interval_s):
+            now = _cpu_and_io()
+            if now[0] - before[0] > _CPU_SHARE * interval_s or now[1] - before[1] > _IO_BYTES:
                 notify(f"EXTEND_TIMEOUT_USEC={int(_EXTENSION_S * 1e6)}", "WATCHDOG=1")
             before = now
 
     if "NOTIFY_SOCKET" not in os.environ:
         yield
         return
-    thread = threading.Thread(target=ask, name="stet-more-time", daemon=True)
+    thread = threading.Thread(target=extend, name="stet-more-time", daemon=True)
     thread.start()
     try:
         yield
@@ -171,10 +171,10 @@ def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
         thread.join()
 
 
-def _used() -> tuple[float, int]:
-    """Seconds of computing and bytes read and written by this process so far."""
+def _cpu_and_io() -> tuple[float, int]:
+    """CPU seconds, and bytes read and written, of this process so far."""
     moved = 0
-    # Not there in some containers; the processor time is known anyway.
+    # Some containers have no /proc/self/io; then CPU time alone must do.
     with suppress(OSError), open("/proc/self/io", "rb") as file:
         counts = (line.split() for line in file)
         moved = sum(int(count) for name, count in counts if name in (b"rchar:", b"wchar:"))

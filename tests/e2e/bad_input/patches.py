@@ -1,35 +1,11 @@
-"""What the ``patch`` dialect refuses."""
+"""What the ``patch`` dialect refuses: each kind once. The others are in tests/scenarios."""
 
 from __future__ import annotations
 
 from e2e.bad_input.case import Case, append, patch, replace
-from e2e.bad_input.world import A
 from stet.wire.failures import Kind
 
 PATCH_CASES = [
-    Case(
-        Kind.OLD_TEXT_NOT_FOUND,
-        "nowhere",
-        "patch",
-        patch(replace("class Nothing:\n    pass\n")),
-        ["patch 1: old text not found in a.py."],
-        failures=[{"kind": "old_text_not_found", "index": 0, "path": "a.py"}],
-    ),
-    Case(
-        Kind.OLD_TEXT_NOT_FOUND,
-        "nearest passage",
-        "patch",
-        patch(replace("alpha\n    beta\ndelta\n"), path="near.txt"),
-        ["patch 1: old text not found in near.txt.", "gamma"],
-        failures=[{"kind": "old_text_not_found", "index": 0, "path": "near.txt", "line": 1}],
-    ),
-    Case(
-        Kind.OLD_TEXT_NOT_FOUND,
-        "already applied",
-        "patch",
-        patch(replace("    return 0\n", "    return 2\n")),
-        ["patch 1: old text not found in a.py.", "already"],
-    ),
     Case(
         Kind.OLD_TEXT_NOT_UNIQUE,
         "twice",
@@ -49,26 +25,11 @@ PATCH_CASES = [
         ],
     ),
     Case(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        "tolerantly twice",
-        "patch",
-        patch(replace("same \n"), path="twice.txt"),
-        ["patch 1: old text stands 2 times in twice.txt (compared with tolerance:"],
-        failures=[{"kind": "old_text_not_unique", "candidates": [1, 3]}],
-    ),
-    Case(
         Kind.MISSING_OLD_TEXT,
         "absent",
         "patch",
         patch({"operation": "replace", "newText": "x"}),
         ["patch 1: replace needs oldText", "append_eof or prepend_bof", "overwrite"],
-    ),
-    Case(
-        Kind.MISSING_OLD_TEXT,
-        "empty",
-        "patch",
-        patch(replace("")),
-        ["patch 1: replace needs oldText, the exact text to look for, and it may not be empty."],
     ),
     Case(
         Kind.MISSING_CLIPBOARD,
@@ -92,13 +53,6 @@ PATCH_CASES = [
         ["patch 1: toClipboard stores the text that a replace matched; append_eof matches none."],
     ),
     Case(
-        Kind.CLIPBOARD_REQUIRES_REPLACE,
-        "on overwrite",
-        "patch",
-        patch({"operation": "overwrite", "newText": "x", "toClipboard": "c"}),
-        ["overwrite matches none. Use replace with oldText, or leave toClipboard out."],
-    ),
-    Case(
         Kind.STRIP_PRECONDITION_FAILED,
         "line and prefix",
         "patch",
@@ -115,33 +69,11 @@ PATCH_CASES = [
         failures=[{"kind": "overlapping_edits", "index": 2, "path": "a.py", "line": 2}],
     ),
     Case(
-        Kind.OVERLAPPING_EDITS,
-        "the same insertion twice",
-        "patch",
-        patch(append("same\n"), append("same\n")),
-        ["patch 2: overlaps patch 1: both insert the same text at the same place"],
-        failures=[{"index": 1}],
-    ),
-    Case(
-        Kind.OVERLAPPING_EDITS,
-        "overwrite beside others",
-        "patch",
-        patch(replace("return 1"), {"operation": "overwrite", "newText": "x"}),
-        ["patch 1: overlaps patch 2, which overwrites the whole of a.py. Send the overwrite alone"],
-    ),
-    Case(
         Kind.NO_CHANGE,
         "the same text",
         "patch",
         patch(replace("return 1", "return 1")),
         ["patch 1: changes nothing: a.py already reads like this"],
-    ),
-    Case(
-        Kind.NO_CHANGE,
-        "overwrite with what is there",
-        "patch",
-        patch({"operation": "overwrite", "newText": A}),
-        ["patch 1: changes nothing"],
     ),
     Case(
         Kind.FILE_NOT_FOUND,
@@ -159,14 +91,6 @@ PATCH_CASES = [
         "patch",
         patch(append(), path="nul.bin"),
         ["NUL (byte 0x00) at offset 4", "overwrite still works"],
-    ),
-    Case(
-        Kind.NOT_TEXT,
-        "bytes that are not UTF-8 where it is edited",
-        "patch",
-        patch(replace("café"), path="latin.txt"),
-        ["byte 0xe9 at line 1 is not UTF-8", "overwrite still works"],
-        failures=[{"kind": "not_text", "line": 1}],
     ),
     Case(
         Kind.INPUT_TOO_LARGE,
@@ -204,13 +128,5 @@ PATCH_CASES = [
             {"kind": "missing_clipboard", "index": 3},
             {"kind": "missing_old_text", "index": 4},
         ],
-    ),
-    Case(
-        Kind.OLD_TEXT_NOT_FOUND,
-        "one bad patch spoils the call and its clipboard",
-        "patch",
-        patch(replace("    return 2\n", "", toClipboard="c"), replace("absent")),
-        ["patch 2: old text not found"],
-        failures=[{"kind": "old_text_not_found", "index": 1}],
     ),
 ]

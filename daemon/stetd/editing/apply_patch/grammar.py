@@ -19,15 +19,16 @@ empty context line, and between operations it is nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from stetd.editing.matching.rungs import Run
 from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
 
@@ -84,17 +85,46 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         return replace(self, lines=tuple(lines))
 
     @cached_property
-    def bare_edges(self) -> tuple[int, int]:
-        """How many bare lines are at the beginning and at the end."""
-        lead = sum(1 for _ in takewhile(attrgetter("bare"), self.lines))
-        tail = sum(1 for _ in takewhile(attrgetter("bare"), reversed(self.lines)))
-        return lead, tail if lead < len(self.lines) else 0
+    def forms(self) -> Sequence[Form]:
+        """The hunk as it is, and without what may be dropped, the least dropped first."""
+        lead = _count(line.bare for line in self.lines)
+        tail = _count(line.bare for line in reversed(self.lines)) if lead < len(self.lines) else 0
+        edges = [(0, 0), (lead, 0), (0, tail), (lead, tail)]
+        if self.end_of_file:
+            blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
+            edges.append((0, _count(blank)))
+        forms: dict[tuple[HunkLine, ...], Form] = {}
+        for head, foot in edges:
+            lines = self.lines[head : len(self.lines) - foot]
+            size = sum(line.sign != ADDED for line in lines)
+            if size:
+                cost = bool(head) + bool(foot)
+                forms.setdefault(lines, Form(self, lines, size, lead - head, cost))
+        return list(forms.values())
+
+
+def _count(flags: Iterable[bool]) -> int:
+    """How many flags are set at the beginning."""
+    return sum(1 for _ in takewhile(bool, flags))
+
+
+@dataclass(frozen=True)
+class Form:
+    """A hunk without some lines at its edges."""
+
+    hunk: Hunk
+    lines: tuple[HunkLine, ...]
+    #: How many lines of the file it covers; if it only adds, the line after which it does, if any.
+    size: int
+    #: How many bare lines are left at the beginning.
+    kept: int = 0
+    #: At how many edges lines were dropped.
+    cost: int = 0
 
     @cached_property
-    def blank_context_at_end(self) -> int:
-        """How many blank context lines are at the end."""
-        blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
-        return sum(1 for _ in takewhile(bool, blank))
+    def run(self) -> Run:
+        """The old lines."""
+        return Run([line.text for line in self.lines if line.sign != ADDED])
 
 
 class Add(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ change the file again, and then moves them.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -43,11 +42,11 @@ class Written(msgspec.Struct, frozen=True):
         return self.start, self.end > self.start, self.placed.start, self.placed.hunk.index
 
 
-def write(document: Document, placed: Placed) -> list[Written] | None:
-    """The changes of a hunk, in order; None when its added lines can't be indented."""
+def write(document: Document, placed: Placed) -> list[Written]:
+    """The changes of a hunk, in order. Raises Problem when its added lines can't be indented."""
     indented = _indented(document, placed)
     if indented is None:
-        return None
+        raise Problem(Reason.SHIFT, placed.hunk, (placed.start,), placed.rung)
     return [
         Written(
             placed,
@@ -104,7 +103,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
     """Of each old line that is not blank: its line in the file, both indentations."""
     at = placed.start
-    for line in placed.lines:
+    for line in placed.form.lines:
         if line.sign == ADDED:
             continue
         if not is_blank(line.text):
@@ -123,8 +122,6 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
     return change if change and change.uniform else None
 
 
-#: Problems that the failure of a hunk before may be the cause of.
-_DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
 #: After so many failed hunks the others are not tried.
 MOST_FAILED = 200
 
@@ -163,17 +160,13 @@ def update(
     written: list[Written] = []
     failed = 0
     for hunk in hunks:
-        found = placer.place(hunk)
-        if isinstance(found, Placed):
-            changes = write(document, found)
-            if changes is None:
-                found = Problem(Reason.SHIFT, hunk, (found.start,), found.rung)
-            else:
-                written += changes
-        if isinstance(found, Problem):
+        try:
+            written += write(document, placer.place(hunk))
+        except Problem as problem:
             failed += 1
-            if not problems or found.reason not in _DEPENDENT:
-                problems.append(found)
+            # The failure of a hunk before may be the cause of any other problem.
+            if not problems or problem.reason is Reason.ABSENT:
+                problems.append(problem)
             if failed == MOST_FAILED:
                 break
     written.sort(key=lambda each: each.order)
@@ -205,8 +198,7 @@ def _repetitions(written: Iterable[Written]) -> list[Problem]:
         other = seen.setdefault((each.start, each.lines), hunk)
         if other is not hunk:
             first, second = sorted((other, hunk), key=lambda one: one.index)
-            problem = Problem(Reason.OVERLAP, second, (each.start,), other=first, identical=True)
-            problems.append(problem)
+            problems.append(Problem(Reason.REPEATED, second, (each.start,), other=first))
     return problems
 
 
@@ -268,19 +260,12 @@ def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
 _MOST_LINKS = 40
 
 
-class Node(msgspec.Struct, frozen=True):
-    """The file at a path in the middle of a patch; ``data`` None: nothing."""
+class Node(SourceFile, frozen=True):
+    """The file at a path in the middle of a patch."""
 
-    data: bytes | None = None
-    mode: int | None = None
     #: The path of this file before the patch, None for a new one.
     origin: str | None = None
     marks: tuple[Mark, ...] = ()
-
-    @property
-    def is_link(self) -> bool:
-        """Whether this is a symbolic link."""
-        return self.mode is not None and stat.S_ISLNK(self.mode)
 
 
 @dataclass
@@ -318,7 +303,7 @@ class Composition:
             node = self.node(own)
             if not node.is_link:
                 return own
-            spelled = SourceFile(own, node.data, node.mode).leads_to(self.world.root)
+            spelled = node.leads_to(self.world.root)
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
     def node(self, path: str) -> Node:
@@ -326,18 +311,18 @@ class Composition:
         if path not in self._nodes:
             source = self._found[path]
             origin = path if source.data is not None else None
-            self._nodes[path] = Node(source.data, source.mode, origin)
+            self._nodes[path] = Node(path, source.data, source.mode, origin)
         return self._nodes[path]
 
-    def put(self, path: str, node: Node) -> None:
-        """Put ``node`` at a path."""
-        self.node(path)
-        self._nodes[path] = node
+    def put(self, node: Node) -> None:
+        """Put ``node`` at its path."""
+        self.node(node.path)
+        self._nodes[node.path] = node
 
     def move(self, source: str, target: str) -> None:
         """Move the file at ``source`` to ``target``, and nothing at ``source``."""
-        self.put(target, self.node(source))
-        self.put(source, Node())
+        self.put(replace(self.node(source), path=target))
+        self.put(Node(source, None))
 
     # -- the outcome
 
@@ -377,7 +362,7 @@ class Composition:
         for path, node in self._nodes.items():
             if node.data is None or not node.marks:
                 continue
-            count = max(1, Document.from_bytes(node.data).line_count)
+            count = max(1, node.document.line_count)
             for mark in node.marks:
                 first = min(mark.first + 1, count)
                 last = min(max(first, mark.last), count)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind
@@ -14,7 +13,7 @@ from stetd.editing.edits import SourceFile
 from stetd.editing.matching import near_miss
 from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.refusals import Subject
-from stetd.editing.text import Document, looks_binary
+from stetd.editing.text import Document
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _HIGH_BYTES = range(0x80, 0x100)
@@ -26,32 +25,9 @@ _READINGS = (
 )
 
 
-class Target(msgspec.Struct, frozen=True):
-    """The file that a call edits; ``document`` is empty when it does not exist."""
-
-    path: str
-    data: bytes | None
-    document: Document
-
-    @classmethod
-    def of(cls, source: SourceFile) -> Target:
-        """The file as ``source`` found it."""
-        return cls(source.path, source.data, Document.from_bytes(source.data or b""))
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a file."""
-        return self.data is not None
-
-    @property
-    def binary(self) -> bool:
-        """Whether the file looks binary, so that nothing in it can be edited in part."""
-        return self.data is not None and looks_binary(self.data)
-
-
 def find(
     subject: Subject,
-    target: Target,
+    target: SourceFile,
     old: str,
     new: str,
     *,
@@ -73,7 +49,7 @@ def find(
             "replace needs oldText, the exact text to look for, and it may not be empty. To add "
             "text use append_eof or prepend_bof, to write the whole file use overwrite.",
         )
-    if not target.exists:
+    if target.data is None:
         return subject.failure(
             Kind.FILE_NOT_FOUND,
             f"there is no file {subject.path}, so nothing in it can be replaced. Check the path; "
@@ -111,7 +87,7 @@ def find(
     return found
 
 
-def refuse_binary(subject: Subject, target: Target) -> Failure:
+def refuse_binary(subject: Subject, target: SourceFile) -> Failure:
     """The failure of an edit of a file that looks binary."""
     assert target.data is not None, "BUG: a missing file looks binary"
     offset = target.data.index(0)

@@ -54,14 +54,24 @@ class Allowance:
 MOST_CHARACTERS = 4_000
 MOST_NESTED = 50
 MOST_UNFOLDED = 20_000
-_COUNTED = re.compile(r"\{(?:(\d{1,9})(?:,(\d{0,9}))?|,(\d{1,9}))\}")
-_RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w*|P>\w*)\)")
-_FLAGS = re.compile(r"\(\?([A-Za-z0-9]*)(?:-[A-Za-z]*)?[:)]")
-_NAMED_ESCAPE = re.compile(r"\\(?:[pPN]\{[^}]*\}|[gkL]<[^>]*>)")
-#: ``(?<name>`` and ``(?P<name>`` capture; ``(?<=`` and ``(?<!`` look behind.
-_NAMED_GROUP = re.compile(r"\(\?P?<(?![=!])")
-_WHOLE = re.compile(r"\(\?#[^)]*\)|\(\*[A-Z]+\)")
-_CONDITION = re.compile(r"\(\?\([\w<>']*\)")
+#: What patterns are made of: escapes, sets, what begins with "(" (a ``group`` captures, ``open``
+#: does not), the rest. ``(?<name>`` and ``(?P<name>`` capture, ``(?<=`` and ``(?<!`` look behind.
+_TOKEN = re.compile(
+    r"\\(?:[pPN]\{[^}]*\}|[gkL]<[^>]*>|r\\n|[\s\S]?)"
+    r"|\[\^?\]?(?:\[:[\s\S]*?:\]|\\[\s\S]?|[^\]\\])*\]?"
+    r"|(?P<call>\(\?(?:R|[+-]?\d+|&\w*|P>\w*)\))"
+    r"|(?P<remark>\(\?#[^)]*\)|\(\*[A-Z]+\))"
+    r"|\(\?(?P<flags>[A-Za-z0-9]*)(?:-[A-Za-z]*)?[:)]"
+    r"|(?P<group>\((?!\?)|\(\?P?<(?![=!]))"
+    r"|(?P<open>\(\?(?:\([\w<>']*\))?)"
+    r"|(?P<close>\))"
+    r"|(?P<repeat>[*+?]|\{(?:\d{1,9}(?:,\d{0,9})?|,\d{1,9})\})"
+    r"|\r\n|[\s\S]"
+)
+#: The same where ``(?x)`` lets a pattern have comments.
+_COMMENT = re.compile(r"(?P<remark>#[^\n]*)")
+#: Tokens for which something else is compiled.
+_WRITTEN = {r"\r\n": r"\n", "\r\n": "\n", "{": r"\{"}
 
 
 class BadPattern(Exception):
@@ -97,126 +107,71 @@ class _Group:
 
 
 class _Reader:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._at = 0
-        self._text: list[str] = []
-        self._origin: list[int] = []
+    """Takes a pattern's tokens one by one, and counts what they come to."""
+
+    def __init__(self) -> None:
         self._groups = [_Group()]
-        self._verbose = False
-        self._keeps = False
+        self.verbose = False
+        #: Whether a group that captures is repeated.
+        self.keeps = False
 
-    def read(self) -> ReadPattern:
-        while self._at < len(self._pattern):
-            at = self._at
-            self._step()
-            if self._groups[-1].size > MOST_UNFOLDED:
-                raise BadPattern(
-                    "it is too large: with its counted repetitions written out it has more than "
-                    f"{MOST_UNFOLDED:,} parts",
-                    at,
-                )
-        return ReadPattern("".join(self._text), tuple(self._origin), self._keeps)
-
-    def _take(self, length: int, written: str | None = None) -> None:
-        """Copy ``length`` characters, or write something else for them."""
-        at, self._at = self._at, self._at + length
-        text = self._pattern[at : self._at] if written is None else written
-        self._text.append(text)
-        self._origin += range(at, self._at) if written is None else [at] * len(text)
-
-    def _part(self, length: int, written: str | None = None) -> None:
-        """The same for what counts as a part of the pattern."""
-        self._groups[-1].add(1)
-        self._take(length, written)
-
-    def _step(self) -> None:
-        pattern, at = self._pattern, self._at
-        char = pattern[at]
-        match char:
-            case "\\":
-                self._escape()
-            case "[":
-                self._part(min(self._set_end() + 1, len(pattern)) - at)
-            case "(":
-                self._open()
-            case ")":
+    def take(self, token: re.Match[str]) -> None:
+        sent, group = token.group(), self._groups[-1]
+        match token.lastgroup:
+            case "remark":
+                pass
+            case "call":
+                raise BadPattern("it calls itself, which is not supported", token.start())
+            case "flags":
+                if "r" in token["flags"]:
+                    raise BadPattern("it searches backwards, which is not supported", token.start())
+                self.verbose |= "x" in token["flags"]
+                if sent.endswith(":"):
+                    self._open(token)
+            case "group" | "open":
+                self._open(token)
+            case "close":
                 if len(self._groups) > 1:
-                    group = self._groups.pop()
+                    self._groups.pop()
                     self._groups[-1].add(max(1, group.size), captures=group.captures)
-                self._take(1)
-            case "*" | "+" | "?":
-                self._repeat(1, endless=char != "?")
-                self._take(1)
-            case "{" if counted := _COUNTED.match(pattern, at):
-                numbers = [int(each) for each in counted.groups() if each]
-                self._repeat(max(numbers), endless=counted[2] == "")
-                self._take(len(counted.group()))
-            case "{":
-                self._part(1, "\\{")
-            case "#" if self._verbose:
-                end = pattern.find("\n", at)
-                self._take((end if end >= 0 else len(pattern)) - at)
-            case "\r" if pattern.startswith("\r\n", at):
-                self._part(2, "\n")
+            case "repeat":
+                times = max([1, *map(int, re.findall(r"\d+", sent))])
+                group.size += group.last * (times - 1)
+                group.last *= times
+                endless = sent in ("*", "+") or sent.endswith(",}")
+                self.keeps |= group.last_captures and (endless or times > 1)
             case _:
-                self._part(1)
+                group.add(1)
+        if self._groups[-1].size > MOST_UNFOLDED:
+            raise BadPattern(
+                "it is too large: with its counted repetitions written out it has more than "
+                f"{MOST_UNFOLDED:,} parts",
+                token.start(),
+            )
 
-    def _escape(self) -> None:
-        named = _NAMED_ESCAPE.match(self._pattern, self._at)
-        if named:
-            self._part(len(named.group()))
-        elif self._pattern.startswith(r"\r\n", self._at):
-            self._part(4, r"\n")
-        else:
-            self._part(min(2, len(self._pattern) - self._at))
-
-    def _set_end(self) -> int:
-        """Where ``[...]`` ends; what begins like one and does not end is for the compiler."""
-        pattern, at = self._pattern, self._at + 1
-        at += pattern.startswith("^", at)
-        at += pattern.startswith("]", at)
-        while at < len(pattern) and pattern[at] != "]":
-            if pattern.startswith("[:", at) and pattern.find(":]", at + 2) >= 0:
-                at = pattern.find(":]", at + 2) + 2
-            else:
-                at += 2 if pattern[at] == "\\" else 1
-        return at
-
-    def _open(self) -> None:
-        pattern, at = self._pattern, self._at
-        if _RECURSION.match(pattern, at):
-            raise BadPattern("it calls itself, which is not supported", at)
-        whole = _WHOLE.match(pattern, at)
-        flags = None if whole else _FLAGS.match(pattern, at)
-        if flags:
-            if "r" in flags[1]:
-                raise BadPattern("it searches backwards, which is not supported", at)
-            self._verbose |= "x" in flags[1]
-            whole = flags if flags.group().endswith(")") else None
-        if whole:
-            self._take(len(whole.group()))
-            return
+    def _open(self, token: re.Match[str]) -> None:
         if len(self._groups) > MOST_NESTED:
-            raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", at)
-        named = _NAMED_GROUP.match(pattern, at)
-        plain = pattern[at + 1 : at + 2] != "?"
-        self._groups.append(_Group(captures=bool(named) or plain))
-        opening = flags or _CONDITION.match(pattern, at) or named
-        self._take(len(opening.group()) if opening else 1 if plain else 2)
-
-    def _repeat(self, times: int, *, endless: bool) -> None:
-        group = self._groups[-1]
-        group.size += group.last * (max(1, times) - 1)
-        group.last *= max(1, times)
-        self._keeps |= group.last_captures and (endless or times > 1)
+            raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", token.start())
+        self._groups.append(_Group(captures=token.lastgroup == "group"))
 
 
 def read_pattern(pattern: str) -> ReadPattern:
     """``pattern`` in the form to compile. Raises BadPattern."""
     if len(pattern) > MOST_CHARACTERS:
         raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
-    return _Reader(pattern).read()
+    reader, at = _Reader(), 0
+    written: list[str] = []
+    origin: list[int] = []
+    while at < len(pattern):
+        comment = _COMMENT.match(pattern, at) if reader.verbose else None
+        token = comment or _TOKEN.match(pattern, at)
+        assert token, "BUG: a character is no token"
+        reader.take(token)
+        text = _WRITTEN.get(token.group())
+        written.append(token.group() if text is None else text)
+        origin += range(at, token.end()) if text is None else [at] * len(text)
+        at = token.end()
+    return ReadPattern("".join(written), tuple(origin), reader.keeps)
 
 
 #: Patterns are not tried on longer texts: a repeated alternation keeps what it has matched.

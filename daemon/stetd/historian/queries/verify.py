@@ -207,7 +207,7 @@ class _Verification:
             self._add(
                 "reference",
                 f"line {garbage} of packed-refs is no reference, so plain git refuses the "
-                f"repository. Remove that line from it in {self.shadow}",
+                f"repository. Remove that line (a directory as a whole) in {self.shadow}",
                 what="packed-refs",
             )
         for reference in references_below(self.shadow, "refs"):

@@ -1,4 +1,4 @@
-"""The seed "PatchFileTool Registry", one test for each line of its behaviour."""
+"""The ``patch_block`` dialect: what tests/scenarios/patch_block does not show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pytest
 
 from stet.wire.failures import Refused
-from stet.wire.results import BlockResult
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
 from stetd.editing.tokens import MAX_TOKENS
@@ -62,73 +61,11 @@ def test_a_missing_text_is_invalid_too() -> None:
     assert caught.value.extra["result"]["exitCode"] == 1
 
 
-def test_a_block_needs_at_least_one_pair() -> None:
-    refusal = refused("===SKIPPY_PATCH_START:tmp/foo.js===\n===SKIPPY_PATCH_END===\n")
-    assert ("parse_error", 2) == (refusal.kind, refusal.failures[0].line)
-
-
-def test_it_is_no_tool_for_creating_a_file() -> None:
-    assert "file_not_found" == refused(BLOCK, {}).kind
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_the_block_follows_the_json_that_names_only_the_file(indent: int | None) -> None:
-    plan = planned(json.dumps(ACTION, indent=indent) + "\n" + BLOCK)
-    assert {"tmp/foo.js": b"console.log('Hi there!');\n"} == after(plan)
-
-
-def test_the_block_may_stand_alone() -> None:
-    assert {"tmp/foo.js": b"console.log('Hi there!');\n"} == after(planned(BLOCK))
-
-
-def test_several_pairs_patch_the_same_file() -> None:
-    text = BLOCK.replace(PAIR, PAIR + "===FIND===\nfirst\n===REPLACE===\nsecond\n")
-    plan = planned(text, {"tmp/foo.js": b"first\nconsole.log('Hello');\n"})
-    assert {"tmp/foo.js": b"second\nconsole.log('Hi there!');\n"} == after(plan)
-
-
-def test_changes_in_the_json_are_refused_with_the_block_to_send_instead() -> None:
-    arguments = {"filepath": "tmp/foo.js", "changes": [{"find": "Hello", "replace": "Hi"}]}
-    refusal = refused(json.dumps({"tool": "PatchFileTool", "arguments": arguments}))
-    assert refusal.kind == "parse_error"
-    assert "in it and not in JSON:\n===SKIPPY_PATCH_START:path===" in refusal.message
-
-
 def test_what_would_be_an_error_in_json_needs_no_encoding_here() -> None:
     text = 'a "quoted" \\n $1 \\1 ${x} \t\x01 \\u0041\n'
     files = {"tmp/foo.js": text.encode()}
     block = BLOCK.replace("console.log('Hello');\n", text).replace("Hi there!", "\\g<0>$&")
     assert {"tmp/foo.js": b"console.log('\\g<0>$&');\n"} == after(planned(block, files))
-
-
-def test_find_must_be_the_files_text_including_white_space() -> None:
-    wrong = BLOCK.replace("('Hello')", "( 'Hello' )")
-    refusal = refused(wrong)
-    assert "old_text_not_found" == refusal.kind
-    assert refusal.failures[0].nearest is not None
-    assert 1 == refusal.failures[0].nearest.line
-
-
-def test_the_result_has_the_prescribed_structure() -> None:
-    [result] = planned(BLOCK).results
-    assert (
-        BlockResult(filepath="tmp/foo.js", result="Applied 1 changes", error=None, exitCode=0)
-        == result
-    )
-
-
-def test_an_error_has_the_same_structure() -> None:
-    refusal = refused(BLOCK, {"tmp/foo.js": b"something else\n"})
-    expected = {
-        "filepath": "tmp/foo.js",
-        "result": "Applied 0 changes",
-        "error": refusal.message,
-        "exitCode": 1,
-    }
-    assert expected == refusal.extra["result"]
-
-
-# -- beside the seed: what no fixture shows
 
 
 def test_an_answer_over_the_token_limit_is_refused_before_it_is_read() -> None:
