@@ -148,7 +148,7 @@ class Caller:
         ``after_all``: after all calls that are queued now, but at the latest ``within`` seconds.
         """
         writer = self.shared.writer
-        if not after_all and writer.is_next(self.lane):
+        if not after_all and writer.can_run_now(self.lane):
             return run()
         return await writer.submit(run, self.lane, after_all=after_all, within=within)
 

@@ -26,7 +26,7 @@ from stetd.transaction.heads import (
     History,
     SealedRecord,
     outside_changes,
-    permissions_left,
+    permissions_after,
     regraded,
 )
 from stetd.transaction.transaction import FileWork, Prepared
@@ -98,7 +98,7 @@ def seal(
             draft.subject,
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
-            permissions=permissions_left(images),
+            permissions=permissions_after(images),
             regraded=regraded(images, moves),
             directories=_missing_directories(changed),
             moves=moves,
