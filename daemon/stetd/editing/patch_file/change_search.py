@@ -133,7 +133,7 @@ def _by_ladder(
         return found
     if isinstance(found, Several):
         if change.near_line is not None and found.rung is not Rung.TRIM_EDGES:
-            return _no_nearest(subject, found.lines, change)
+            return _no_nearest(subject, found.lines, change, found.relaxed)
         return _not_unique(subject, found.lines, change, found.relaxed)
     if change.fuzzy is None:
         return _miss(sound, document)
@@ -191,7 +191,7 @@ def _chosen(
     if len(near) == 1:
         return near[0]
     lines = tuple(document.line_at(place.start) for place in near)
-    return _no_nearest(subject, lines, change)
+    return _no_nearest(subject, lines, change, "")
 
 
 # -- what is said
@@ -210,22 +210,26 @@ def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, h
     """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
     count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines):,} times or more"
     tolerant = f" (compared with tolerance: {how})" if how else ""
-    advice = "" if how else f"occurrence (1 to {len(lines)}) or "
+    counted = "" if how else f"occurrence (1 to {len(lines)}) or "
     more = "make the pattern more specific" if change.regex else "send more lines in search"
+    advice = f"Say which place you mean with {counted}near_line, or {more}."
+    if how == Rung.TRIM_EDGES.value:  # which asks no near_line
+        advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
-        f"unique. Say which place you mean with {advice}near_line, or {more}.",
+        f"unique. {advice}",
         candidates=lines,
     )
 
 
-def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest) -> Failure:
+def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
+    counted = "" if how else ", or occurrence"
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
         f"mean, {spelled_lines(lines)}: the place must be nearest by its first line, and the line "
-        "may not lie inside another one. Send the line where it begins, or occurrence.",
+        f"may not lie inside another one. Send the line where it begins{counted}.",
         candidates=list(lines),
     )
 
