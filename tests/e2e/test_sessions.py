@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site, running
+from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site
 from stet.wire.framing import Encoding
 
 FUNCTION = "def moved():\n    return 1\n\n\n"
@@ -298,22 +298,6 @@ def test_a_restricted_workspace_is_a_ceiling_for_all_its_sessions(site: Site) ->
     assert new.call("mode_get")["mode"] == "restricted"
 
 
-def test_in_restricted_mode_reading_and_clipboards_work(site: Site) -> None:
-    site.overwrite("a.txt", "x\n")
-    site.agent.call("mode_set", mode="restricted")
-    assert site.agent.call("read", path="a.txt")["text"] == "x\n"
-    assert len(site.agent.call("log")["commits"]) == 1
-    site.agent.call("clipboard_set", name="c", text="x")
-    assert site.agent.call("clipboard_get", name="c")["text"] == "x"
-
-
-def test_a_persons_edit_is_refused_in_a_restricted_workspace_too(site: Site) -> None:
-    control = {"mode": "restricted", "scope": "workspace", "workspace": str(site.root)}
-    site.daemon.control().call("mode_set", **control)
-    patches = [{"operation": "overwrite", "newText": "never\n"}]
-    assert site.person.refusal("patch", path="a.txt", patches=patches).kind == "tool_disabled"
-
-
 def test_mode_set_is_answered_when_the_calls_before_it_are_done(site: Site) -> None:
     site.write("a.txt", "")
     for number in range(50):
@@ -326,20 +310,6 @@ def test_mode_set_is_answered_when_the_calls_before_it_are_done(site: Site) -> N
     with pytest.raises(Refusal, match="tool_disabled"):
         site.agent.result_of(site.agent.receive())
     assert site.bytes_of("a.txt") == "".join(f"{n}\n" for n in range(50)).encode()
-
-
-@pytest.fixture
-def cautious() -> Any:
-    with running({"default_mode": '"restricted"'}) as daemon:
-        yield daemon.site("w")
-
-
-def test_new_sessions_start_in_the_configured_mode(cautious: Site) -> None:
-    assert cautious.agent.call("mode_get")["session_mode"] == "restricted"
-    assert refused(cautious).kind == "tool_disabled"
-    cautious.person.call("mode_set", mode="unrestricted", session="conv-1")
-    cautious.overwrite("a.txt", "x\n")
-    assert cautious.another("conv-2").call("mode_get")["mode"] == "restricted"
 
 
 # -- secrets
