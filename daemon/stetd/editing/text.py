@@ -203,9 +203,10 @@ class Document:
         """Whether ``offset`` lies between the ``\\r`` and the ``\\n`` of one terminator."""
         return 0 < offset < len(self.text) and self.text[offset - 1 : offset + 1] == "\r\n"
 
-    def undecodable(self, start: int, end: int) -> bool:
-        """Whether ``text[start:end]`` holds bytes that are not UTF-8."""
-        return _ESCAPED_BYTE.search(self.text, start, end) is not None
+    def undecodable(self, start: int, end: int) -> int | None:
+        """The offset of the first byte in ``text[start:end]`` that is not UTF-8."""
+        found = _ESCAPED_BYTE.search(self.text, start, end)
+        return found.start() if found else None
 
 
 def starts_of_lines(lines: list[str]) -> list[int]:

@@ -94,7 +94,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
             blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
             edges.append((0, _count(blank)))
         forms: dict[tuple[HunkLine, ...], Form] = {}
-        for head, foot in edges:
+        for head, foot in dict.fromkeys(edges):
             lines = self.lines[head : len(self.lines) - foot]
             size = sum(line.sign != ADDED for line in lines)
             if size:
@@ -127,29 +127,27 @@ class Form:
         return Run([line.text for line in self.lines if line.sign != ADDED])
 
 
-class Add(msgspec.Struct, frozen=True):
-    """``*** Add File``; ``text`` is the content."""
+class Header(msgspec.Struct, frozen=True):
+    """Where an operation begins, its first edit among those of the call, and its file."""
 
     line: int
     index: int
     path: str
+
+
+class Add(Header, frozen=True):
+    """``*** Add File``; ``text`` is the content."""
+
     text: str
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Delete(Header, frozen=True):
     """``*** Delete File``."""
 
-    line: int
-    index: int
-    path: str
 
+class Update(Header, frozen=True):
+    """``*** Update File``; without hunks there is a ``move_to``."""
 
-class Update(msgspec.Struct, frozen=True):
-    """``*** Update File``; without hunks there is a ``move_to``. ``index``: of its first edit."""
-
-    line: int
-    index: int
-    path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
 

@@ -27,8 +27,8 @@ from stetd.editing.matching.normal_forms import (
 )
 from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
-#: More places than this are not listed.
-PLACES = 1000
+#: More places than this are not listed, so a count that reaches it may be short.
+PLACES = 1_000
 #: So many candidates, and lines of candidates, are tried; of more none is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000

@@ -21,11 +21,11 @@ from stetd.editing import patience
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
-from stetd.editing.matching.rungs import Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.matching.rungs import PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
+from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
@@ -119,8 +119,8 @@ def find_change(
         found = _by_ladder(sound, document, allowance)
     if isinstance(found, Match):
         found = found.edit(sound.subject.index)
-    if isinstance(found, LocatedEdit) and document.undecodable(found.start, found.end):
-        return locating.bad_byte(sound.subject, document, found.start)
+    if isinstance(found, LocatedEdit):
+        return locating.bad_byte(sound.subject, document, found.start, found.end) or found
     return found
 
 
@@ -208,7 +208,7 @@ def _invalid(subject: Subject, sentence: str) -> Failure:
 
 def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
     """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
-    count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines):,} times or more"
+    count = f"{len(lines)} times" if len(lines) < PLACES else f"{len(lines):,} times or more"
     tolerant = f" (compared with tolerance: {how})" if how else ""
     counted = "" if how else f"occurrence (1 to {len(lines)}) or "
     more = "make the pattern more specific" if change.regex else "send more lines in search"
