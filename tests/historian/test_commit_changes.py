@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from file_states import diff_of
 from stetd.historian.queries.commit_changes import changes_of, commit_parts, described, has_text
 from stetd.history.commit_rows import FileRow, Hunk, Part
-from stetd.history.line_diffs import compare_lines, line_diff
+from stetd.history.line_diffs import compare_lines
 from stetd.history.objects import object_id
 from storage.histories import Histories
 
@@ -167,7 +168,7 @@ endings = st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "d\n", "\r", "\n"]), 
 @given(lines, lines)
 def test_counts_and_text_are_those_of_the_unified_diff(before: str, after: str) -> None:
     compared = compare_lines(before.encode(), after.encode())
-    diff = line_diff("a", before.encode(), after.encode())
+    diff = diff_of("a", before.encode(), after.encode())
     assert (diff.added, diff.removed) == (compared.added, compared.removed)
     assert diff.added == sum(hunk.new_lines for hunk in compared.hunks)
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pygit2.enums import DiffOption
 
+from file_states import diff_of
 from stetd.history import line_diffs
-from stetd.history.line_diffs import count_lines, line_diff, unified_hunks
+from stetd.history.line_diffs import count_lines, unified_hunks
 from stetd.history.objects import EXECUTABLE, LINK
 
 ENVIRON = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -106,19 +107,18 @@ def test_diff_of_lines_put_in_or_taken_out_is_that_of_libgit2(
     for before, after in (pair, pair[::-1]):
         hunks, added, removed = of_libgit2(before, after, context)
         assert unified_hunks(before, after, context) == hunks
-        found = line_diff("a", before, after, context=context)
-        assert (found.added, found.removed) == (added, removed)
+        assert line_diffs._hunks(before, after, context)[1] == (added, removed)
 
 
 @given(PAIRS, CONTEXTS)
 @settings(max_examples=500, deadline=None)
 def test_no_diff_is_longer_than_that_of_libgit2(pair: tuple[bytes, bytes], context: int) -> None:
     before, after = pair
-    found = line_diff("a", before, after, context=context)
+    own = line_diffs._hunks(before, after, context)[1]
     _, added, removed = of_libgit2(before, after, context)
-    assert found.added - found.removed == added - removed
-    assert found.added <= added
-    assert count_lines(before, after) == (found.added, found.removed)
+    assert own[0] - own[1] == added - removed
+    assert own[0] <= added
+    assert count_lines(before, after) == own
     hunks = unified_hunks(before, after, context).replace(b"\n\\ No newline at end of file", b"")
     assert applied(before, hunks).rstrip(b"\n") == after.rstrip(b"\n")
 
@@ -243,7 +243,7 @@ def test_texts_that_differ_in_everything_take_no_longer() -> None:
 def test_header(
     before: bytes | None, after: bytes | None, more: dict[str, object], expected: str
 ) -> None:
-    assert line_diff("n", before, after, **more).text == expected  # type: ignore[arg-type]
+    assert diff_of("n", before, after, **more).text == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_names(name: str, tmp_path: Path) -> None:
         ["git", "diff"], cwd=tmp_path, capture_output=True, check=True, text=True,
         env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
     )  # fmt: skip
-    assert line_diff(name, b"a\n", b"b\n").text == told.stdout
+    assert diff_of(name, b"a\n", b"b\n").text == told.stdout
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,9 @@ def test_heading(heading: str) -> None:
 
 def test_a_text_with_a_nul_far_behind_is_one() -> None:
     before = b"a" * 7999 + b"\n\0"
-    assert line_diff("n", before, before + b"b").text.count("\n@@ ") == 1
-    assert "Binary" in line_diff("n", b"a" * 7999 + b"\0", b"b").text
+    assert diff_of("n", before, before + b"b").text.count("\n@@ ") == 1
+    assert "Binary" in diff_of("n", b"a" * 7999 + b"\0", b"b").text
 
 
 def test_known_ids_are_taken() -> None:
-    assert "\nindex 1111111..2222222 " in line_diff("n", b"a", b"b", ids=("1" * 40, "2" * 40)).text
+    assert "\nindex 1111111..2222222 " in diff_of("n", b"a", b"b", ids=("1" * 40, "2" * 40)).text

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from file_states import diff_of
 from stetd.history.commits import CommitMeta, commit_object
-from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
 from stetd.repository.making_repository import create_repository
 from stetd.repository.merging import merge_file
@@ -223,7 +223,7 @@ def test_binary_files_are_not_merged() -> None:
 
 
 def test_diff_counts_and_shows_lines() -> None:
-    diff = line_diff("a", b"1\n2\n3\n", b"1\ntwo\n3\nfour\n")
+    diff = diff_of("a", b"1\n2\n3\n", b"1\ntwo\n3\nfour\n")
     assert (diff.added, diff.removed) == (2, 1)
     assert "-2\n+two\n 3\n+four\n" in diff.text
     assert "+++ b/a" in diff.text
@@ -235,23 +235,23 @@ def test_diff_counts_and_shows_lines() -> None:
 def test_diff_of_a_file_that_is_new_or_gone(
     before: bytes | None, after: bytes | None, line: str
 ) -> None:
-    assert line in line_diff("a", before, after).text
+    assert line in diff_of("a", before, after).text
 
 
 def test_diff_of_a_mode() -> None:
-    text = line_diff("a", b"x\n", b"x\n", modes=(0o100644, 0o100755)).text
+    text = diff_of("a", b"x\n", b"x\n", modes=(0o100644, 0o100755)).text
     assert text == "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
 
 
 def test_same_content_has_no_diff() -> None:
-    assert line_diff("a", b"x", b"x") == ("", 0, 0)
+    assert diff_of("a", b"x", b"x") == ("", 0, 0)
 
 
 @given(before=LINES, after=LINES)
 @settings(max_examples=40, deadline=None)
 def test_git_applies_the_diff(before: str, after: str) -> None:
     one, two = before.encode(), after.encode()
-    diff = line_diff("a", one, two)
+    diff = diff_of("a", one, two)
     if one == two:
         assert diff.text == ""
         return

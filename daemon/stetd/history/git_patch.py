@@ -62,48 +62,53 @@ def file_patch(
         source = old_path or path
         gone = file_patch(source, before, None, hunks, utf8=utf8)
         return gone + file_patch(path, None, after, hunks, utf8=utf8)
-    data = before.data if before else None, after.data if after else None
-    modes = before.mode if before else None, after.mode if after else None
-    ids = before.oid if before else NO_ID, after.oid if after else NO_ID
-    header = patch_header(path, data, modes, ids, old_path)
-    old_data, new_data = data[0] or b"", data[1] or b""
+    header = patch_header(path, before, after, old_path)
+    old_data, new_data = (side.data if side else b"" for side in (before, after))
     body = b""
     if old_data != new_data:
         text = None if b"\0" in old_data or b"\0" in new_data else hunks(old_data, new_data)
         if text is None or (utf8 and not is_utf8(text)):
             body = b"GIT binary patch\n" + _binary(new_data) + b"\n" + _binary(old_data) + b"\n"
         else:
-            old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
-            header.append("--- " + (ended(old) if before else "/dev/null"))
-            header.append("+++ " + (ended(new) if after else "/dev/null"))
+            old, new = names(path, before, after, old_path)
+            header += ("--- " + ended(old), "+++ " + ended(new))
             body = text
     return "".join(line + "\n" for line in header).encode() + body
 
 
 def patch_header(
     path: str,
-    data: tuple[bytes | None, bytes | None],
-    modes: tuple[int | None, int | None],
-    ids: tuple[str, str],
+    before: FileState | None,
+    after: FileState | None,
     old_path: str | None,
+    digits: int = 40,
 ) -> list[str]:
-    """The lines of a patch before ``---``; data and mode are None where there is no file."""
-    (before, after), (old_mode, new_mode) = data, modes
+    """The lines of a patch before ``---``. ``digits``: so many of an id."""
     lines = [f"diff --git {quoted('a/' + (old_path or path))} {quoted('b/' + path)}"]
     suffix = ""
-    if old_mode is None:
-        lines.append(f"new file mode {new_mode:o}")
-    elif new_mode is None:
-        lines.append(f"deleted file mode {old_mode:o}")
-    elif old_mode != new_mode:
-        lines += (f"old mode {old_mode:o}", f"new mode {new_mode:o}")
+    if before is None:
+        assert after is not None, "BUG: a patch of no file"
+        lines.append(f"new file mode {after.mode:o}")
+    elif after is None:
+        lines.append(f"deleted file mode {before.mode:o}")
+    elif before.mode != after.mode:
+        lines += (f"old mode {before.mode:o}", f"new mode {after.mode:o}")
     else:
-        suffix = f" {new_mode:o}"
+        suffix = f" {after.mode:o}"
     if old_path is not None and before is not None and after is not None:
-        lines += _renamed(old_path, path, before, after)
-    if before != after:
-        lines.append(f"index {ids[0]}..{ids[1]}{suffix}")
+        lines += _renamed(old_path, path, before.data, after.data)
+    old_id, new_id = (side.oid if side else NO_ID for side in (before, after))
+    if old_id != new_id:
+        lines.append(f"index {old_id[:digits]}..{new_id[:digits]}{suffix}")
     return lines
+
+
+def names(
+    path: str, before: FileState | None, after: FileState | None, old_path: str | None
+) -> tuple[str, str]:
+    """The names of both sides."""
+    old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
+    return old if before else "/dev/null", new if after else "/dev/null"
 
 
 def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:

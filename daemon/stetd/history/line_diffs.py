@@ -16,8 +16,8 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import NO_ID, ended, patch_header, quoted
-from stetd.history.objects import FILE, LINK, object_id
+from stetd.history.git_patch import FileState, ended, names, patch_header
+from stetd.history.objects import LINK
 
 #: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
 _MOST_PAIRS = 50_000_000
@@ -26,6 +26,8 @@ _MOST_MOVED = 200
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
 _LONGEST_HEADING = 80
+#: Lines that a hunk has around what differs.
+_CONTEXT = 3
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 #: Tells apart how a line may begin that is a heading, and the ends of lines.
@@ -44,52 +46,34 @@ class LineDiff(NamedTuple):
 
 
 def line_diff(
-    path: str,
-    before: bytes | None,
-    after: bytes | None,
-    *,
-    old_path: str | None = None,
-    modes: tuple[int | None, int | None] = (None, None),
-    ids: tuple[str | None, str | None] = (None, None),
-    context: int = 3,
+    path: str, before: FileState | None, after: FileState | None, *, old_path: str | None = None
 ) -> LineDiff:
-    """The unified diff between two contents of a file (None: there is none).
-
-    ``modes``: the Git modes before and after; None is that of a plain file. ``ids``: of the
-    contents, where they are known.
-    """
-    old_mode, new_mode = (FILE if mode is None else mode for mode in modes)
+    """The unified diff between two states of a file (None: there is none)."""
     if before is None or after is None:
         path = path if before is None or old_path is None else old_path
         old_path = None
-    if before == after and old_path is None and (before is None or old_mode == new_mode):
+    if before == after and old_path is None:
         return LineDiff("", 0, 0)
-    if before is not None and after is not None and (old_mode == LINK) != (new_mode == LINK):
+    if before and after and (before.mode == LINK) != (after.mode == LINK):
         # Git knows no change of a file into a link.
-        gone = line_diff(old_path or path, before, None, modes=(old_mode, None), ids=(ids[0], None))
-        made = line_diff(path, None, after, modes=(None, new_mode), ids=(None, ids[1]))
-        return LineDiff(gone.text + made.text, *count_lines(before, after))
-    one, two = (
-        NO_ID if data is None or before == after else oid or object_id("blob", data)
-        for data, oid in zip((before, after), ids, strict=True)
-    )
-    stood = None if before is None else old_mode, None if after is None else new_mode
-    lines = patch_header(path, (before, after), stood, (one[:7], two[:7]), old_path)
-    if before == after:
+        gone = line_diff(old_path or path, before, None)
+        made = line_diff(path, None, after)
+        return LineDiff(gone.text + made.text, *count_lines(before.data, after.data))
+    lines = patch_header(path, before, after, old_path, digits=7)
+    if before and after and before.oid == after.oid:
         return LineDiff("\n".join([*lines, ""]), 0, 0)
-    old_name = "/dev/null" if before is None else quoted(f"a/{old_path or path}")
-    new_name = "/dev/null" if after is None else quoted(f"b/{path}")
-    before, after = before or b"", after or b""
-    if _is_binary(before) or _is_binary(after):
-        lines += (f"Binary files {old_name} and {new_name} differ", "")
+    old, new = names(path, before, after, old_path)
+    old_data, new_data = (side.data if side else b"" for side in (before, after))
+    if _is_binary(old_data) or _is_binary(new_data):
+        lines += (f"Binary files {old} and {new} differ", "")
         return LineDiff("\n".join(lines), 0, 0)
-    text, counts = _hunks(before, after, context)
-    lines += (f"--- {ended(old_name)}", f"+++ {ended(new_name)}")
+    text, counts = _hunks(old_data, new_data, _CONTEXT)
+    lines += (f"--- {ended(old)}", f"+++ {ended(new)}")
     lines.append(text.decode("utf-8", "replace"))
     return LineDiff("\n".join(lines), *counts)
 
 
-def unified_hunks(before: bytes, after: bytes, context: int = 3) -> bytes:
+def unified_hunks(before: bytes, after: bytes, context: int = _CONTEXT) -> bytes:
     """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte."""
     return _hunks(before, after, context)[0]
 

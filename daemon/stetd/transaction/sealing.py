@@ -14,6 +14,7 @@ import msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.git_patch import FileState
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import Image, LoadTree, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
@@ -239,15 +240,12 @@ def describe_change(
 ) -> tuple[FileChange, str]:
     """One file of a result, and its diff against what was ``found`` there, or at ``old_path``."""
     before = found.image if found else None
-    data = found.data if found else None
     after = work.after
     diff = line_diff(
         work.target.path,
-        data,
-        work.content,
+        _state(before, found.data if found else None),
+        _state(after, work.content),
         old_path=old_path,
-        modes=(before.git_mode if before else None, after.git_mode if after else None),
-        ids=(before.oid if before else None, after.oid if after else None),
     )
     status = "R" if old_path else "A" if before is None else "D" if after is None else "M"
     change = FileChange(
@@ -260,6 +258,10 @@ def describe_change(
         old_path=old_path,
     )
     return change, diff.text
+
+
+def _state(image: Image | None, data: bytes | None) -> FileState | None:
+    return FileState(image.git_mode, image.oid, data or b"") if image else None
 
 
 def seal_restoring(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
+from stetd.history.git_patch import FileState
 from stetd.history.line_diffs import compare_lines, count_lines, line_diff
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
@@ -84,16 +85,15 @@ def counted(repository: StoredObjects, change: PathChange) -> FileChange:
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
     """One file as in results, and its unified diff."""
-    row = _uncompared(change)
-    old_mode, mode = (side[0] if side else None for side in (change.before, change.after))
-    diff = line_diff(
-        row.path,
-        *_contents(blob, row),
-        old_path=row.old_path,
-        modes=(old_mode, mode),
-        ids=(row.before, row.after),
-    )
-    return file_change(row._replace(added=diff.added, removed=diff.removed)), diff.text
+    before, after = (state_of(blob, side) for side in (change.before, change.after))
+    diff = line_diff(change.path, before, after, old_path=change.old_path)
+    row = _uncompared(change)._replace(added=diff.added, removed=diff.removed)
+    return file_change(row), diff.text
+
+
+def state_of(blob: Blobs, known: Change) -> FileState | None:
+    """A file with its content."""
+    return FileState(*known, blob(known[1])) if known else None
 
 
 def file_change(row: FileRow) -> FileChange:

@@ -23,12 +23,13 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.editing.paths import files_above
+from stetd.historian.queries.commit_changes import state_of
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.historian.queries.files import concerns, looking_back
 from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
-from stetd.history.git_patch import FileState, file_patch
+from stetd.history.git_patch import file_patch
 from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
@@ -268,9 +269,6 @@ def _patches(
     gone = set(origins.values())
     before_of = {path: before for path, before, _ in steps}
 
-    def state(known: Change) -> FileState | None:
-        return FileState(*known, repository.blob(known[1])) if known else None
-
     for path, before, after in steps:
         if path in gone:
             continue
@@ -278,7 +276,12 @@ def _patches(
         if old_path is not None:
             before = before_of[old_path]
         yield file_patch(
-            path, state(before), state(after), unified_hunks, old_path=old_path, utf8=utf8
+            path,
+            state_of(repository.blob, before),
+            state_of(repository.blob, after),
+            unified_hunks,
+            old_path=old_path,
+            utf8=utf8,
         )
 
 
