@@ -19,7 +19,6 @@ from stetd.history.objects import EXECUTABLE, LINK
 from stetd.history.taking_back import InTheWay, TakingBack
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
-from stetd.repository.merging import merge_file
 from stetd.storage.worktree import OnDisk
 from stetd.transaction.drafts import Draft, DraftFile
 
@@ -38,7 +37,7 @@ def take_back(
     Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
     """
     _check(lookup, chosen)
-    work = TakingBack(lambda path: look(world, path), merge_file)
+    work = TakingBack(lambda path: look(world, path), _merged)
     permissions = Permissions()
     wanted = {commit.oid for commit in chosen}
     for commit in lookup.steps_back(chosen):
@@ -67,6 +66,12 @@ def take_back(
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
     )
+
+
+def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list[str]]:
+    from stetd.repository.merging import merge_file
+
+    return merge_file(base, ours, theirs)
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
