@@ -9,6 +9,7 @@ quoted-printable, which also keeps carriage returns, bytes that are no UTF-8, an
 
 from __future__ import annotations
 
+import binascii
 import re
 from datetime import UTC, datetime
 
@@ -18,13 +19,11 @@ from stetd.history.objects import is_utf8
 #: The date in the first line of every message that format-patch writes; git looks for it.
 _MAGIC = "Mon Sep 17 00:00:00 2001"
 _LONGEST_LINE = 900
-_QUOTED_LINE = 75
 #: git am takes the address for a name of other lengths, in bytes.
 _SHORTEST_NAME, _LONGEST_NAME = 3, 60
 _PATCH_BEGINS = re.compile(r"^(?=diff -|Index: |---(?:[ \t\v\f]*$| \S))", re.MULTILINE)
 _PLAIN_HEADER = re.compile(r"[ !-<>-~]*")  # no =, which could begin an encoded word
 _NEEDS_QUOTING = re.compile(rb"\r|\0|^From |[^\n]{%d}" % _LONGEST_LINE, re.MULTILINE)
-_UNQUOTED = re.compile(rb"[^\t\x20-\x3c\x3e-\x7e]")
 
 
 def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version: str) -> str:
@@ -86,14 +85,9 @@ def _encoded(text: str) -> str:
         return text
     words, word = [], ""
     for character in text:
-        piece = "".join(
-            "_"
-            if byte == 32
-            else chr(byte)
-            if chr(byte).isalnum() and byte < 128
-            else f"={byte:02X}"
-            for byte in character.encode("utf-8", "replace")
-        )
+        piece = "_" if character == " " else character
+        if not (character.isascii() and (character.isalnum() or character == " ")):
+            piece = "".join(f"={byte:02X}" for byte in character.encode("utf-8", "replace"))
         if len(word) + len(piece) > 60:
             words.append(word)
             word = ""
@@ -102,16 +96,5 @@ def _encoded(text: str) -> str:
 
 
 def _quoted_line(line: bytes) -> bytes:
-    quoted = _UNQUOTED.sub(lambda found: b"=%02X" % found[0][0], line)
-    if quoted.startswith(b"From "):
-        quoted = b"=46" + quoted[1:]
-    if quoted.endswith((b" ", b"\t")):
-        quoted = quoted[:-1] + b"=%02X" % quoted[-1]
-    pieces = []
-    while len(quoted) > _QUOTED_LINE:
-        cut = _QUOTED_LINE
-        while b"=" in quoted[cut - 2 : cut]:  # not within =XX
-            cut -= 1
-        pieces.append(quoted[:cut])
-        quoted = quoted[cut:]
-    return b"=\n".join([*pieces, quoted])
+    quoted = binascii.b2a_qp(line, istext=False)
+    return b"=46" + quoted[1:] if quoted.startswith(b"From ") else quoted
