@@ -28,10 +28,8 @@ from stetd.repository.shallow import read_shallow
 
 #: Entries of trees that one handle remembers (some 200 bytes each); a tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
-#: Commits that one handle remembers (some 1 KB each): more than the query index may lack. A call
-#: about a commit far back reads all of those, on the writer; the next such call should not again.
-_COMMITS = 6_000
-
+#: Commits that one handle remembers (some 1 KB each).
+_COMMITS = 2_000
 
 #: Bytes of trees that are kept for the next question, with what it takes to keep one: a
 #: small directory is smaller than that.
@@ -133,19 +131,18 @@ def _read(files: ObjectFiles, oid: str) -> bytes:
 class StoredObjects:
     """One handle on a shadow repository, to read it. Raises BrokenRepository where it is none.
 
-    ``commits``: how many it remembers. Nothing that it holds leads back to it: it would be freed
-    only by the garbage collector, which is minutes away, and every question has a handle.
+    Nothing that it holds leads back to it: it would be freed only by the garbage collector, which
+    is minutes away, and every question has a handle.
     """
 
-    def __init__(self, path: str, commits: int = _COMMITS) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         for name in ("HEAD", "objects", "refs"):
             if not os.path.exists(os.path.join(path, name)):
                 raise BrokenRepository(f"{path} is no repository: it has no {name}")
         self._files = ObjectFiles(path)
         self._shallow = read_shallow(path)
-        self._most_commits = commits
-        self._commits: Recent[str, StoredCommit] = Recent(commits)
+        self._commits: Recent[str, StoredCommit] = Recent(_COMMITS)
         self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
         self.trees = StoredTrees(self._files)
 
@@ -154,7 +151,7 @@ class StoredObjects:
         self._files.close()
         self._shallow = read_shallow(self.path)
         # A commit may have become the oldest, or be gone.
-        self._commits = Recent(self._most_commits)
+        self._commits = Recent(_COMMITS)
 
     def rest(self) -> None:
         """Have no pack open until the next look-up: one that is removed would still take space."""
