@@ -90,7 +90,7 @@ class StoodBefore:
         if not known or note.excludes != self.excludes.digest or self.was_passed_over(path):
             return False
         try:
-            was_there = self.repository.trees.find(note.recorded, path) is not None
+            was_there = self.repository.file_in(note.recorded, path) is not None
             return not was_there and not self._may_be_ignored(path)
         except MissingObject:
             return False
@@ -130,7 +130,7 @@ class StoodBefore:
         path = folder + ".gitignore"
         if path in self.note.ignores:
             return self.note.ignores[path]
-        found = self.repository.trees.find(self.note.tree, path)
+        found = self.repository.file_in(self.note.tree, path)
         return found[1] if found is not None else ""
 
     def _rules_of(self, folder: str) -> IgnoreFile | None:

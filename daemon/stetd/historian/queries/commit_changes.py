@@ -57,13 +57,13 @@ def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str |
 def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
     """The files of a commit, in the order of their paths."""
     before, after = trees_around(repository, commit)
-    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
     if not meta.excluded and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    find = repository.trees.find
+    find = repository.file_in
     for old, new in meta.moves:
         stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
