@@ -13,8 +13,8 @@ from typing import NamedTuple
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import compare_lines, count_lines, line_diff
+from stetd.history.git_patch import FileState, line_diff
+from stetd.history.line_diffs import compare_lines, count_lines
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
