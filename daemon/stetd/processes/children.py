@@ -18,18 +18,24 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def start(
-    module: str, connected: socket.socket, *arguments: str, keep: Sequence[int] = ()
-) -> subprocess.Popen[bytes]:
-    """A module as a process of its own, at the other end of a socket. Raises OSError.
+    module: str, *arguments: str, keep: Sequence[int] = ()
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """A module as a process of its own, and the socket to it. Raises OSError.
 
     ``keep``: descriptors that it holds as long as it lives.
     """
-    descriptor = connected.fileno()
-    # -P: the directory that the daemon was started in is not searched.
-    command = [sys.executable, "-P", "-m", module, str(descriptor), *arguments]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-    )
+    near, far = socket.socketpair()
+    with far:
+        descriptor = far.fileno()
+        # -P: the directory that the daemon was started in is not searched.
+        command = [sys.executable, "-P", "-m", module, str(descriptor), *arguments]
+        try:
+            return near, subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
+            )
+        except OSError:
+            near.close()
+            raise
 
 
 def begin(descriptor: str) -> socket.socket:

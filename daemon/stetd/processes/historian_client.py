@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -61,14 +60,18 @@ class Running(Protocol):
         """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
 
 
-def start_process(connected: socket.socket, keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """A historian in a process of its own, at the other end of a socket.
+#: Starts one; gives the socket to it. Raises OSError.
+Run = Callable[[], tuple[socket.socket, Running]]
+
+
+def start_process(keep: Sequence[int] = ()) -> tuple[socket.socket, Running]:
+    """A historian in a process of its own.
 
     ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
     the next daemon waits for its end.
     """
     level = logging.getLevelName(logging.getLogger().level)
-    return children.start("stetd.historian.process", connected, level, keep=keep)
+    return children.start("stetd.historian.process", level, keep=keep)
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ class Historian:
         loop: asyncio.AbstractEventLoop,
         state: str,
         options: messages.Options,
-        run: Callable[[socket.socket], Running],
+        run: Run,
         base: messages.Base,
         position: Callable[[], Position],
     ) -> None:
@@ -145,19 +148,15 @@ class Historian:
 
     async def _begin(self) -> asyncio.StreamReader | None:
         """Start one, and say where it begins before anything else."""
-        near, far = socket.socketpair()
         try:
-            self._running = self._run(far)
+            connected, self._running = self._run()
         except OSError as error:
             _log.error("no historian can be started: %s", error)
             self.trouble = f"the process that keeps it can't be started: {error.strerror}"
-            near.close()
             self._ask_again()
             return None
-        finally:
-            far.close()
         self._heard = time.monotonic()
-        reader, self._writer = await asyncio.open_connection(sock=near)
+        reader, self._writer = await asyncio.open_connection(sock=connected)
         self._say(
             messages.Begin(
                 version=__version__, state=self._state, options=self._options, base=self.base

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import socket
 import subprocess
 import sys
 import traceback
@@ -67,24 +66,14 @@ class PlanningFailed(Exception):
 async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
     """A new process, whose address space has so many bytes. Raises NoPlanner."""
     try:
-        planner = Planner(*_started(most_memory))
+        near, process = children.start(__name__, str(most_memory))
     except OSError as error:
         raise NoPlanner(str(error)) from error
+    planner = Planner(DaemonChannel(near), process)
     if not await planner.ready():
         planner.close()
         raise NoPlanner("it did not begin, or is of another version")
     return planner
-
-
-def _started(most_memory: int) -> tuple[DaemonChannel, subprocess.Popen[bytes]]:
-    near, far = socket.socketpair()
-    with far:
-        try:
-            process = children.start(__name__, far, str(most_memory))
-        except OSError:
-            near.close()
-            raise
-    return DaemonChannel(near), process
 
 
 class Planner:

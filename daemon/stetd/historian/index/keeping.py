@@ -36,9 +36,6 @@ PATIENCE_S = 20.0
 _GATHER_S = 1.0
 #: Most commits, and characters of their texts, that one transaction adds.
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
-#: Commits of which more is remembered than the id while they wait, oldest first; the others are
-#: read twice. There are others only where indexing has fallen very far behind.
-_COMMITS = 2000
 #: Bytes of a commit's id.
 _ID = 20
 #: Who adds to an index holds its lock. By path.
@@ -286,7 +283,7 @@ class Indexer:
         path = HistoryIndex.path_for(shadow)
         if not os.path.isdir(shadow):
             return
-        with closing(StoredObjects(shadow, _COMMITS)) as repository, _writing[path]:
+        with closing(StoredObjects(shadow)) as repository, _writing[path]:
             head = repository.head()
             if head is None and not os.path.exists(path):
                 return

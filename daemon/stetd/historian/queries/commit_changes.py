@@ -14,8 +14,8 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import compare_lines, count_lines, line_diff
+from stetd.history.git_patch import FileState, line_diff
+from stetd.history.line_diffs import compare_lines, count_lines
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
@@ -60,13 +60,13 @@ def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str |
 def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
     """The files of a commit, in the order of their paths."""
     before, after = trees_around(repository, commit)
-    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
     if not meta.excluded and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    find = repository.trees.find
+    find = repository.file_in
     for old, new in meta.moves:
         stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:

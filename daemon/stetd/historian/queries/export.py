@@ -30,7 +30,6 @@ from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
-from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
@@ -267,7 +266,6 @@ def _patches(
             path,
             state_of(repository.blob, before),
             state_of(repository.blob, after),
-            unified_hunks,
             old_path=old_path,
             utf8=utf8,
         )

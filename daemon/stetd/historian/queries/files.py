@@ -105,7 +105,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
         return unrecorded[oid] if oid in unrecorded else repository.blob(oid)
 
     if params.to is not None:
-        changed = [PathChange(*each) for each in repository.trees.changed(before, after)]
+        changed = [PathChange(*each) for each in repository.changed(before, after)]
     else:
         changed, unrecorded = _against_workspace(repository, place, before, after, paths)
     chosen = (
@@ -134,8 +134,8 @@ def _against_workspace(
 ) -> tuple[list[PathChange], dict[str, bytes]]:
     """What changed from a tree, and the contents of it that the newest tree does not have."""
     changed, unrecorded = list[PathChange](), dict[str, bytes]()
-    known: dict[str, tuple[int, str] | None] = dict(repository.trees.files(before))
-    later = {path: (was, now) for path, was, now in repository.trees.changed(before, head)}
+    known: dict[str, tuple[int, str] | None] = dict(repository.files(before))
+    later = {path: (was, now) for path, was, now in repository.changed(before, head)}
     known.update({path: None for path, (was, _) in later.items() if was is None})
     for path, was in known.items():
         if place.excludes(path) or not concerns(paths, path):
