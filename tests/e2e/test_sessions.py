@@ -173,12 +173,6 @@ def test_text_is_cut_from_one_file_and_pasted_into_another(site: Site) -> None:
     }
 
 
-def test_cut_and_paste_fit_into_one_call(site: Site) -> None:
-    site.write("a.py", FUNCTION + "x = 1\n")
-    site.agent.call("patch", path="a.py", patches=[cut(FUNCTION, "f"), paste("f")])
-    assert site.bytes_of("a.py") == b"x = 1\n" + FUNCTION.encode()
-
-
 def test_a_clipboard_that_a_tolerant_match_changed_says_so(site: Site) -> None:
     site.write("a.py", "class A:\n    x = 1\n")
     result = site.agent.call("patch", path="a.py", patches=[cut("x = 1  \n", "c")])
@@ -187,20 +181,6 @@ def test_a_clipboard_that_a_tolerant_match_changed_says_so(site: Site) -> None:
     held = site.agent.call("clipboard_get", name="c")["text"]
     assert held in result["message"]
     assert held == "    x = 1\n"
-
-
-def test_a_copy_changes_the_clipboard_and_makes_no_commit(site: Site) -> None:
-    site.write("a.py", FUNCTION)
-    copy = {
-        "operation": "replace",
-        "oldText": "def moved():\n",
-        "toClipboard": "c",
-        "fromClipboard": "c",
-    }
-    result = site.agent.call("patch", path="a.py", patches=[copy])
-    assert (result["commit"], result["outside"], result["files"]) == (None, None, [])
-    assert site.log() == []
-    assert site.agent.call("clipboard_get", name="c")["text"] == "def moved():\n"
 
 
 def test_a_preview_leaves_clipboards_alone(site: Site) -> None:
