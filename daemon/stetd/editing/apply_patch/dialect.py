@@ -193,7 +193,7 @@ class _Performance:
             self._fail(locating.refuse_binary(_subject(operation, path), node), path)
             return
         hunks = [hunk.without_bom() if node.document.bom else hunk for hunk in operation.hunks]
-        updated = update(node.document, hunks, first=self.call.ambiguous == "first")
+        updated = update(node, hunks, first=self.call.ambiguous == "first")
         if not isinstance(updated, Updated):
             for problem in updated:
                 explain = self._explained < refusals.EXPLAINED_MISSES
@@ -203,9 +203,8 @@ class _Performance:
             return
         self._note(updated, path)
         self._warn_if_generated(path)
-        marks = [mark.moved(updated.written) for mark in node.marks]
         data = node.document.to_bytes(updated.text)
-        self.files.put(replace(node, data=data, marks=(*marks, *updated.marks)))
+        self.files.put(replace(node, data=data, marks=updated.marks))
 
     # -- what is reported
 

@@ -224,17 +224,15 @@ def _without_blank_edges(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
 
 
 def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
-    forms = {_FENCE: "the fence", _SHELL_LINE: "the heredoc"}
+    forms = {"the fence": _FENCE, "the heredoc": _SHELL_LINE}
     while True:
         opening = stripped(lines[0])
-        form = next((each for each in forms if each.fullmatch(opening)), None)
-        if form is None:
+        matches = {what: form.fullmatch(opening) for what, form in forms.items()}
+        what, found = next(((what, match) for what, match in matches.items() if match), ("", None))
+        if found is None:
             return lines
-        what = forms.pop(form)
-        found = form.fullmatch(opening)
-        assert found, "BUG: a pattern matches once only"
         last, text = lines[-1], stripped(lines[-1])
-        if form is _FENCE:
+        if forms.pop(what) is _FENCE:
             closing = found[1]
             closes = len(text) >= len(closing) and not text.strip(closing[0])
         else:

@@ -115,21 +115,28 @@ class Mark(msgspec.Struct, frozen=True):
         return replace(self, first=first, last=last)
 
 
+class Node(SourceFile, frozen=True):
+    """The file at a path in the middle of a patch."""
+
+    #: The path of this file before the patch, None for a new one.
+    origin: str | None = None
+    marks: tuple[Mark, ...] = ()
+
+
 class Updated(msgspec.Struct, frozen=True):
     """The new text, where the hunks were placed, and what they changed."""
 
     text: str
     placed: tuple[Placed, ...]
-    written: tuple[Group, ...]
+    #: Those of earlier updates, moved, and those of this one.
     marks: tuple[Mark, ...]
     #: Hunks that change nothing.
     idle: tuple[Hunk, ...]
 
 
-def update(
-    document: Document, hunks: Sequence[Hunk], *, first: bool = False
-) -> Updated | list[Problem]:
-    """Carry out ``hunks`` on a text; or every problem that is no consequence of another."""
+def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[Problem]:
+    """Carry out ``hunks`` on a file; or every problem that is no consequence of another."""
+    document = node.document
     placer = Placer(document, hunks, first=first)
     problems: list[Problem] = []
     written: list[Group] = []
@@ -162,8 +169,7 @@ def update(
     return Updated(
         _text(document, written),
         tuple(placer.placed),
-        tuple(written),
-        tuple(_marks(placer.placed, written)),
+        (*(mark.moved(written) for mark in node.marks), *_marks(placer.placed, written)),
         tuple(each for each in hunks if each.index in idle),
     )
 
@@ -234,14 +240,6 @@ def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
 
 
 _MOST_LINKS = 40
-
-
-class Node(SourceFile, frozen=True):
-    """The file at a path in the middle of a patch."""
-
-    #: The path of this file before the patch, None for a new one.
-    origin: str | None = None
-    marks: tuple[Mark, ...] = ()
 
 
 @dataclass
