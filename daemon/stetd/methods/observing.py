@@ -34,7 +34,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 async def observe(caller: Caller, params: Params) -> ObserveResult:
-    """Record the files as they are before a tool runs, or commit what it has changed."""
+    """Record the files before a tool runs, or commit its changes afterwards."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
