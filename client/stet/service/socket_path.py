@@ -114,7 +114,7 @@ def check_private(directory: str) -> None:
 
 
 def check_owner(path: str, info: os.stat_result, directory: str) -> None:
-    """Refuse what belongs to somebody else in, or as, a state directory."""
+    """Raise UnsafeDirectory unless ``path``, in a state directory or itself one, is the user's."""
     if info.st_uid == os.geteuid():
         return
     mend = f"sudo chown -R {os.geteuid()} '{directory}'"
@@ -140,7 +140,7 @@ def make_above(directory: str) -> None:
 
 
 def _refuse_root_elsewhere(directory: str) -> None:
-    """With sudo, HOME may still be the other user's, who could not use what root makes there."""
+    """Raise UnsafeDirectory for root in a user's directory: with sudo, HOME may be that user's."""
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
     owner = os.stat(directory).st_uid

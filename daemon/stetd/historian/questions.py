@@ -228,7 +228,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, _on(pinned_commits)),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "look at the workspace": (ScanRequest, _differing),
+    "scan the workspace": (ScanRequest, _differing),
     "take back": (
         Proposing,
         lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),

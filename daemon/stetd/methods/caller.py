@@ -128,8 +128,8 @@ class Caller:
         """Agent and session, for the log."""
         return {"agent": self.agent, "session": self.session}
 
-    def who(self, method: str, why: str, request: str | None = None) -> Requester:
-        """Who asks, for a commit's author and trailers."""
+    def requester(self, method: str, why: str, request: str | None = None) -> Requester:
+        """The client as the author of a commit."""
         return Requester(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
@@ -208,8 +208,8 @@ class Caller:
         why = message_of(method, common.message)
         kept = {key: value for key, value in given.items() if key != "request_id"}
         # From another directory a relative path is another file: that is another call.
-        told = [method, own, kept, *([self.directory] if self.directory else [])]
-        canonical = msgspec.msgpack.encode(told, order="deterministic")
+        parts = [method, own, kept, *([self.directory] if self.directory else [])]
+        canonical = msgspec.msgpack.encode(parts, order="deterministic")
         call = EditCall(
             workspace=self.workspace or "",
             method=method,

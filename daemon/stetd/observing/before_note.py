@@ -18,7 +18,7 @@ from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
-#: A larger .gitignore file takes long to apply; what it ignored counts as unknown.
+#: A larger .gitignore file takes long to apply; the files that it ignored count as unknown.
 _MAX_RULES_BYTES = 16 << 10
 
 
