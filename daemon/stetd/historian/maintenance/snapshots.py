@@ -1,4 +1,4 @@
-"""What a snapshot is made of (:mod:`stetd.upkeep.snapshot`): the whole workspace, read."""
+"""The historian's part of a snapshot (:mod:`stetd.upkeep.snapshot`): reads the whole workspace."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_st
 from stetd.storage.worktree import RACY_NS, OnDisk
 from stetd.transaction.heads import unusual_permissions
 
-#: Files that change while they are read are read so often again, then taken as they were last.
+#: How often files that change while they are read are read; then the last read counts.
 _ROUNDS = 3
-#: Bytes of the disk that are left free.
+#: Bytes of free disk space that a snapshot leaves.
 _RESERVE = 64 << 20
 
 
 def taken(place: Place, asked: Taking, disk: Disk, progress: Progress) -> Taken:
-    """Read the workspace, and write its contents and trees. Raises Refused, OSError."""
+    """Read the workspace and write its contents and trees. Raises Refused, OSError."""
     with closing(StoredObjects(place.shadow)) as repository:
         return _Snapshot(place, asked, disk, progress).take(repository)
 
@@ -125,7 +125,7 @@ class _Snapshot:
             )
 
     def _drop_large(self, scan: Scan, size: int, path: str) -> None:
-        """Leave a file out; what the history has of it stays."""
+        """Leave a file out; an earlier version in the history stays in the tree."""
         scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
         scan.files -= 1
         scan.bytes -= size
@@ -160,12 +160,12 @@ class _Snapshot:
                 return
 
     def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> None:
-        """Read a file as it is now, and put its content into a pack if the history lacks it."""
+        """Read a file, and pack its content if the history does not have it."""
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
         folder.stamps.pop(name, None)
         before = self._stamp(folder, name)
-        if before is not None:  # what can't be read is tried again only if it changes
+        if before is not None:  # an unreadable file is tried again only if it changes
             folder.stamps[name] = before
         found = self._look(scan, folder, name)
         if found is None or found.data is None or before is None:
@@ -193,7 +193,7 @@ class _Snapshot:
 
     @staticmethod
     def _keep(folder: Folder, name: str) -> None:
-        """Let what the history has of something stay that can't be read: it is there."""
+        """Keep the history's version of a file that exists, but can't be read."""
         tracked = folder.tracked.get(name)
         if tracked is not None:
             folder.entries[name] = tracked
@@ -212,7 +212,7 @@ class _Snapshot:
     # -- trees
 
     def _write_trees(self, scan: Scan, packs: PackStream) -> str:
-        """The trees of all directories, the deepest first; gives the root's id."""
+        """Write the trees of all directories, the deepest first; returns the root's id."""
         self._progress.begin("writing directories", len(scan.folders))
         below: dict[str, dict[str, Entry]] = {}
         passed = {path.rstrip("/") for path in scan.passed}
