@@ -38,10 +38,11 @@ _MOST_TOLD = 50
 _MOST_REMEMBERED = 20_000
 
 
-def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) -> LeftOut:
+def left_out(place: Place, asked: LeavingOut) -> LeftOut:
     """The history without the path, in packs, with the file of new ids. Raises Refused."""
     if place.head is None:
         raise _unknown(asked.path)
+    disk, progress = place.disk, place.progress
     with closing(StoredObjects(place.shadow)) as repository:
         unwanted: set[str] = set()
         if asked.contents:
