@@ -61,7 +61,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         # What is being forgotten must be: until then pins still name the old history.
         for job in caller.shared.upkeep.work:
             if (job.what, job.root) == ("forget", root):
-                await asyncio.wait({job.future})
+                await asyncio.wait({job.task})
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
