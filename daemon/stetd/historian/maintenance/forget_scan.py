@@ -38,10 +38,11 @@ _MAX_PATHS_TOLD = 50
 _MAX_TREES = 20_000
 
 
-def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) -> LeftOut:
+def left_out(place: Place, asked: LeavingOut) -> LeftOut:
     """Write the history without the path into packs, and the file of new ids. Raises Refused."""
     if place.head is None:
         raise _unknown(asked.path)
+    disk, progress = place.disk, place.progress
     with closing(StoredObjects(place.shadow)) as repository:
         unwanted: set[str] = set()
         if asked.contents:

@@ -23,8 +23,6 @@ from stetd.processes.works import Taken, Taking
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
-from stetd.storage.disk import Disk
-from stetd.storage.progress import Progress
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
 from stetd.storage.worktree import RACY_NS, OnDisk
@@ -36,16 +34,16 @@ _ROUNDS = 3
 _RESERVE = 64 << 20
 
 
-def taken(place: Place, asked: Taking, disk: Disk, progress: Progress) -> Taken:
+def taken(place: Place, asked: Taking) -> Taken:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
     with closing(StoredObjects(place.shadow)) as repository:
-        return _Snapshot(place, asked, disk, progress).take(repository)
+        return _Snapshot(place, asked).take(repository)
 
 
 class _Snapshot:
-    def __init__(self, place: Place, asked: Taking, disk: Disk, progress: Progress) -> None:
+    def __init__(self, place: Place, asked: Taking) -> None:
         self._place, self._shadow, self._asked = place, place.shadow, asked
-        self._disk, self._progress = disk, progress
+        self._progress = place.progress
         self._permissions: list[tuple[str, int]] = []
 
     def take(self, repository: StoredObjects) -> Taken:
@@ -65,7 +63,7 @@ class _Snapshot:
         for _ in scan.walk():
             self._progress.step(scan.files - self._progress.done)
         self._check_limits(scan)
-        packs = PackStream(self._shadow, self._disk, "snapshot")
+        packs = PackStream(self._shadow, place.disk, "snapshot")
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
@@ -74,7 +72,7 @@ class _Snapshot:
             for _, was, now in repository.changed(tree, new)
         )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
-        write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
+        write_stat_cache(stat_cache_path(self._shadow), cached, place.disk)
         result = SnapshotResult(
             commit=None,
             files=scan.files,

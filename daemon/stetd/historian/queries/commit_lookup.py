@@ -124,8 +124,8 @@ class CommitLookup:
     # -- finding commits
 
     def resolve(self, name: str) -> str:
-        """The full id for a commit parameter: HEAD, an id or its prefix, or a pin; with ``~n`` after
-        it, the n-th commit before that. Raises Refused (unknown_commit).
+        """The full id for a commit parameter: HEAD, an id or its prefix, or a pin; ``~n`` after one
+        means the n-th commit before it. Raises Refused (unknown_commit).
         """
         base, tilde, count = name.partition("~")
         if base == "HEAD":

@@ -387,7 +387,7 @@ class _Verification:
     # -- trees
 
     def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
-        """Check all entries of a commit's tree that its parent's tree does not have at the place."""
+        """Check the entries of a commit's tree that its parent's tree does not have there."""
         waiting = [(new, old, "")]
         while waiting:
             new, old, prefix = waiting.pop()

@@ -29,12 +29,10 @@ from stetd.history.undoing import (
 )
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
-from stetd.processes.historian_messages import Place as GivenPlace
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
 from stetd.state.workspace import Base, Workspace
-from stetd.storage.disk import Disk
 from stetd.transaction.drafts import Draft
 from stetd.transaction.heads import Head
 from stetd.transaction.parameters import invalid
@@ -245,22 +243,22 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> Proposal:
+def proposed(place: Place, asked: Proposing) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
-    repository = StoredObjects(given.shadow)
-    workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
+    repository, root = StoredObjects(place.shadow), place.worktree.root
+    workspace = Workspace(place.name, root, repository, Standing(UNRESTRICTED), place.disk)
     workspace.excludes = place.excludes
-    base = Base(Head(given.head, Tree({}, EMPTY_TREE), 0))
+    base = Base(Head(place.head, Tree({}, EMPTY_TREE), 0))
     world = CallWorld(workspace, base, asked.call, None, asked.limits)
     plan = _PLANNERS[asked.call.method]
     try:
         draft = look_back(
             repository,
-            given.head,
+            place.head,
             lambda lookup: plan(lookup, workspace, asked.call, world),
             place.on_lag,
         )
-        proposal = proposal_of(draft, given.number)
+        proposal = proposal_of(draft, place.number)
         failpoint("historian.proposed")
         return proposal
     finally:
