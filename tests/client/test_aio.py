@@ -22,6 +22,7 @@ from client.scripted_daemon import (
     scripted,
 )
 from stet import calls
+from stet.session import retrying
 from stet.wire.failures import Kind
 from stet.wire.messages import Request
 from stet.wire.results import EditResult
@@ -251,7 +252,8 @@ def test_a_cancelled_call_leaves_the_connection_in_order() -> None:
 def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
     async def story() -> None:
         with pytest.raises(stet.DaemonUnreachable):
-            await stet.aio.connect("/ws", endpoint=endpoint, start=False)
+            async with asyncio.timeout(retrying.PATIENCE / 2):
+                await stet.aio.connect("/ws", endpoint=endpoint, start=False)
 
     with own_directories() as endpoint:
         run(story)

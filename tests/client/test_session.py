@@ -22,6 +22,7 @@ from client.scripted_daemon import (
     scripted,
 )
 from stet import calls
+from stet.session import retrying
 from stet.version import __version__
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
@@ -275,6 +276,14 @@ def test_a_daemon_that_stops_is_waited_for_and_asked_again() -> None:
         assert len({r.params["request_id"] for r in daemon.requests}) == 1
 
 
+def test_a_daemon_that_goes_on_stopping_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "PATIENCE", 0.1)
+    stopping = scripted(lambda request: Refusal(Kind.SHUTTING_DOWN))
+    given_up = pytest.raises(stet.ShuttingDown)
+    with stopping as daemon, opened(daemon, timeout=3) as session, given_up:
+        session.patch("f", PATCH)
+
+
 def test_a_daemon_that_is_restarted_by_somebody_else_is_waited_for() -> None:
     with own_directories() as endpoint:
         first = ScriptedDaemon(endpoint, lambda request: HangUp())
@@ -292,8 +301,10 @@ def test_a_daemon_that_is_restarted_by_somebody_else_is_waited_for() -> None:
 
 def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
     unreachable = pytest.raises(stet.DaemonUnreachable, match="no stet daemon answers at")
+    began = time.monotonic()
     with own_directories() as endpoint, unreachable:
         stet.connect("/ws", endpoint=endpoint, start=False)
+    assert time.monotonic() - began < retrying.PATIENCE / 2
 
 
 def test_pipelined_calls_get_their_own_answers() -> None:

@@ -9,6 +9,7 @@ Directories are short and under /tmp because a socket's path has 107 bytes at mo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import shutil
@@ -18,6 +19,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -106,6 +108,14 @@ class Client:
         poll = select.poll()  # select(2) knows no descriptor beyond 1023
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)
+
+    def until_read(self) -> None:
+        """Wait until the daemon has read all that was sent to it."""
+        unread = b"\0" * 4
+        deadline = time.monotonic() + PATIENCE_S
+        while any(fcntl.ioctl(self.socket, termios.TIOCOUTQ, unread)):
+            assert time.monotonic() < deadline, "the daemon does not read"
+            time.sleep(0.005)
 
     def result_of(self, reply: Reply) -> dict[str, Any]:
         """What a reply says. Raises Refusal."""

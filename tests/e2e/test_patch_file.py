@@ -53,14 +53,6 @@ def test_a_dry_run_and_the_call_itself_are_two_requests(site: Site) -> None:
     assert b"1\n" == site.bytes_of("a.txt")
 
 
-def test_a_preview_is_told_as_one(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    result = patch_file(site, change("one", "1"), preview=True)
-    assert result["message"].startswith("File would be patched: a.txt\nWould apply 1 changes:")
-    assert result["commit"] is None
-    assert b"one\n" == site.bytes_of("a.txt")
-
-
 def test_a_transaction_can_not_hold_a_dry_run(site: Site) -> None:
     site.write("a.txt", "one\n")
     params = {"path": "a.txt", "changes": [change("one", "1")], "dry_run": True}

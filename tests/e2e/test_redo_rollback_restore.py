@@ -298,26 +298,6 @@ def test_a_commit_of_another_workspace_is_none(ten: Site) -> None:
     assert ten.picture() == before
 
 
-def test_restricted_mode_refuses_agents_and_not_the_person(two: Site) -> None:
-    undo = two.agent.call("undo")["commit"]
-    two.person.call("mode_set", mode="restricted", scope="workspace")
-    before = two.picture()
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("redo", {}),
-        ("rollback", {"to": first_of(two)}),
-        ("restore", {"path": "a.txt", "at": first_of(two)}),
-    ]
-    for method, params in calls:
-        for preview in (False, True):
-            refusal = two.agent.refusal(method, **params, preview=preview)
-            assert refusal.kind == "tool_disabled"
-    assert two.picture() == before
-    assert two.person.call("redo")["undone"] == [undo]
-    two.person.call("restore", path="a.txt", at=first_of(two))
-    assert two.bytes_of("a.txt") == upper(1)
-    assert two.person.call("rollback", to=first_of(two))["commit"]
-
-
 # -- restore
 
 

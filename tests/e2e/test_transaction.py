@@ -135,9 +135,3 @@ def test_what_is_no_list_of_calls_is_refused(site: Site, calls: Any, said: str) 
     assert refusal.kind == "invalid_params"
     assert said in refusal.message
     assert before == site.picture()
-
-
-def test_restricted_mode_disables_it(site: Site) -> None:
-    site.agent.call("mode_set", mode="restricted")
-    refusal = site.agent.refusal("transaction", calls=[patch("a.py", append("x"))])
-    assert refusal.kind == "tool_disabled"

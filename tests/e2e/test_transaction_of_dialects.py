@@ -428,30 +428,6 @@ def test_a_refused_patch_block_carries_the_structure_also_within_a_transaction(s
     assert ("a.txt", 1) == (within.data["result"]["filepath"], within.data["result"]["exitCode"])
 
 
-@pytest.mark.parametrize(
-    "inner",
-    [
-        change("a.txt", "one", "two"),
-        block("a.txt", "one", "two"),
-        codex("*** Delete File: a.txt"),
-        {"method": "transaction", "params": {"calls": [codex("*** Delete File: a.txt")]}},
-    ],
-    ids=lambda inner: inner["method"],
-)
-@pytest.mark.parametrize("preview", [False, True])
-def test_restricted_mode_disables_every_dialect(site: Site, inner: Call, preview: bool) -> None:
-    site.write("a.txt", "one\n")
-    site.agent.call("mode_set", mode="restricted")
-    before = site.picture()
-    refusal = site.agent.refusal(inner["method"], **inner["params"], preview=preview)
-    assert "tool_disabled" == refusal.kind
-    assert refusal.message == (
-        "Patch tool is disabled in Restricted mode. "
-        "Use request_mode_upgrade to request write access."
-    )
-    assert before == site.picture()
-
-
 @pytest.mark.parametrize("style", ["mcp", "anthropic"])
 def test_every_tool_that_models_are_told_of_is_a_method(site: Site, style: str) -> None:
     for tool in site.agent.call("tools", style=style)["tools"]:

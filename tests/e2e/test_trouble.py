@@ -355,7 +355,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         two = "two\n" * 20_000
         patches = [{"operation": "replace", "oldText": "one\n", "newText": two}]
         site.agent.send("patch", path="a.txt", patches=patches)
-        time.sleep(0.2)
+        site.agent.until_read()
         daemon.process.send_signal(signal.SIGTERM)
         while (daemon.runtime / "agent.sock").exists():
             time.sleep(0.005)

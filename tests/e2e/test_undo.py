@@ -315,13 +315,6 @@ def test_paths_are_relative_to_the_sessions_directory_and_go_through_its_links(
     assert taken_back == [file["path"] for file in rollback["files"]]
 
 
-def test_a_person_may_undo_in_restricted_mode_and_an_agent_may_not(mixed: Site) -> None:
-    mixed.person.call("mode_set", mode="restricted", scope="workspace")
-    assert mixed.agent.refusal("undo").kind == "tool_disabled"
-    mixed.person.call("undo", last=1)
-    assert mixed.bytes_of("a.txt") == upper(1, 3, 5)
-
-
 def test_what_was_seen_first_is_not_undone(site: Site) -> None:
     site.write("a.txt", TEN)
     site.replace("a.txt", "line 1\n", "LINE 1\n")

@@ -99,3 +99,16 @@ def test_an_edit_is_reported_behind_what_a_later_update_puts_before_it() -> None
     text = patch("*** Update File: a", "-b", "+B", "*** Update File: a", " a", "+x")
     made = planned({"a": b"a\nb\nc\n"}, text)
     assert [(each.line, each.end_line) for each in made.edits] == [(3, 3), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "subject"),
+    [
+        (["*** Add File: b", "+x"], "b: added"),
+        (["*** Delete File: a"], "a: deleted"),
+        (["*** Update File: a", "*** Move to: b"], "b: moved"),
+        (["*** Update File: a", "-x", "+y", "@@", "+z"], "a: 2 edits"),
+    ],
+)
+def test_the_subject_says_what_became_of_the_file(lines: list[str], subject: str) -> None:
+    assert planned({"a": b"x\n"}, patch(*lines)).subject == f"apply_patch {subject}"

@@ -304,6 +304,20 @@ def test_a_pack_that_a_kill_left_without_its_index_is_no_problem_until_something
     assert kinds == ["missing_object", "missing_index"]
 
 
+def test_an_index_beside_the_pack_of_another_is_told(made: Histories, worktree: Worktree) -> None:
+    written = []
+    for content in (b"one\n", b"two\n"):
+        item = NewObject("blob", object_id("blob", content), content)
+        written.append(write_pack(made.path, [item], Disk()))
+    (pack, index), (other, others_index) = written
+    os.replace(other, pack)
+    os.unlink(others_index)
+    name = os.path.relpath(index, made.path)
+    assert ("damaged_index", f"{name}: it is the index of another pack") in told(
+        verify(made, worktree)
+    )
+
+
 # -- what was made otherwise
 
 

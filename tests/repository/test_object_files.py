@@ -13,7 +13,7 @@ import pytest
 
 from stetd.history.objects import NewObject, object_id
 from stetd.repository.making_repository import create_repository
-from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles, Pack
 from stetd.repository.packing import write_pack
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
@@ -51,6 +51,23 @@ def versions(count: int) -> list[NewObject]:
         lines[rng.randrange(len(lines))] = f"changed {number}\n".encode()
         found.append(blob(b"".join(lines)))
     return [*found, blob(rng.randbytes(200_000) * 2), blob(b""), blob(b"\0")]
+
+
+class OneBucket(Pack):
+    """A pack of which nothing is there but the ids of its objects, in one piece."""
+
+    def __init__(self, ids: bytes) -> None:
+        self._ids = ids
+
+    def _bucket(self, first: int) -> tuple[int, bytes]:
+        return 0, self._ids
+
+
+def test_an_id_that_stands_across_two_others_is_not_found_there() -> None:
+    sought = b"\1" * 19 + b"\2"
+    across = b"\1" * 10 + sought + b"\1" * 10
+    assert OneBucket(across).find(sought) is None
+    assert OneBucket(across + sought).find(sought) == 2
 
 
 @pytest.mark.parametrize("options", [[], ["--no-reuse-delta", "--depth=200", "--window=250"]])

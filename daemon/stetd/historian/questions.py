@@ -1,4 +1,4 @@
-"""What the historian can be asked: by name, with parameters of a type, about a place."""
+"""The historian's questions: a table of names, types of parameters, and functions that answer."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ from stetd.transaction.refusals import damaged_history, history_unwritable, io_f
 
 @dataclass(slots=True)
 class Library:
-    """What all questions share."""
+    """State that all questions share."""
 
     disk: Disk
     background: Background
     options: messages.Options
-    #: Has the index of a repository brought up to date, soon.
+    #: Has a repository's index updated soon.
     follow: Callable[[str], None]
-    #: Why a repository's history can't be gone on with.
+    #: Why a repository's history can't be continued; None if it can.
     trouble_of: Callable[[str], str | None]
-    #: Opens the replies that are kept.
+    #: Opens the store of replies.
     requests: Callable[[], RequestStore]
     excludes: Excludes
     handles: KeptHandles = field(default_factory=KeptHandles)
-    #: What earlier scans have learnt of the files of each workspace.
+    #: The files of each workspace, as earlier scans found them; by shadow repository.
     files: dict[str, KnownFiles] = field(default_factory=dict)
 
 
 class About(msgspec.Struct, frozen=True):
-    """Where a question is asked; how far its answer has come."""
+    """A question's workspace, and the progress of its answer."""
 
     library: Library
     given: messages.Place
@@ -92,7 +92,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
-    """The answer. Raises Refused."""
+    """Answer a question. Raises Refused."""
     table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
     expected, run = table[asked.question]
     params = msgspec.msgpack.decode(asked.params, type=known(expected))
@@ -115,7 +115,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 
 @contextmanager
 def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
-    """A place as it is now, once Git has what the question must have seen. Raises Refused."""
+    """Open a place once Git has all records that the question must see. Raises Refused."""
     if given.number:
         _require(library, given.shadow)
     trouble = library.trouble_of(given.shadow)
@@ -137,7 +137,7 @@ def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
 
 
 def _require(library: Library, shadow: str) -> None:
-    """Wait until Git has what a history has in the records that were there when it was asked."""
+    """Wait until Git has all of a history that was followed so far. Raises Refused."""
     try:
         library.background.require(shadow)
     except Unwritten as error:
@@ -151,7 +151,7 @@ def _files_of(about: About, oid: str) -> list[FileChange]:
 
 
 def _diff_of(about: About, result: EditResult) -> str:
-    """The diff of a recorded reply, which has everything else."""
+    """The diff for a stored reply, which is kept without it."""
     with about.place.handles.opened(about.place.shadow) as repository:
         changes = changes_of(repository, repository.commit(result.commit or ""))
         diffs = {each.path: described(repository.blob, each)[1] for each in changes}
@@ -216,7 +216,7 @@ def _long(run: Callable[[Place, Any, Disk, Progress], object]) -> Callable[[Abou
     return lambda about, asked: run(about.place, asked, about.library.disk, about.progress)
 
 
-#: Each with the type of its parameters, and what answers it: of :class:`About` and these, ..
+#: By name, the type of the parameters, and the function of :class:`About` and the parameters.
 _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "read": (Read, _on(read_file)),
     "log": (Log, _on(log)),
@@ -228,7 +228,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, _on(pinned_commits)),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "look at the workspace": (ScanRequest, _differing),
+    "scan the workspace": (ScanRequest, _differing),
     "take back": (
         Proposing,
         lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),
@@ -238,7 +238,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "leave out": (LeavingOut, _long(left_out)),
     "finish forgetting": (Finishing, _finished),
 }
-#: .. or of the library, these, and the progress.
+#: Questions without a place: functions of the library, the parameters and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
@@ -252,5 +252,5 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "tidy": (str, partial(_packed, drop=False)),
     "collect": (str, partial(_packed, drop=True)),
 }
-#: What takes long; one is answered after the other.
+#: Long questions; they are answered one after the other.
 LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}

@@ -14,8 +14,7 @@ import msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import Excludes
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import line_diff
+from stetd.history.git_patch import FileState, line_diff
 from stetd.history.objects import Image, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange

@@ -149,7 +149,7 @@ def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> l
     """Other paths of the newest commit with the same contents."""
     if rewriting.unwanted:
         return []
-    files = repository.trees.files(repository.commit(head).tree)
+    files = repository.files(repository.commit(head).tree)
     blobs, paths = rewriting.blobs, rewriting.paths
     found = (path for path, (_, oid) in files if oid in blobs and path not in paths)
     return list(islice(found, _MOST_TOLD))
@@ -302,6 +302,4 @@ class _Rewriting:
     def _all_of(self, path: str, entry: Entry) -> dict[str, str]:
         if entry.mode != TREE:
             return {path: entry.oid}
-        return {
-            inner: oid for inner, (_, oid) in self.repository.trees.files(entry.oid, path + "/")
-        }
+        return {inner: oid for inner, (_, oid) in self.repository.files(entry.oid, path + "/")}

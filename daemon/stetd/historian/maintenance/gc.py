@@ -151,15 +151,17 @@ def _fitting(
     ids, sizes = stored_sizes(repository.path)
     marks = Marks(ids)
     total, room = 0, int(asked.bytes * _SPARE)
-    # Each object is counted where it is first met: with the newest commit that has it.
-    marks.on_mark = lambda number: sizes_met.append(sizes[number])
-    sizes_met: list[int] = []
+
+    def count(number: int) -> None:
+        """Count an object where it is first met: with the newest commit that has it."""
+        nonlocal total
+        total += sizes[number]
+
+    marks.on_mark = count
     with closing(ObjectFiles(repository.path)) as files:
         marking = Marking(files, marks, read_shallow(repository.path))
         for number, oid in enumerate(each_id(bytes(chain))):
             marking.mark_one_commit(oid)
-            total += sum(sizes_met)
-            sizes_met.clear()
             progress.step()
             if total > room:
                 return max(number - 1, 0)

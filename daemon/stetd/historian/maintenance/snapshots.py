@@ -71,7 +71,7 @@ class _Snapshot:
         packs.flush()
         changed = Counter(
             "A" if was is None else "D" if now is None else "M"
-            for _, was, now in repository.trees.changed(tree, new)
+            for _, was, now in repository.changed(tree, new)
         )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
         write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)

@@ -7,14 +7,15 @@ of its own unless there is a new file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import compare_lines, count_lines, line_diff
+from stetd.history.git_patch import FileState, line_diff
+from stetd.history.line_diffs import compare_lines, count_lines
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
@@ -24,6 +25,8 @@ _COMPARED_BYTES = 4 << 20
 _INDEXED_BYTES = 64 << 20
 #: The same of one part of a commit (of a file that has more, nothing is); and its files.
 _PART_BYTES, _PART_FILES = 1 << 20, 64
+#: Characters that an answer may have: it is made, sent and read in memory.
+_LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
 Blobs = Callable[[str], bytes]
 
@@ -57,13 +60,13 @@ def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str |
 def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
     """The files of a commit, in the order of their paths."""
     before, after = trees_around(repository, commit)
-    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
     if not meta.excluded and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    find = repository.trees.find
+    find = repository.file_in
     for old, new in meta.moves:
         stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
@@ -94,6 +97,33 @@ def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
 def state_of(blob: Blobs, known: Change) -> FileState | None:
     """A file with its content."""
     return FileState(*known, blob(known[1])) if known else None
+
+
+def described_all(
+    blob: Blobs, changes: Iterable[PathChange], what: str
+) -> tuple[list[FileChange], str]:
+    """Files as in results, and their diffs in one. Raises Refused (file_too_large) for ``what``."""
+    files: list[FileChange] = []
+    diffs: list[str] = []
+    size = 0
+    for change in changes:
+        file, diff = described(blob, change)
+        files.append(file)
+        diffs.append(diff)
+        size += len(diff)
+        check_size(size, what)
+    return files, "".join(diffs)
+
+
+def check_size(size: int, what: str) -> None:
+    """Refuse (file_too_large) an answer of so many characters, if those are too many."""
+    if size > _LARGEST_ANSWER:
+        raise refuse(
+            Kind.FILE_TOO_LARGE,
+            f"{what} has more than {_LARGEST_ANSWER >> 20} MiB, which is too much for one answer. "
+            "Narrow it: `diff` and `export` take paths, and `export` a session, or from and to. Or "
+            "use plain git on the shadow repository.",
+        )
 
 
 def file_change(row: FileRow) -> FileChange:

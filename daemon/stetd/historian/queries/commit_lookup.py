@@ -321,7 +321,7 @@ class CommitLookup:
         """Files above a path, or some below it: it can't be a file beside them."""
         tree = self.repository.commit(self.head).tree if self.head is not None else EMPTY_TREE
         above = [each for each in directories_above(path) if self.entry(self.head, each)]
-        return [*above, *islice(self.repository.trees.below(tree, path), _MOST_AROUND)]
+        return [*above, *islice(self.repository.files_below(tree, path), _MOST_AROUND)]
 
     # -- what commits did
 
@@ -374,13 +374,13 @@ class CommitLookup:
 
     def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """What a commit changed in its parent's tree: path, before and after."""
-        return self.repository.trees.changed(*trees_around(self.repository, commit))
+        return self.repository.changed(*trees_around(self.repository, commit))
 
     def entry(self, oid: str | None, path: str) -> Change:
         """What a commit (None: none) has at a path."""
         if oid is None:
             return None
-        return self.repository.trees.find(self.repository.commit(oid).tree, path)
+        return self.repository.file_in(self.repository.commit(oid).tree, path)
 
     def _version(self, known: Change) -> Version | None:
         return Version(self.repository.blob(known[1]), known[0]) if known else None

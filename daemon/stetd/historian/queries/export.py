@@ -19,18 +19,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Refused
 from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.editing.paths import files_above
-from stetd.historian.queries.commit_changes import state_of
+from stetd.historian.queries.commit_changes import check_size, state_of
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.historian.queries.files import concerns, looking_back
 from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
-from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
@@ -41,8 +40,6 @@ from stetd.transaction.parameters import Export, invalid
 
 #: A page ends with the commit that makes it so large. Characters.
 _PAGE = 4 << 20
-#: The most that one diff may have: an answer is made, sent and read in memory.
-_LARGEST = 64 << 20
 _DEFAULT_LIMIT = 500
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
@@ -200,7 +197,7 @@ def _mbox(plan: _Plan) -> ExportResult:
             skipped += 1
             continue
         selected = n in plan.selected
-        _check_size(len(patch), f"commit {commit.oid}")
+        check_size(len(patch), f"commit {commit.oid}")
         text = message(commit.oid, commit.meta, patch, context=not selected, version=__version__)
         messages.append(text)
         size += len(text)
@@ -222,19 +219,9 @@ def _combined(plan: _Plan) -> ExportResult:
     for piece in _patches(plan.lookup.repository, steps, (), utf8=True):
         pieces.append(piece)
         size += len(piece)
-        _check_size(size, "the diff")
+        check_size(size, "the diff")
     content = b"".join(pieces).decode()
     return ExportResult(format="diff", content=content, commits=sum(plan.selected))
-
-
-def _check_size(size: int, what: str) -> None:
-    if size > _LARGEST:
-        raise refuse(
-            Kind.FILE_TOO_LARGE,
-            f"export: {what} has more than {_LARGEST >> 20} MiB, which is too much for one answer. "
-            "Narrow it with paths, a session, or from and to; or use plain git on the shadow "
-            "repository.",
-        )
 
 
 def _json_lines(plan: _Plan) -> ExportResult:
@@ -245,7 +232,7 @@ def _json_lines(plan: _Plan) -> ExportResult:
     for n in numbers:
         found = plan.lookup.found(n)
         line = msgspec.json.encode(show_found(plan.lookup, found)).decode() + "\n"
-        _check_size(len(line), f"commit {found.commit.oid}")
+        check_size(len(line), f"commit {found.commit.oid}")
         lines.append(line)
         size += len(line)
         if (size >= _PAGE or len(lines) >= plan.limit) and n != numbers[-1]:
@@ -279,7 +266,6 @@ def _patches(
             path,
             state_of(repository.blob, before),
             state_of(repository.blob, after),
-            unified_hunks,
             old_path=old_path,
             utf8=utf8,
         )

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, ReadResult
-from stetd.historian.queries.commit_changes import Blobs, PathChange, described
+from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
@@ -105,16 +105,17 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
         return unrecorded[oid] if oid in unrecorded else repository.blob(oid)
 
     if params.to is not None:
-        changed = [PathChange(*each) for each in repository.trees.changed(before, after)]
+        changed = [PathChange(*each) for each in repository.changed(before, after)]
     else:
         changed, unrecorded = _against_workspace(repository, place, before, after, paths)
-    found = [
-        described(blob, change)
+    chosen = (
+        change
         for change in _with_renames(blob, changed)
         if concerns(paths, change.path)
         or (change.old_path is not None and concerns(paths, change.old_path))
-    ]
-    return DiffResult("".join(text for _, text in found), [change for change, _ in found])
+    )
+    files, text = described_all(blob, chosen, "the diff")
+    return DiffResult(text, files)
 
 
 def concerns(paths: Sequence[str], path: str) -> bool:
@@ -133,8 +134,8 @@ def _against_workspace(
 ) -> tuple[list[PathChange], dict[str, bytes]]:
     """What changed from a tree, and the contents of it that the newest tree does not have."""
     changed, unrecorded = list[PathChange](), dict[str, bytes]()
-    known: dict[str, tuple[int, str] | None] = dict(repository.trees.files(before))
-    later = {path: (was, now) for path, was, now in repository.trees.changed(before, head)}
+    known: dict[str, tuple[int, str] | None] = dict(repository.files(before))
+    later = {path: (was, now) for path, was, now in repository.changed(before, head)}
     known.update({path: None for path, (was, _) in later.items() if was is None})
     for path, was in known.items():
         if place.excludes(path) or not concerns(paths, path):

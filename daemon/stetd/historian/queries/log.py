@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec.structs import asdict, replace
 
 from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
-from stetd.historian.queries.commit_changes import changes_of, described
+from stetd.historian.queries.commit_changes import changes_of, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
 from stetd.historian.queries.files import looking_back
 from stetd.history.checking import KINDS
@@ -38,9 +38,10 @@ def show(place: Place, asked: Show) -> ShowResult:
 
 
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
-    """One commit with its diff."""
+    """One commit with its diff. Raises Refused (file_too_large)."""
     changes = changes_of(lookup.repository, found.commit)
-    diff = "".join(described(lookup.repository.blob, change)[1] for change in changes)
+    what = f"the diff of commit {found.commit.oid}"
+    _, diff = described_all(lookup.repository.blob, changes, what)
     return ShowResult(**asdict(_commit_info(lookup, found)), diff=diff)
 
 
