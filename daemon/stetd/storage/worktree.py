@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 #: Files up to this size are compared byte for byte, larger ones by inode, size and times (unless
 #: they were written just before the read).
 _ALWAYS_COMPARE = 1 << 20
-#: A file that was written so shortly before the read may change again without a change of times.
+#: A file that was written less than this before the read may change again with the same times.
 RACY_NS = 50_000_000
 #: Type and permission bits, without set-id bits: a file system may drop these.
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
