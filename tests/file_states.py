@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import LineDiff, line_diff
+from stetd.history.git_patch import FileState, LineDiff, line_diff
 from stetd.history.objects import FILE, object_id
 
 

@@ -13,7 +13,7 @@ class InThread:
     """A running historian."""
 
     def __init__(self, disk: Disk, connected: socket.socket) -> None:
-        self._socket = connected.dup()
+        self._socket = connected
         self._thread = threading.Thread(
             target=Historian(self._socket, disk).serve, name="stet-historian", daemon=True
         )
@@ -26,3 +26,9 @@ class InThread:
         """Wait until it has ended."""
         self._thread.join(20)
         return 0
+
+
+def start_thread(disk: Disk) -> tuple[socket.socket, InThread]:
+    """One, and the socket to it."""
+    near, far = socket.socketpair()
+    return near, InThread(disk, far)

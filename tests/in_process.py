@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from historian_thread import InThread
+from historian_thread import start_thread
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.daemon import Daemon
@@ -47,7 +47,7 @@ class InProcess:
         try:
             # The historian is a thread, and is killed with the rest.
             disk = disk or Disk()
-            run = partial(InThread, disk)
+            run = partial(start_thread, disk)
             self.daemon = Daemon.open(settings, directories, disk, run, planners=planners)
             self._opened.set()
             self.daemon.loop.run_forever()

@@ -1,13 +1,13 @@
-"""What each method sends and gets back: one pure function per method of CONTRACT.md 3.
+"""The calls as data: one pure function for each method of CONTRACT.md 3.
 
-The sessions, :class:`stet.Session` and :class:`stet.aio.AsyncSession`, make their methods out of
-these functions, so names, parameters, defaults and documentation stand here only.
+The sessions, :class:`stet.Session` and :class:`stet.aio.AsyncSession`, make their methods of these
+functions, so names, parameters, defaults and documentation are only here.
 
-Shared by all: a parameter that is None is not sent. Paths are relative to the session's directory
-or absolute; in results they are relative to the workspace root. Commits are a full id, a unique
-prefix of at least 4 digits, ``HEAD`` or a pin; with ``~n`` behind it, the n-th before that one.
-Lines count from 1, list indexes from 0.
-Whatever the daemon refuses is raised as a subclass of :class:`stet.errors.StetError`.
+For all of them: a parameter that is None is not sent. Paths are absolute or relative to the
+session's directory; in results they are relative to the workspace root. A commit is a full id, a
+unique prefix of at least 4 digits, ``HEAD`` or a pin; followed by ``~n``, the n-th before that one.
+Lines count from 1, list indexes from 0. A refusal of the daemon is raised as a subclass of
+:class:`stet.errors.StetError`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from stet.wire.results import EditResult
 
 T = TypeVar("T")
 
-#: An object id for the one path of a call, or path to object id, None: must not exist.
+#: The object id of a call's only path, or a map of path to object id; None: must not exist.
 IfMatch = str | Mapping[str, str | None]
 
 
 class Common(TypedDict, total=False):
-    """What every call that edits takes beside its own parameters; see :func:`patch`."""
+    """The parameters that all editing calls share; see :func:`patch`."""
 
     message: str | None
     if_match: IfMatch | None
@@ -39,7 +39,7 @@ class Common(TypedDict, total=False):
 
 
 class Chosen(Common, total=False):
-    """What narrows the choice of what is taken back, and what every such call takes."""
+    """The filters of :func:`undo` and :func:`rollback`, with the shared parameters."""
 
     session: str | None
     agent: str | None
@@ -47,7 +47,7 @@ class Chosen(Common, total=False):
 
 
 class Filters(TypedDict, total=False):
-    """Which commits :func:`log` and :func:`export` are about, beside paths."""
+    """The filters of :func:`log` and :func:`export`, beside paths."""
 
     session: str | None
     agent: str | None
@@ -58,7 +58,7 @@ class Filters(TypedDict, total=False):
 
 
 class LogFilters(Filters, total=False):
-    """What :func:`log` takes beside a path."""
+    """The parameters of :func:`log`, beside a path."""
 
     text: str | None
     limit: int | None
@@ -68,10 +68,9 @@ class LogFilters(Filters, total=False):
 class Call(msgspec.Struct, Generic[T], frozen=True):
     """One request, ready to be sent any number of times.
 
-    ``repeatable``: a second arrival does no harm, because the method only reads, sets
-    something to a value, or carries a ``request_id``. What is not repeatable is not sent
-    again when the connection is lost. ``wait``: seconds that the daemon may take on purpose,
-    on top of the session's ``timeout``.
+    ``repeatable``: it may arrive twice, because the method only reads, sets a value, or has a
+    ``request_id``. A call that is not repeatable is not sent again when the connection is lost.
+    ``wait``: seconds that the daemon may wait on purpose, on top of the session's ``timeout``.
     """
 
     method: str
@@ -82,7 +81,7 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def request_id(self) -> str | None:
-        """The request id of a call that changes something, which survives retries."""
+        """The request id of a call that changes something; retries have the same."""
         found = self.params.get("request_id")
         return found if isinstance(found, str) else None
 
@@ -92,22 +91,22 @@ def patch(
     patches: Sequence[Patch] | Patch,
     **common: Unpack[Common],
 ) -> Call[EditResult]:
-    """Apply patches to one file: all of them against its present text, or none. One commit.
+    """Apply patches to one file in one commit: all of them to its current text, or none.
 
-    ``path``: relative to the session's directory, or absolute. ``patches``: one or a list of
-    what ``stet.replace``, ``stet.append_eof``, ``stet.prepend_bof`` and ``stet.overwrite`` make;
-    the last three create a missing file. Texts are literal; at most 60,000 tokens together.
+    ``path``: absolute or relative to the session's directory. ``patches``: one patch or a list,
+    made by ``stet.replace``, ``stet.append_eof``, ``stet.prepend_bof`` and ``stet.overwrite``; the
+    last three create a missing file. Texts are literal; at most 60,000 tokens together.
 
     ``message`` says why, and goes into the commit. ``if_match``: the ``oid`` that ``read`` gave
     for this path, or a map of path to ``oid`` (None: must not exist); the call is refused if a
-    file is another one now. ``preview`` plans, gives the diff, and changes nothing.
-    ``request_id`` is made up unless given; the same one twice is carried out once.
+    file has changed since. ``preview`` plans, returns the diff, and changes nothing.
+    ``request_id`` is chosen if not given; two calls with the same id are carried out once.
 
-    The result's ``commit`` is None for a preview and when only clipboards changed. ``edits[i]``
-    says where a patch landed: lines ``line`` to ``end_line`` of the new file, counted from 1,
-    and ``rung``, how tolerantly it was matched (``exact``: not at all). ``message`` is the text
-    for a model, ``diff`` a unified diff for people. ``outside``: the commit that recorded first
-    what others had left in the file.
+    The result's ``commit`` is None for a preview and if only clipboards changed. ``edits[i]``
+    says where a patch was applied: lines ``line`` to ``end_line`` of the new file, from 1, and
+    ``rung``: how tolerantly it was matched (``exact``: not at all). ``message`` is the text
+    for a model, ``diff`` a unified diff for people. ``outside``: the commit that first recorded
+    the changes of others in the file.
 
     Raises OldTextNotFound (``failures[i].nearest`` is the closest passage), OldTextNotUnique
     (``failures[i].candidates`` are the lines of the places), OverlappingEdits, NoChange,
@@ -127,12 +126,12 @@ def patch_file(
     backup: bool = False,
     **common: Unpack[Common],
 ) -> Call[EditResult]:
-    """Search and replace in one file, each change on the result of the one before; or none.
+    """Search and replace in one file: each change in the result of the one before; all, or none.
 
-    ``changes``: one or a list of what ``stet.change`` makes. ``dry_run`` is ``preview`` under
-    the name that the dialect has for it. ``context``: lines around each change in the result's
-    message. ``backup`` keeps the old file as PATH.bak, in the same commit. The rest, result and
-    errors too, as in patch(); also raises OccurrenceOutOfRange.
+    ``changes``: one change or a list, made by ``stet.change``. ``dry_run`` is this dialect's name
+    of ``preview``. ``context``: lines around each change in the result's message. ``backup`` keeps
+    the old file as PATH.bak, in the same commit. Other parameters, result and errors as in patch();
+    also raises OccurrenceOutOfRange.
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= given(dry_run=dry_run or None, context=context, backup=backup or None)
@@ -146,10 +145,10 @@ def patch_block(
 ) -> Call[EditResult]:
     """Apply FIND/REPLACE blocks, in one file or several: all of them, or none.
 
-    ``text`` is a model's whole answer or the blocks alone. ``filepath``, if given, must be
-    the one that the block names. The structure that the dialect replies with is the
-    result's ``result``: a BlockResult, or a list of them for several files. The rest as in
-    patch(); raises ParseError, with ``data["line"]``, for text that is no block.
+    ``text`` is a model's whole answer or the blocks alone. ``filepath``, if given, must be the path
+    that the block names. The result's ``result`` is the reply in the dialect's own structure: a
+    BlockResult, or a list of them for several files. Otherwise as patch(); also raises ParseError
+    (with ``data["line"]``) for text without a valid block.
     """
     params = {"text": text} | given(filepath=filepath)
     return _edit("patch_block", params, common)
@@ -162,12 +161,12 @@ def apply_patch(
     ambiguous: Literal["refuse", "first"] | None = None,
     **common: Unpack[Common],
 ) -> Call[EditResult]:
-    """Apply a patch in Codex's format: adds, updates, moves and deletions; all, or none.
+    """Apply a patch in Codex's format: adds, updates, moves and deletes files; all, or none.
 
-    ``overwrite`` lets "Add File" replace a file that exists. ``ambiguous="first"`` takes the
-    first of several places, as Codex does; otherwise they are refused. The rest as in
-    patch(); also raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an
-    ``@@`` line that is not found, and AlreadyExists.
+    ``overwrite`` lets "Add File" replace an existing file. ``ambiguous="first"`` applies a hunk at
+    the first of several places, as Codex does; otherwise it is refused. Otherwise as patch(); also
+    raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an ``@@`` line that is
+    not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
     return _edit("apply_patch", params, common)
@@ -181,14 +180,14 @@ def transaction(
     preview: bool = False,
     request_id: str | None = None,
 ) -> Call[EditResult]:
-    """Several edits as one: all of them or none, one commit.
+    """Carry out several edits in one commit: all of them, or none.
 
     ``calls`` are made by the functions of this module (``stet.calls.patch(...)``,
-    ``stet.calls.apply_patch(...)``), in any dialects; each sees what the ones before it
-    leave, clipboards included. ``message``, ``preview`` and ``request_id`` go with the whole;
-    so does ``if_match``, about the files before the first call. ``edits[i].call`` in the result
-    and ``failures[i].call`` of an error say which call is meant, from 0. Raises as the calls
-    do; then none of them has happened.
+    ``stet.calls.apply_patch(...)``), in any dialects. Each call sees the files and clipboards as
+    the calls before it leave them. ``message``, ``preview`` and ``request_id`` are for the whole;
+    so is ``if_match``, which is about the files before the first call. ``edits[i].call`` in the
+    result and ``failures[i].call`` of an error are the index of the call, from 0. Raises what the
+    calls raise; then nothing was changed.
     """
     inner = []
     for call in calls:
@@ -205,15 +204,15 @@ def undo(
     request: str | None = None,
     **which: Unpack[Chosen],
 ) -> Call[EditResult]:
-    """Take back edits in one new commit, merged around later edits.
+    """Undo edits in one new commit, by a three-way merge that keeps later edits.
 
-    One of ``commits``, ``last`` (that many of the newest edits not undone yet, 1 if
-    nothing is given) and ``request`` (the request id of a call); ``session``, ``agent``
-    and ``paths`` narrow the choice. The result's ``undone`` are the commits taken back.
+    Give one of ``commits``, ``last`` (so many of the newest edits that are not undone yet; 1 if
+    nothing is given) and ``request`` (the request id of a call). ``session``, ``agent`` and
+    ``paths`` filter the newest edits. The result's ``undone`` are the commits that were undone.
 
-    An agent takes back what its own session did, a person (``control``) anything. Raises
-    Conflict, having changed nothing, where later edits touch the same lines; NothingToUndo,
-    UnknownCommit, UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
+    An agent may undo edits of its own session, a person (``control``) any. Raises Conflict if later
+    edits touch the same lines, and changes nothing then; NothingToUndo, UnknownCommit,
+    UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
     """
     return _edit("undo", given(commits=commits, last=last, request=request), which, Chosen)
 
@@ -222,10 +221,10 @@ def redo(
     commits: Sequence[str] | None = None,
     **common: Unpack[Common],
 ) -> Call[EditResult]:
-    """Take back undos or rollbacks, so that what they had taken back is there again.
+    """Undo undos or rollbacks, so that the edits which they had undone are applied again.
 
-    ``commits`` are these undos; None: the newest one that is not redone, of this session or
-    with ``control`` of all. Raises as undo().
+    ``commits``: the undos; None: the newest one that is not redone, of this session, or with
+    ``control`` of all sessions. Raises as undo().
     """
     return _edit("redo", given(commits=commits), common)
 
@@ -236,9 +235,9 @@ def rollback(
     include_outside: bool = False,
     **which: Unpack[Chosen],
 ) -> Call[EditResult]:
-    """Take back everything after the commit ``to`` that passes the filters, in one commit.
+    """Undo all edits after the commit ``to`` that pass the filters, in one commit.
 
-    Edits that were made outside stay, unless ``include_outside`` (control). Raises as undo().
+    Edits from outside are kept, unless ``include_outside`` (control). Raises as undo().
     """
     params = {"to": to} | given(include_outside=include_outside or None)
     return _edit("rollback", params, which, Chosen)
@@ -249,10 +248,10 @@ def restore(
     at: str,
     **common: Unpack[Common],
 ) -> Call[EditResult]:
-    """Make a file what it was right after the commit ``at``, or remove it if it was not there.
+    """Restore a file as it was right after the commit ``at``; delete it if it did not exist then.
 
-    Raises NoChange if it is so already, UnknownCommit; NotPermitted for an agent, if others
-    have changed the file since.
+    Raises NoChange if the file is like that already, UnknownCommit; NotPermitted for an agent if
+    others have changed the file since.
     """
     return _edit("restore", {"path": path, "at": at}, common)
 
@@ -270,18 +269,18 @@ def observe(
     message: str | None = None,
     request_id: str | None = None,
 ) -> Call[results.ObserveResult]:
-    """Record what an agent does with a tool of its own: called before it and after it.
+    """Record the changes of an agent's own tool; to be called before and after the tool runs.
 
-    ``before`` records what is there and not in the history yet; ``after`` commits what
-    has changed since, as this session's (kind ``observed``), so that it can be taken back. No
-    file is written. ``paths``: those that the tool touches; None: the whole workspace, which
-    may be too large (``complete`` of the result). ``tool``: its name. ``use``: a name for this
-    one use of it, the same both times. ``within``: seconds that looking may take.
+    ``before`` records the files that the history does not have yet; ``after`` commits what has
+    changed since as this session's (kind ``observed``), so that it can be undone. No file is
+    written. ``paths``: the paths that the tool touches; None: the whole workspace, which may be too
+    large to scan (``complete`` of the result). ``tool``: its name. ``use``: an id of this use, the
+    same before and after. ``within``: seconds that a scan may take.
 
-    ``late``, before a tool that touches any file: those that it may change without its end being
-    reported, or after it (``background``). What becomes of these is committed as this
-    use's by the session's next calls of ``observe``. ``stop``: the agent's turn is over, and
-    nothing more is expected, unless ``background``. ``subagent``: which of the session's agents.
+    ``late``, with ``before`` of a tool that may touch any file: paths that it may change although
+    its end is not reported, or after its end (``background``). The session's next calls of
+    ``observe`` commit such changes as this use's. ``stop``: the agent's turn is over, so no more
+    changes are expected, except of ``background`` uses. ``subagent``: which agent of the session.
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
@@ -294,7 +293,7 @@ def _edit(
 ) -> Call[EditResult]:
     taken = _taken(kind, common)
     preview = taken.pop("preview", False) or None
-    # The id is made here, not where the call is sent: every attempt must carry the same.
+    # The id is chosen here, not when the call is sent, because all attempts need the same.
     request = taken.pop("request_id", None) or new_id()
     return Call(method, params | taken | given(preview=preview, request_id=request), EditResult)
 
@@ -305,7 +304,7 @@ def new_id() -> str:
 
 
 def _taken(kind: type, keywords: Mapping[str, object]) -> dict[str, Any]:
-    """Keywords as parameters. Raises TypeError for one that the ``kind`` of them has not."""
+    """Keywords as parameters. Raises TypeError for one that ``kind`` does not have."""
     for name in keywords:
         if name not in kind.__annotations__:
             raise TypeError(f"there is no parameter {name!r}")
@@ -315,21 +314,21 @@ def _taken(kind: type, keywords: Mapping[str, object]) -> dict[str, Any]:
 def read(
     path: str, *, at: str | None = None, start: int | None = None, end: int | None = None
 ) -> Call[results.ReadResult]:
-    """A file's text, or its lines ``start`` to ``end`` inclusive, from 1; ``at`` a commit.
+    """Read a file, or its lines ``start`` to ``end`` (from 1, inclusive), now or ``at`` a commit.
 
-    The result's ``oid`` is for ``if_match``; ``lines`` counts the whole file's. Raises
+    The result's ``oid`` is for ``if_match``; ``lines`` counts those of the whole file. Raises
     FileNotFound, NotAFile, NotText, FileTooLarge, UnknownCommit.
     """
     return Call("read", given(path=path, at=at, start=start, end=end), results.ReadResult)
 
 
 def log(path: str | None = None, **filters: Unpack[LogFilters]) -> Call[results.LogResult]:
-    """A page of history, newest first, of ``limit`` commits (50 if not given).
+    """A page of at most ``limit`` commits (50 if not given), newest first.
 
     ``since`` and ``until`` are RFC 3339 (without an offset: in UTC) or seconds since 1970.
     ``kind``: edit, outside, undo, redo, rollback, restore, snapshot or observed. ``text`` is
-    looked for in added and removed lines and in messages; a rare one that is shorter than
-    three characters may give empty pages with a cursor. ``cursor`` is that of the page before.
+    searched in added and removed lines and in messages; for a rare text of fewer than three
+    characters pages may be empty and have a cursor. ``cursor`` is that of the page before.
     """
     return Call("log", given(path=path) | _taken(LogFilters, filters), results.LogResult)
 
@@ -342,21 +341,19 @@ def show(commit: str) -> Call[results.ShowResult]:
 def diff(
     from_: str | None = None, to: str | None = None, *, paths: Sequence[str] | None = None
 ) -> Call[results.DiffResult]:
-    """What differs between two commits, or between a commit and the workspace.
+    """The diff between two commits, or between a commit and the workspace.
 
     ``from_`` is HEAD if not given, ``to`` the files as they are now. ``paths``: only these.
     Raises UnknownCommit.
     """
-    # "from" is a keyword of Python, so it can be no parameter.
-    params = {"from": from_} if from_ is not None else {}
-    return Call("diff", params | given(to=to, paths=paths), results.DiffResult)
+    return Call("diff", given(from_=from_, to=to, paths=paths), results.DiffResult)
 
 
 def blame(path: str, *, at: str | None = None) -> Call[results.BlameResult]:
     """Who wrote each line of a file, as it is now or was right after the commit ``at``.
 
-    A line that an undo brought back belongs to whoever wrote it; one that was saved since
-    and no commit has yet belongs to no commit.
+    A line that an undo restored belongs to the commit that first wrote it. A line that was saved
+    since the last commit belongs to none.
     """
     return Call("blame", given(path=path, at=at), results.BlameResult)
 
@@ -372,30 +369,29 @@ def export(
     cursor: str | None = None,
     **filters: Unpack[Filters],
 ) -> Call[results.ExportResult]:
-    """Edits as an mbox for ``git am``, one combined diff, or JSON lines: one page of it.
+    """Export edits as an mbox for ``git am``, one combined diff, or JSON lines: one page of it.
 
-    The commits after ``from_``, up to ``to``, that pass the filters, oldest first. What others
-    did in between to the same files is put in as commits of its own, marked, so that it
-    applies; with ``outside=False`` it becomes part of the next commit. ``cursor`` is that of
-    the page before; the contents of all pages together are the export.
+    Contains the commits after ``from_``, up to ``to``, that pass the filters, oldest first. Changes
+    of others in between, in the same files, are marked commits of their own, so that the export
+    applies; with ``outside=False`` they become part of the next commit. ``cursor`` is that of the
+    page before; the contents of all pages, in order, are the export.
     """
-    # "from" is a keyword of Python, so it can be no parameter.
-    params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
-    params |= given(to=to, paths=paths, limit=limit, cursor=cursor) | _taken(Filters, filters)
-    return Call("export", params | ({} if outside else {"outside": False}), results.ExportResult)
+    params = given(format=format, from_=from_, to=to, paths=paths, limit=limit, cursor=cursor)
+    params |= given(outside=None if outside else False) | _taken(Filters, filters)
+    return Call("export", params, results.ExportResult)
 
 
 def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[results.PinInfo]:
-    """Name a commit (control); the name works wherever a commit does, also as ``NAME~n``.
+    """Give a commit a name (control), which can be used for it everywhere, also as ``NAME~n``.
 
-    ``move``: let a name that is in use name another commit; otherwise raises AlreadyExists.
+    ``move``: let a name that is in use name this commit; otherwise raises AlreadyExists.
     """
     params: dict[str, Any] = {"name": name, "commit": commit} | given(move=move or None)
     return Call("pin_set", params, results.PinInfo)
 
 
 def pin_delete(name: str) -> Call[results.PinInfo]:
-    """Forget a commit's name (control). Raises UnknownCommit."""
+    """Delete a commit's name (control). Raises UnknownCommit."""
     return Call("pin_delete", {"name": name}, results.PinInfo, repeatable=False)
 
 
@@ -407,19 +403,19 @@ def pin_list() -> Call[results.PinList]:
 def verify(
     *, expect: str | None = None, workspace: str | None = None
 ) -> Call[results.VerifyResult]:
-    """Check that the whole history is there and unchanged (control). Takes time.
+    """Check that the whole history is complete and unchanged (control). Takes time.
 
-    ``expect``: a commit's id, noted earlier, that must be part of it. ``workspace``: the root
+    ``expect``: a commit's id, noted earlier, that must be in the history. ``workspace``: the root
     of another workspace than the session's.
     """
     return Call("verify", given(expect=expect, workspace=workspace), results.VerifyResult)
 
 
 def gc(*, workspace: str | None = None) -> Call[results.GcResult]:
-    """Pack a history tightly and drop what nothing needs (control). Takes time.
+    """Pack a history and drop objects that no reference needs (control). Takes time.
 
-    ``workspace``: the root of another workspace than the session's. How far it has come is in
-    ``status().work``.
+    ``workspace``: the root of another workspace than the session's. ``status().work`` shows the
+    progress.
     """
     return Call("gc", given(workspace=workspace), results.GcResult)
 
@@ -427,11 +423,11 @@ def gc(*, workspace: str | None = None) -> Call[results.GcResult]:
 def snapshot(
     *, message: str | None = None, skip_large: bool = False, workspace: str | None = None
 ) -> Call[results.SnapshotResult]:
-    """The whole workspace as one commit (control), but for what .gitignore files leave out.
+    """Commit the whole workspace (control), except files that .gitignore files ignore.
 
-    ``message`` says why. ``skip_large`` leaves out files over the limit, which are refused
-    otherwise. Takes time the first time, hardly any where nothing has changed. How far it has
-    come is in ``status().work``.
+    ``message`` says why. ``skip_large`` leaves out files over the size limit; otherwise they are
+    refused. The first snapshot takes time; later ones only read files that have changed.
+    ``status().work`` shows the progress.
     """
     params = given(message=message, skip_large=skip_large or None, workspace=workspace)
     return Call("snapshot", params, results.SnapshotResult)
@@ -446,12 +442,12 @@ def forget(
     message: str | None = None,
     workspace: str | None = None,
 ) -> Call[results.ForgetResult]:
-    """Rewrite the history without all contents that a path ever had (control).
+    """Rewrite the history without any contents that a path ever had (control).
 
-    For a secret that got in; commits from the first that had it on get new ids. ``contents``:
-    the same contents at other paths go, too. ``clipboards``: those that hold some of
-    them are removed. ``preview`` says what would go, and changes nothing. The file in the
-    workspace stays as it is.
+    For a secret that was recorded. The first commit that had the path, and all later ones, get new
+    ids. ``contents``: also remove the same contents at other paths. ``clipboards``: also remove
+    clipboards that hold a part of them. ``preview`` says what would be removed, and changes
+    nothing. The file in the workspace is not changed.
     """
     flags = given(contents=contents or None, clipboards=clipboards or None, preview=preview or None)
     params = {"path": path} | flags | given(message=message, workspace=workspace)
@@ -464,11 +460,11 @@ def session_list(*, workspace: str | None = None) -> Call[results.SessionList]:
 
 
 def session_end(session: str, *, workspace: str | None = None) -> Call[results.EndedSession]:
-    """End a session: its clipboards, mode, grants, secret and pending request go (control).
+    """End a session, with its clipboards, mode, grants, secret and pending request (control).
 
-    Its commits stay. ``workspace``: its root, by default the connection's own.
+    Its commits stay. ``workspace``: the root, by default that of the connection's workspace.
     """
-    # Not repeatable: the second arrival might end one that was opened meanwhile.
+    # Not repeatable: a second arrival might end a new session of the same name.
     params = given(session=session, workspace=workspace)
     return Call("session_end", params, results.EndedSession, repeatable=False)
 
@@ -484,13 +480,13 @@ def clipboard_get(name: str) -> Call[results.ClipboardText]:
 
 
 def clipboard_set(name: str, text: str) -> Call[results.ClipboardName]:
-    """Put text into a clipboard, which is created if it is missing."""
+    """Set a clipboard's text; the clipboard is created if it is missing."""
     return Call("clipboard_set", {"name": name, "text": text}, results.ClipboardName)
 
 
 def clipboard_delete(name: str) -> Call[results.ClipboardName]:
     """Remove a clipboard. Raises MissingClipboard."""
-    # Not repeatable: the second arrival would be refused as missing.
+    # Not repeatable: a second arrival would be refused, as the clipboard is missing then.
     return Call("clipboard_delete", {"name": name}, results.ClipboardName, repeatable=False)
 
 
@@ -507,23 +503,23 @@ def mode_set(
     workspace: str | None = None,
     for_: float | None = None,
 ) -> Call[results.ModeResult]:
-    """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions.
+    """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions in it.
 
-    An agent may only restrict its own session. ``for_`` is the length in seconds of a grant that
-    ends by itself: then the mode before returns. Answers once calls in flight have finished.
+    An agent may only restrict its own session. ``for_``: seconds after which the grant ends and the
+    earlier mode returns. Answers when the calls in flight have finished.
     """
-    params = given(mode=mode, session=session, scope=scope, workspace=workspace)
-    return Call("mode_set", params | ({} if for_ is None else {"for": for_}), results.ModeResult)
+    params = given(mode=mode, session=session, scope=scope, workspace=workspace, for_=for_)
+    return Call("mode_set", params, results.ModeResult)
 
 
 def request_mode_upgrade(
     reason: str | None = None, *, wait: float | None = None
 ) -> Call[results.UpgradeResult]:
-    """Ask the person for write access, in Restricted mode; says whether they have decided.
+    """In Restricted mode, ask the person for write access. Returns the status of the request.
 
-    ``reason``: what for, as the person reads it. ``wait``: so many seconds for the decision, at
-    most. Asked again while the request is pending, it is the same one. ``status`` of the result is
-    pending, approved or denied, and ``message`` the text for a model.
+    ``reason``: shown to the person. ``wait``: seconds to wait for the decision, at most. Asking
+    again while a request is pending makes no new one. ``status`` of the result is pending,
+    approved or denied, and ``message`` the text for a model.
     """
     params = given(reason=reason, wait=wait)
     return Call("request_mode_upgrade", params, results.UpgradeResult, wait=wait or 0.0)
@@ -544,13 +540,12 @@ def upgrade_decide(
     for_: float | None = None,
     workspace: str | None = None,
 ) -> Call[results.UpgradeInfo]:
-    """Approve or deny a request for write access, by its id or a unique beginning (control).
+    """Approve or deny a request for write access, by its id or a unique prefix of it (control).
 
-    ``note`` is shown to the agent. ``for_``: the seconds after which an approval ends.
-    ``workspace``: its root, where the request's id alone would not be unique.
+    ``note`` is shown to the agent. ``for_``: seconds after which the approval ends.
+    ``workspace``: the root, if the request's id alone is not unique.
     """
-    params = given(request=request, approve=approve, note=note, workspace=workspace)
-    params |= {} if for_ is None else {"for": for_}
+    params = given(request=request, approve=approve, note=note, for_=for_, workspace=workspace)
     return Call("upgrade_decide", params, results.UpgradeInfo, repeatable=False)
 
 
@@ -560,16 +555,16 @@ def status() -> Call[results.StatusResult]:
 
 
 def reload() -> Call[results.ReloadResult]:
-    """Let the daemon read its configuration again (control). A wrong file changes nothing."""
+    """Make the daemon read its configuration again (control). An invalid file changes nothing."""
     return Call("reload", {}, results.ReloadResult)
 
 
 def shutdown() -> Call[results.ShutdownResult]:
-    """Let the daemon end in good order (control). The next call with ``start`` starts another.
+    """Stop the daemon in good order (control). A later session with ``start`` starts another one.
 
     Calls in flight are answered first; later ones are refused (ShuttingDown).
     """
-    # Not repeatable: the second arrival would end the daemon that came after.
+    # Not repeatable: a second arrival would stop the next daemon.
     return Call("shutdown", {}, results.ShutdownResult, repeatable=False)
 
 
@@ -579,9 +574,9 @@ def tools(
     api: Literal["chat", "responses"] | None = None,
     custom: bool = False,
 ) -> Call[results.Tools]:
-    """The tool definitions for a model, in one vendor's shape.
+    """The tool definitions for a model, in one vendor's format.
 
-    With ``style="openai"``: ``api`` chooses the shape of chat completions (if not given) or of
+    With ``style="openai"``: ``api`` chooses the format of chat completions (the default) or of
     responses; ``custom`` makes ``apply_patch`` a custom tool with a grammar instead of a function.
     """
     return Call("tools", {"style": style} | given(api=api, custom=custom or None), results.Tools)
@@ -603,14 +598,14 @@ def workspace_list() -> Call[results.WorkspaceList]:
 
 
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:
-    """Have events sent on this connection; ``session.events()`` is what you want."""
+    """Subscribe this connection to events. Programs use ``session.events()`` instead."""
     return Call("subscribe", given(events=events), Subscribed)
 
 
 def request(method: str, params: Mapping[str, Any] | None = None) -> Call[Any]:
-    """Any method with params as they go over the wire; the result as plain values.
+    """Call any method with raw params; the result is a plain value.
 
-    Sent again after a lost connection only if the params carry a ``request_id``.
+    It is sent again after a lost connection only if the params have a ``request_id``.
     """
     plain = dict(params or {})
     return Call(method, plain, object, repeatable="request_id" in plain)

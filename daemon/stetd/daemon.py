@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -25,7 +24,7 @@ from stetd.engine.writer import Writer
 from stetd.history.excluding import Excludes
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
-from stetd.processes.historian_client import Historian, Running, start_process
+from stetd.processes.historian_client import Historian, Run, start_process
 from stetd.processes.historian_messages import Base, Options
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import Opening
@@ -69,7 +68,7 @@ class Daemon:
         settings: Settings,
         directories: Directories,
         disk: Disk | None = None,
-        start: Callable[[socket.socket], Running] | None = None,
+        start: Run | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
         locks: Sequence[int] = (),

@@ -21,9 +21,10 @@ from mutations.mistakes import runs
 from mutations.sending import IN_LINES, Answer, ask, can_send, dialects, texts
 from mutations.sources import sources
 from stetd.editing.matching import ladder as matching
+from stetd.editing.matching import rungs
 from stetd.editing.matching.normal_forms import folded_text
-from stetd.editing.matching.rungs import FileLines, Found, Run, Rung
-from stetd.editing.text import with_newlines
+from stetd.editing.matching.rungs import Found, Run, Rung
+from stetd.editing.text import Document, with_newlines
 
 
 class Verdict(StrEnum):
@@ -168,22 +169,22 @@ def _without_blank_edges(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
 def without(rung: Rung) -> Iterator[None]:
     """The ladder without one rung, in every dialect, for as long as the context lasts."""
     ladder, whole_lines = matching._LADDER, matching._WHOLE_LINES
-    trim_edges, climb = matching._trim_edges, FileLines.climb
+    trim_edges, climb = matching._trim_edges, rungs.climb
     matching._LADDER = tuple(step for step in ladder if step[0] is not rung)
     matching._WHOLE_LINES = tuple(step for step in whole_lines if step[0] is not rung)
     if rung is Rung.TRIM_EDGES:
         matching._trim_edges = lambda *_: None
 
-    def climb_without(lines: FileLines, run: Run, first: int = 0) -> Iterator[Found]:
-        return (found for found in climb(lines, run, first) if found.rung is not rung)
+    def climb_without(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
+        return (found for found in climb(document, run, first) if found.rung is not rung)
 
-    FileLines.climb = climb_without  # type: ignore[method-assign, assignment]
+    rungs.climb = climb_without
     try:
         yield
     finally:
         matching._LADDER, matching._WHOLE_LINES = ladder, whole_lines
         matching._trim_edges = trim_edges
-        FileLines.climb = climb  # type: ignore[method-assign]
+        rungs.climb = climb
 
 
 def shown(judged: Judged) -> dict[str, object]:

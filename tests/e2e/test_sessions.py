@@ -380,6 +380,22 @@ def test_request_ids_are_scoped_to_the_session(site: Site) -> None:
     assert site.bytes_of("a.txt") == b"y\n"
 
 
+def test_the_same_params_from_another_directory_are_another_call(site: Site) -> None:
+    site.overwrite("a.txt", "x\n", request_id="r")
+    (site.root / "sub").mkdir()
+    call: dict[str, Any] = {
+        "path": "a.txt",
+        "patches": [{"operation": "overwrite", "newText": "x\n"}],
+        "request_id": "r",
+    }
+    inside = site.another("conv-1", workspace=str(site.root / "sub"))
+    assert inside.refusal("patch", **call).kind == "invalid_params"
+    first = inside.call("patch", **{**call, "request_id": "s"})
+    again = site.another("conv-1", workspace=str(site.root / "sub"))
+    assert again.call("patch", **{**call, "request_id": "s"}) == {**first, "replayed": True}
+    assert site.bytes_of("sub/a.txt") == b"x\n"
+
+
 def test_a_retry_of_a_call_in_flight_gets_its_outcome(site: Site) -> None:
     site.write("a.txt", "")
     patches = [{"operation": "append_eof", "newText": "once\n"}]

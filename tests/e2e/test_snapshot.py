@@ -91,6 +91,22 @@ def test_a_snapshot_is_what_git_would_add(own_site: Site) -> None:
     assert site.person.call("snapshot")["commit"] is None
 
 
+def test_a_diff_that_is_too_large_for_an_answer_is_refused(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    for name in ("one", "two"):
+        site.write(f"large/{name}.txt", (name * (1 << 18) + "\n") * 45)
+    site.write("large/small.txt", "two\n")
+    commit = site.person.call("snapshot")["commit"]
+    between = {"from": "HEAD~1", "to": commit}
+    for method, params in (("show", {"commit": commit}), ("diff", between)):
+        refusal = site.person.refusal(method, **params)
+        assert refusal.kind == "file_too_large"
+        assert "has more than 64 MiB, which is too much for one answer" in refusal.message
+    part = site.person.call("diff", **between, paths=["large/small.txt"])
+    assert [each["path"] for each in part["files"]] == ["large/small.txt"]
+
+
 def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> None:
     site = own_site
     filled(site)

@@ -13,7 +13,7 @@ from patch_calls import unplaced, updated
 from stetd.editing import patience
 from stetd.editing.apply_patch.hunks import block_end
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
-from stetd.editing.matching.rungs import FileLines, Run, Rung
+from stetd.editing.matching.rungs import Run, Rung, climb
 from stetd.editing.text import Document
 
 LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])
@@ -45,9 +45,8 @@ def test_runs_are_found_where_their_lines_are_alike(
     lines: list[str], runs: list[list[str]], first: int
 ) -> None:
     document = Document.from_bytes("".join(f"{line}\n" for line in lines).encode())
-    file = document.form(FileLines)
     for run in runs:
-        for found in file.climb(Run(tuple(run)), first):
+        for found in climb(document, Run(tuple(run)), first):
             expected = [at for at in alike(lines, run, found.rung) if at >= first]
             assert set(found.places) <= set(expected)
             if found.rung in (Rung.EXACT, Rung.TRAILING_SPACE, Rung.TYPOGRAPHY):
@@ -55,7 +54,7 @@ def test_runs_are_found_where_their_lines_are_alike(
             assert sorted(found.places) == found.places
             assert found.all
         stands = bool(alike(lines, run, Rung.EXACT))
-        assert not stands or list(file.climb(Run(tuple(run))))
+        assert not stands or list(climb(document, Run(tuple(run))))
 
 
 BLOCKS = """\

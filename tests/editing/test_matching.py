@@ -57,7 +57,7 @@ def test_a_tolerant_place_in_bytes_that_are_not_utf8_can_be_told() -> None:
     broken = Document.from_bytes(b"a \xff\nb \nc\n")
     found = locate(broken, "b\nc\n", "x\n")
     assert isinstance(found, Match)
-    assert not broken.undecodable(found.start, found.end)
+    assert broken.undecodable(found.start, found.end) is None
 
 
 def test_two_boms_are_not_written() -> None:

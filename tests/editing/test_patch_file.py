@@ -126,6 +126,17 @@ class TestLimits:
         assert patched(data, change("x\n", "y\n", occurrence=2)) == b"x\na\ny\r\nb\nx\n"
         assert patched(data, change("x\n", "y\n", occurrence=3)) == b"x\na\nx\r\nb\ny\n"
 
+    def test_only_what_can_choose_a_tolerant_place_is_offered(self) -> None:
+        quoted = "say “hi”\nz\nsay “hi”\n".encode()
+        tie = refusal(quoted, change('say "hi"', "Q", near_line=2))
+        assert tie.message.endswith("Send the line where it begins.")
+        assert [(3, 3)] == lines(plan(quoted, change('say "hi"', "Q", near_line=3)))
+        twice = b"x = 1\nend\nmid\nx = 1\nend\n"
+        for choice in ({}, {"near_line": 4}):
+            trimmed = refusal(twice, change("\nx = 1\nend\n\n\n", "\ny\n\n\n", **choice))
+            assert "compared with tolerance: trim_edges" in trimmed.message
+            assert trimmed.message.endswith("and must be unique. Send more lines in search.")
+
     def test_near_line_keeps_nobody_waiting_where_the_text_stands_a_million_times(self) -> None:
         with patience.limited(0.001), pytest.raises(patience.TakesLong):
             plan(b"a" * 1_000_000, change("a", "b", near_line=2))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stetd.editing.patch.dialect import StripFailed, reindent
+from memory_world import overwrite, patched, refusal
+from stetd.editing.refusals import visible
 
 
 @pytest.mark.parametrize(
@@ -25,17 +26,21 @@ from stetd.editing.patch.dialect import StripFailed, reindent
 def test_prefixes_are_exchanged_on_lines_that_are_not_blank(
     text: str, strip: str, add: str, expected: str
 ) -> None:
-    assert reindent(text, strip, add) == expected
+    patch = overwrite(text, reindent={"strip": strip, "add": add})
+    assert patched(b"before", patch) == expected.encode()
 
 
 @pytest.mark.parametrize(
-    ("text", "strip", "failed"),
+    ("text", "strip", "number", "line"),
     [
-        ("  a\n b\n", "  ", StripFailed(2, " b")),
-        ("\ta", "    ", StripFailed(1, "\ta")),
-        ("  a\r\nb\r\n", "  ", StripFailed(2, "b")),
-        ("\x1c\n", " ", StripFailed(1, "\x1c")),
+        ("  a\n b\n", "  ", 2, " b"),
+        ("\ta", "    ", 1, "\ta"),
+        ("  a\r\nb\r\n", "  ", 2, "b"),
+        ("\x1c\n", " ", 1, "\x1c"),
     ],
 )
-def test_a_line_without_the_prefix_fails(text: str, strip: str, failed: StripFailed) -> None:
-    assert reindent(text, strip, "x") == failed
+def test_a_line_without_the_prefix_fails(text: str, strip: str, number: int, line: str) -> None:
+    [failure] = refusal(b"before", overwrite(text, reindent={"strip": strip, "add": "x"})).failures
+    assert (failure.kind, failure.line) == ("strip_precondition_failed", number)
+    assert f"line {number} of the inserted text" in failure.message
+    assert f"does not begin with it: {visible(line)}." in failure.message

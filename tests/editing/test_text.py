@@ -127,9 +127,9 @@ def test_adopted_terminators_are_not_doubled() -> None:
 
 def test_undecodable_bytes_are_told_by_range() -> None:
     document = Document.from_bytes(b"ok \xff ok\n")
-    assert document.undecodable(0, 8)
-    assert not document.undecodable(0, 3)
-    assert not document.undecodable(4, 8)
+    assert document.undecodable(0, 8) == 3
+    assert document.undecodable(0, 3) is None
+    assert document.undecodable(4, 8) is None
 
 
 def test_a_nul_in_the_first_8_kib_is_binary() -> None:

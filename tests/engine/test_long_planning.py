@@ -16,7 +16,7 @@ from stetd.processes.planner import NoPlanner, Planner, PlannerLost
 class Lost:
     """A workspace that can't be read any more because the process is gone."""
 
-    def apart(self) -> None:
+    def duplicate(self) -> None:
         raise PlannerLost("it was ended")
 
 

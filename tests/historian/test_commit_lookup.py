@@ -275,9 +275,7 @@ def test_an_index_stays_where_it_is_the_history_that_is_damaged(histories: Histo
 
 
 def test_an_index_is_made_over_contents_that_are_damaged(histories: Histories) -> None:
-    blob = histories.repository.trees.find(
-        histories.repository.commit(histories.oids[4]).tree, "d/1"
-    )
+    blob = histories.repository.file_in(histories.repository.commit(histories.oids[4]).tree, "d/1")
     assert blob is not None
     os.unlink(histories.repository.loose_path(blob[1]))
     os.unlink(HistoryIndex.path_for(histories.path))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from stetd.history.commits import CommitMeta
 from stetd.history.git_patch import FileState, file_patch
-from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import object_id
 
@@ -56,9 +55,7 @@ def test_git_applies_every_patch_and_takes_it_back(
 ) -> None:
     moved = moved and before is not None and after is not None and old != new
     source, target = (old, new) if moved else (old, old)
-    patch = file_patch(
-        target, before, after, unified_hunks, old_path=source if moved else None, utf8=utf8
-    )
+    patch = file_patch(target, before, after, old_path=source if moved else None, utf8=utf8)
     if before == after and not moved:
         assert patch == b""
         return
@@ -132,7 +129,7 @@ def test_git_reads_back_every_message(why: str, body: bytes, agent: str, time: i
 @pytest.mark.parametrize("name", ["a b", "ü", 'a"b', "a\\b", "a\nb", "a\tb", "-- a", "a => b"])
 def test_a_file_becomes_a_link_in_two_steps(name: str) -> None:
     link = FileState(0o120000, object_id("blob", b"target"), b"target")
-    patch = file_patch(name, state(b"x\n"), link, unified_hunks)
+    patch = file_patch(name, state(b"x\n"), link)
     assert patch.count(b"diff --git ") == 2
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "init", "-q", folder], check=True, env=CLEAN)

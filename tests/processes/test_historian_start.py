@@ -16,7 +16,7 @@ from stet.wire.failures import Kind, Refused
 from stetd import __version__
 from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Historian, start_process
+from stetd.processes.historian_client import Historian, Run, start_process
 from stetd.storage.journal import Position
 
 
@@ -24,7 +24,7 @@ class Peer:
     """The other end of the socket, instead of a process."""
 
     def __init__(self, connected: socket.socket) -> None:
-        self.socket = socket.socket(fileno=socket.dup(connected.fileno()))
+        self.socket = connected
         self.killed = False
 
     def kill(self) -> None:
@@ -41,9 +41,10 @@ class Peers:
     def __init__(self) -> None:
         self.all: list[Peer] = []
 
-    def run(self, connected: socket.socket) -> Peer:
-        self.all.append(Peer(connected))
-        return self.all[-1]
+    def run(self) -> tuple[socket.socket, Peer]:
+        near, far = socket.socketpair()
+        self.all.append(Peer(far))
+        return near, self.all[-1]
 
 
 def options() -> messages.Options:
@@ -52,9 +53,7 @@ def options() -> messages.Options:
     )
 
 
-def historian_by(
-    run: Callable[[socket.socket], Peer], position: Callable[[], Position] = lambda: Position(1, 8)
-) -> Historian:
+def historian_by(run: Run, position: Callable[[], Position] = lambda: Position(1, 8)) -> Historian:
     loop = asyncio.get_running_loop()
     return Historian(loop, "/state", options(), run, messages.Base(), position)
 
@@ -87,7 +86,7 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
 def test_a_question_is_refused_while_none_can_be_started() -> None:
     """Its program is replaced just now, or there are too many processes."""
 
-    def run(_: socket.socket) -> Peer:
+    def run() -> tuple[socket.socket, Peer]:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     async def story() -> None:

@@ -75,7 +75,7 @@ def test_a_handle_that_is_closed_takes_along_what_it_remembers(
     [*_, newest] = commits(repository, 3)
     handle = ShadowRepository(path)
     assert 3 == len(list(handle.walk(newest)))
-    assert [] == list(handle.trees.changed(None, EMPTY_TREE))
+    assert [] == list(handle.changed(None, EMPTY_TREE))
     gc.collect()
     handle.close()
     del handle

@@ -182,8 +182,6 @@ def find(node: Node, key: str | int) -> Item | None:
     """The item of an object or array; of several with one key the last, which is the one read."""
     if isinstance(key, int):
         return node.items[key] if node.is_array and key < len(node.items) else None
-    if not node.is_object:
-        return None
     return next((item for item in reversed(node.items) if item.key == key), None)
 
 
@@ -247,8 +245,6 @@ def altered(text: str, path: Path, value: Any) -> str:
     old, new = (
         each if isinstance(each, dict) else dict(enumerate(each)) for each in (found, value)
     )
-    if not (old and new):
-        return put(text, path, value)
     for key in reversed(old):
         if key not in new:
             text = remove(text, (*path, key), keep=root)

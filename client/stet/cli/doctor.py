@@ -24,7 +24,7 @@ from stet.errors import StetError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, elsewhere, holder
-from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
+from stet.service.unit_files import MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible
 
 _PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
@@ -161,31 +161,29 @@ def _service(endpoint: Endpoint) -> Finding:
     missing = [name for name, text in units.items() if text is None]
     if missing:
         return wrong("service", f"{', '.join(missing)} missing in {directory}", _INSTALL)
-    texts = {name: text or "" for name, text in units.items()}
-    if not all(text.startswith(MARKER) for text in texts.values()):
+    if not all((text or "").startswith(MARKER) for text in units.values()):
         return fine("service", f"the units in {directory} were not written by stet")
-    its = unit_files.variable(texts[SERVICE], "STET_RUNTIME_DIR")
+    unit = units[SERVICE] or ""
+    its = unit_files.variable(unit, "STET_RUNTIME_DIR")
     if its != endpoint.runtime:
         return _elsewhere(its)
-    stale = _stale(texts, endpoint)
+    stale = _stale(unit, endpoint)
     return wrong("service", stale, _INSTALL) if stale else _running(endpoint)
 
 
-def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
+def _stale(unit: str, endpoint: Endpoint) -> str | None:
     """Why the units are not those of this installation and environment."""
-    program = unit_files.program_of(texts[SERVICE])
+    program = unit_files.program_of(unit)
     if program is None or not os.access(program, os.X_OK):
         return f"the unit starts {program or 'nothing'}, which is not there"
     for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
-        its = unit_files.variable(texts[SERVICE], name)
+        its = unit_files.variable(unit, name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
-    hardened = service.is_hardened()
-    if hardened:
-        texts[HARDENED] = service.installed_unit(HARDENED) or ""
-    if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
-        return None
-    return "the units are not those of this version and installation"
+    installed = service.this_installation(endpoint)
+    if service.differing(unit_files.rendered(installed, hardened=service.is_hardened())):
+        return "the units are not those of this version and installation"
+    return None
 
 
 def _running(endpoint: Endpoint) -> Finding:
@@ -193,20 +191,12 @@ def _running(endpoint: Endpoint) -> Finding:
     if reason:
         return fine("service", f"installed, but {reason}; commands start the daemon")
     try:
-        socket = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
-        state = systemd.properties(SERVICE, "ActiveState", "SubState", "Result")
-        main = service.main_process()
+        trouble = service.not_in_charge(endpoint)
+        state = systemd.properties(SERVICE, "ActiveState", "SubState")
     except StetError as error:
         return wrong("service", error.message, "systemctl --user status stetd.socket")
-    if socket["ActiveState"] != "active":
-        said = f"{SOCKET} is {socket['ActiveState']} ({socket['Result']})"
-        return wrong("service", said, _INSTALL)
-    if socket["UnitFileState"] != "enabled":
-        return wrong("service", f"{SOCKET} is not enabled", _INSTALL)
-    pid = holder(endpoint)
-    if pid not in (None, main):
-        said = f"process {pid} has the history open, and is not the service's"
-        return wrong("service", said, _INSTALL)
+    if trouble:
+        return wrong("service", trouble, _INSTALL)
     running = f"{state['ActiveState']} ({state['SubState']})"
     return fine("service", f"{SOCKET} listens, {SERVICE} is {running}")
 

@@ -63,15 +63,14 @@ def install(arguments: Arguments, output: Output) -> None:
     endpoint = Endpoint.from_environment(control=False)
     hardened = is_hardened() if arguments.hardened is None else arguments.hardened
     units = unit_files.rendered(this_installation(endpoint), hardened=hardened)
-    differing = _differing(units)
-    if differing or not in_charge(endpoint):
-        _take_over(differing, endpoint)
+    changed = differing(units)
+    if changed or not_in_charge(endpoint):
+        _take_over(changed, endpoint)
     _check_loaded()
     version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
     said = [
-        f"{'wrote' if differing[name] else 'removed'} {unit_path(name)}"
-        for name in sorted(differing)
+        f"{'wrote' if changed[name] else 'removed'} {unit_path(name)}" for name in sorted(changed)
     ]
     said = said or [f"the units in {unit_files.units_directory()} were as they should be"]
     said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
@@ -83,7 +82,7 @@ def install(arguments: Arguments, output: Output) -> None:
         )
     done = {
         "units": [unit_path(name) for name in units],
-        "changed": sorted(differing),
+        "changed": sorted(changed),
         "hardened": hardened,
         "version": version,
         "pid": pid,
@@ -124,14 +123,14 @@ def _need_manager() -> None:
         )
 
 
-def _differing(units: Mapping[str, str]) -> dict[str, str | None]:
+def differing(units: Mapping[str, str]) -> dict[str, str | None]:
     """The units that are not on disk as they should be; None for one that should not be there.
 
     Raises ServiceTrouble for foreign ones.
     """
-    differing: dict[str, str | None] = {}
+    changed: dict[str, str | None] = {}
     if HARDENED not in units and is_hardened():
-        differing[HARDENED] = None
+        changed[HARDENED] = None
     for name, text in units.items():
         found = installed_unit(name)
         if found is not None and not found.startswith(MARKER):
@@ -141,8 +140,8 @@ def _differing(units: Mapping[str, str]) -> dict[str, str | None]:
                 f"mv '{path}' '{path}.old'"
             )
         if found != text:
-            differing[name] = text
-    return differing
+            changed[name] = text
+    return changed
 
 
 def installed_unit(name: str) -> str | None:
@@ -154,11 +153,17 @@ def installed_unit(name: str) -> str | None:
         return None
 
 
-def in_charge(endpoint: Endpoint) -> bool:
-    """Whether systemd listens, now and at the next login, and no other daemon runs."""
-    found = systemd.properties(SOCKET, "ActiveState", "UnitFileState")
-    enabled = (found["ActiveState"], found["UnitFileState"]) == ("active", "enabled")
-    return enabled and holder(endpoint) in (None, main_process())
+def not_in_charge(endpoint: Endpoint) -> str | None:
+    """Why systemd does not listen, now or at the next login, or that another daemon runs."""
+    found = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
+    if found["ActiveState"] != "active":
+        return f"{SOCKET} is {found['ActiveState']} ({found['Result']})"
+    if found["UnitFileState"] != "enabled":
+        return f"{SOCKET} is not enabled"
+    pid = holder(endpoint)
+    if pid in (None, main_process()):
+        return None
+    return f"process {pid} has the history open, and is not the service's"
 
 
 def main_process() -> int | None:
@@ -166,11 +171,11 @@ def main_process() -> int | None:
     return int(systemd.properties(SERVICE, "MainPID")["MainPID"] or 0) or None
 
 
-def _take_over(differing: Mapping[str, str | None], endpoint: Endpoint) -> None:
+def _take_over(changed: Mapping[str, str | None], endpoint: Endpoint) -> None:
     with turn_to_start(endpoint):
         _stop_units()
         _make_room(endpoint)
-        for name, text in differing.items():
+        for name, text in changed.items():
             if text is None:
                 _remove_file(unit_path(name))
             else:

@@ -1,4 +1,4 @@
-"""Where the daemon's sockets, state and configuration are (CONTRACT.md 1).
+"""The paths of the daemon's sockets, state and configuration (CONTRACT.md 1).
 
     runtime   $STET_RUNTIME_DIR, else $XDG_RUNTIME_DIR/stet, else /tmp/stet-<uid>
               holds agent.sock and control.sock; mode 0700, owned by the user
@@ -7,8 +7,8 @@
               ~/.config/stet/config.toml
 
 An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG base
-directory specification has it. A relative STET_* path is taken from the current directory. Client
-and daemon both ask here, so that they agree. Nothing here opens a socket or starts a process.
+directory specification requires. A relative STET_* path is relative to the current directory.
+Client and daemon both use this module, so that they agree. It opens no socket.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LONGEST_SOCKET_PATH = 107
 
 
 class UnsafeDirectory(Exception):
-    """A directory that another user could tamper with, or that cannot hold a socket.
-    The message says what to do; ``mend`` is the command, if one command mends it.
+    """A directory that another user could change, or that can't hold a socket. The message says
+    what to do; ``mend`` is the command that repairs it, if one command does.
     """
 
     def __init__(self, message: str, mend: str | None = None) -> None:
@@ -43,13 +43,13 @@ def runtime_directory(environ: Mapping[str, str] = os.environ) -> str:
     base = environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(base):
         return os.path.join(base, "stet")
-    # Predictable and in a shared directory, which is why check_private() looks at the
-    # owner and the mode before anything in it is trusted.
+    # Another user could create this path first, so check_private() checks owner and mode before
+    # anything in it is trusted.
     return f"/tmp/stet-{os.getuid()}"  # noqa: S108
 
 
 def state_directory(environ: Mapping[str, str] = os.environ) -> str:
-    """The directory of journal, shadow repositories and the log, absolute."""
+    """The directory of the journal, the shadow repositories and the log, absolute."""
     own = environ.get("STET_STATE_DIR")
     if own:
         return os.path.abspath(own)
@@ -65,12 +65,12 @@ def config_path(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """Where a user's programs keep their configuration, absolute."""
+    """The directory of a user's configuration files, absolute."""
     return xdg_directory(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def xdg_directory(environ: Mapping[str, str], variable: str, default: str) -> str:
-    """The directory that a variable names, else the one of the XDG specification; absolute."""
+    """The directory that the variable names, else ``default`` in the home directory; absolute."""
     base = environ.get(variable, "")
     home = environ.get("HOME") or os.path.expanduser("~")
     return base if os.path.isabs(base) else os.path.join("/", home, default)
@@ -82,10 +82,10 @@ def socket_path(directory: str, *, control: bool) -> str:
 
 
 def check_private(directory: str) -> None:
-    """Refuse a directory that is not the user's alone.
+    """Check that a directory is private to the user.
 
     Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the effective user,
-    mode 0700, and short enough for socket paths in it; and FileNotFoundError if there is none.
+    of mode 0700, and short enough for socket paths in it; FileNotFoundError if it does not exist.
     """
     found = os.lstat(directory)
     quoted = f"'{directory}'"
@@ -114,7 +114,7 @@ def check_private(directory: str) -> None:
 
 
 def check_owner(path: str, info: os.stat_result, directory: str) -> None:
-    """Refuse what belongs to somebody else in, or as, a state directory."""
+    """Raise UnsafeDirectory unless ``path``, in a state directory or itself one, is the user's."""
     if info.st_uid == os.geteuid():
         return
     mend = f"sudo chown -R {os.geteuid()} '{directory}'"
@@ -126,9 +126,9 @@ def check_owner(path: str, info: os.stat_result, directory: str) -> None:
 
 
 def make_above(directory: str) -> None:
-    """Create the directories above one; whatever the umask, only the user may write there.
+    """Create the missing parents of a directory; whatever the umask, only the user may write.
 
-    Raises UnsafeDirectory where root would do so, or go on to, in a directory of another user.
+    Raises UnsafeDirectory if root would create something in another user's directory.
     """
     if not os.path.lexists(directory):
         _refuse_root_elsewhere(directory)
@@ -140,7 +140,7 @@ def make_above(directory: str) -> None:
 
 
 def _refuse_root_elsewhere(directory: str) -> None:
-    """With sudo, HOME may still be the other user's, who could not use what root makes there."""
+    """Raise UnsafeDirectory for root in a user's directory: with sudo, HOME may be that user's."""
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
     owner = os.stat(directory).st_uid
@@ -162,4 +162,4 @@ def make_missing(directory: str) -> None:
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
-        os.chmod(directory, 0o700)  # an umask may have taken more away than it should
+        os.chmod(directory, 0o700)  # the umask may have removed the user's own permissions

@@ -1,9 +1,9 @@
-"""Reaching a daemon: connect to its socket, and start one when none answers.
+"""Connects to a daemon's socket, and starts a daemon if none answers.
 
-The daemon that is started is ``stetd`` of the same installation, in a session of its own, with
-``/`` as its directory and ``<state>/stetd.log`` as standard output and error. Two clients that
-find none at the same time hold ``<runtime>/spawn.lock`` one after the other, and the second finds
-the first one's daemon. Nothing here knows the protocol.
+It starts ``stetd`` of the same installation, in a new session (setsid(2)), with ``/`` as its
+directory and ``<state>/stetd.log`` as standard output and error. If two clients find no daemon at
+the same time, each takes the lock ``<runtime>/spawn.lock`` in turn, and the second one finds the
+daemon of the first. Nothing here knows the protocol.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from stet.service.socket_path import (
     state_directory,
 )
 
-#: Seconds that a daemon may take from its start, with recovery, until its socket answers.
+#: Seconds that a daemon may take to start, recovery included, until its socket answers.
 START_SECONDS = 30.0
-#: The log is moved to ``stetd.log.1`` when it is larger than this at a start.
+#: A log of more bytes is moved to ``stetd.log.1`` at a start.
 LOG_BYTES = 1024 * 1024
 _POLL_SECONDS = 0.01
 NO_PROC = (
@@ -40,9 +40,9 @@ NO_PROC = (
     "mount -t proc proc /proc; bwrap: --proc /proc), or start the daemon outside."
 )
 
-# Runs in a process of its own, so that the daemon is nobody's child here: programs that did not
-# know they had a child would have to wait for it. Prints the daemon's process id; the daemon's
-# output goes where this process's errors go.
+# Runs in an intermediate process, so that the daemon is not a child of this program, which would
+# have to wait for it (wait(2)). Prints the daemon's process id. The daemon's output goes to this
+# process's standard error.
 _DETACH = """
 import os, sys
 to_log = [(os.POSIX_SPAWN_DUP2, 2, 1)]
@@ -51,7 +51,7 @@ print(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, setsid=True, file_ac
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Which daemon, by its directories, and which of its two sockets."""
+    """A daemon, given by its directories, and one of its two sockets."""
 
     runtime: str
     state: str
@@ -59,7 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls, *, control: bool) -> Endpoint:
-        """The endpoint that CONTRACT.md 1 gives for this process's environment."""
+        """The endpoint for this process's environment, by CONTRACT.md 1."""
         return cls(runtime_directory(), state_directory(), control)
 
     @property
@@ -69,25 +69,25 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> str:
-        """The path of the log of a daemon that was started from here."""
+        """The path of the log of a daemon that a client started."""
         return os.path.join(self.state, "stetd.log")
 
 
 def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
-    """The program of the same installation beside an interpreter, else that with the module."""
+    """A program's command: the executable beside the interpreter, else ``python -m module``."""
     beside = os.path.join(os.path.dirname(python), name)
     # -P: without it "-m" would put the current directory before the installed packages.
     return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", module)
 
 
 def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
-    """A connected, non-blocking socket; ``start`` a daemon if none answers.
-    Raises DaemonUnreachable, which says what was tried and what to do.
+    """A connected, non-blocking socket; ``start``: start a daemon if none answers.
+    Raises DaemonUnreachable, whose message says what was tried and what to do.
     """
     connected = connect(endpoint)
     if connected is not None:
         return connected
-    # Over ssh, in cron and with sudo other variables are set.
+    # A daemon may use another runtime directory: ssh, cron and sudo set other variables.
     where = elsewhere(endpoint)
     if where is not None:
         import shlex
@@ -107,8 +107,8 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
 
 
 def connect(endpoint: Endpoint) -> socket.socket | None:
-    """A connected, non-blocking socket, or None when no daemon listens.
-    Raises DaemonUnreachable when there is one that cannot or must not be used.
+    """A connected, non-blocking socket; None if no daemon listens.
+    Raises DaemonUnreachable if a socket can't be used or its directory is not safe.
     """
     try:
         check_private(endpoint.runtime)
@@ -123,7 +123,7 @@ def connect(endpoint: Endpoint) -> socket.socket | None:
         try:
             connection.connect(endpoint.path)
         except OSError as error:
-            # The backlog is full: a Unix socket says so at once instead of waiting.
+            # BlockingIOError: the backlog is full; a Unix socket does not wait for room in it.
             if isinstance(error, BlockingIOError) and time.monotonic() <= deadline:
                 time.sleep(_POLL_SECONDS)
                 continue
@@ -138,8 +138,8 @@ def connect(endpoint: Endpoint) -> socket.socket | None:
 
 @contextlib.contextmanager
 def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
-    """Hold ``spawn.lock``: meanwhile no other client starts a daemon; those that would, wait.
-    Raises DaemonUnreachable when the lock can't be had.
+    """Hold ``spawn.lock``, so that other clients wait before they start a daemon.
+    Raises DaemonUnreachable if the lock can't be taken.
     """
     _make(make_private, endpoint.runtime, "STET_RUNTIME_DIR")
     try:
@@ -155,7 +155,7 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 
 
 def _make(make: Callable[[str], None], directory: str, variable: str) -> None:
-    """Create a directory. Raises DaemonUnreachable, with what says that it be another one."""
+    """Create a directory. Raises DaemonUnreachable, which names the ``variable`` to change."""
     try:
         make(directory)
     except (UnsafeDirectory, OSError) as error:
@@ -174,8 +174,8 @@ def _start_and_connect(endpoint: Endpoint) -> socket.socket:
         before = holder(endpoint)
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
-        # A daemon that is just stopping keeps its directories until it has; the one started
-        # beside it ends at once, and is started again when that one is gone.
+        # A stopping daemon holds its locks until it ends. A daemon started before that ends at
+        # once, and is started again when the old one is gone.
         if connected is None and not is_running(pid):
             other = holder(endpoint) or before
             if other is None or time.monotonic() > deadline:
@@ -193,9 +193,9 @@ def _start_and_connect(endpoint: Endpoint) -> socket.socket:
 
 
 def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | None:
-    """A connection, or None when the process has ended or the time is over."""
+    """A connection; None if the process has ended or the deadline has passed."""
     while time.monotonic() < deadline:
-        running = is_running(pid)  # asked first: it may listen, and end, in between
+        running = is_running(pid)  # before connect(): the process may listen, and then end
         connected = connect(endpoint)
         if connected is not None or not running:
             return connected
@@ -204,7 +204,7 @@ def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | 
 
 
 def holder(endpoint: Endpoint) -> int | None:
-    """The running process that holds the state or runtime directory, by their lock files."""
+    """The process id of the daemon that uses the state or runtime directory, by its lock files."""
     for directory in (endpoint.state, endpoint.runtime):
         try:
             with open(os.path.join(directory, "stetd.lock"), "rb") as lock:
@@ -217,14 +217,14 @@ def holder(endpoint: Endpoint) -> int | None:
 
 
 def elsewhere(endpoint: Endpoint) -> str | None:
-    """Another runtime directory, in which the daemon of this state directory listens."""
+    """The runtime directory of the daemon of this state directory, if it is another one."""
     pid = holder(endpoint)
     where = _listens_in(pid) if pid is not None else None
     return None if where == os.path.realpath(endpoint.runtime) else where
 
 
 def _listens_in(pid: int) -> str | None:
-    """The directory of the sockets on which a process listens, by the kernel's table."""
+    """The directory of a daemon's listening sockets, from /proc; None if unknown."""
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
         links = {os.readlink(f"/proc/{pid}/fd/{each}") for each in descriptors}
@@ -232,7 +232,7 @@ def _listens_in(pid: int) -> str | None:
     except OSError:
         return None
     for line in table.splitlines():
-        fields = line.split(maxsplit=7)  # a socket keeps the name under which it was bound
+        fields = line.split(maxsplit=7)  # the path is the one at bind(2), also after a rename
         if len(fields) == 8 and f"socket:[{fields[6]}]" in links and fields[7][:1] == "/":
             directory, name = os.path.split(fields[7])
             if name in ("agent.sock", "control.sock", ".new"):
@@ -241,19 +241,19 @@ def _listens_in(pid: int) -> str | None:
 
 
 def _is_daemon(pid: int) -> bool:
-    """Whether a process looks like a daemon: the id of a killed one may be used again."""
-    # Each thread is asked: the first one may have ended, and then it has no command line.
+    """Whether a process looks like a daemon: another one may have the id of a killed daemon."""
+    # All threads are checked: if the first one has ended, it has no command line.
     commands = [_read(f"{each}/cmdline") for each in _threads(pid)]
     if any(commands):
         return any(b"stetd" in each for each in commands)
-    # One that ends gives back its memory first, and its locks after that; a process of the
-    # kernel never had any memory.
+    # A process that ends first frees its memory, with the command line, and then its locks. A
+    # kernel thread never has a command line.
     return _has_ended(f"/proc/{pid}")
 
 
 def _start(endpoint: Endpoint) -> tuple[int, int]:
-    """Start a daemon; its process id, and where in the log its own lines begin."""
-    import subprocess  # most clients find a daemon running and need not load it
+    """Start a daemon. Returns its process id and the offset of its first line in the log."""
+    import subprocess  # most clients find a running daemon and do not need it
 
     if not os.path.exists("/proc/self"):
         raise DaemonUnreachable(f"no daemon runs and none can be started: {NO_PROC}")
@@ -285,8 +285,8 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process has a thread that has not ended: till then it keeps locks and sockets.
-    One that was killed may look like a zombie, by its first thread, while others are still ending.
+    """Whether a process has a thread left; until the last one ends it keeps its locks and sockets.
+    The first thread of a killed process may be a zombie while others are still ending.
     """
     return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
 

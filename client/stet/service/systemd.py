@@ -1,4 +1,4 @@
-"""Talking to the ``systemd --user`` manager, by ``systemctl``."""
+"""Calls ``systemctl --user``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Mapping
 
 from stet.errors import StetError
 
-#: Seconds that a job may take: the service's own time to stop, and a start after it.
+#: Seconds that systemctl may take: the service may have to stop and start again.
 _JOB_S = 150
 
 
 class NoUserManager(StetError):
-    """No ``systemd --user`` manager can be reached; the daemon is started by clients."""
+    """No ``systemd --user`` manager can be reached; clients start the daemon."""
 
     KIND = "no_service_manager"
 
 
 class UnitTrouble(StetError):
-    """systemctl refused something; the message has its words."""
+    """systemctl failed; the message has its output."""
 
     KIND = "unit_trouble"
 
 
 def why_not(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Why there is no user manager to talk to; None if there is one."""
+    """Why no user manager can be reached; None if one can."""
     if shutil.which("systemctl") is None:
         return "there is no systemctl on this machine"
     runtime = environ.get("XDG_RUNTIME_DIR")
@@ -37,8 +37,8 @@ def why_not(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def systemctl(*arguments: str) -> str:
-    """What ``systemctl --user`` prints. Raises UnitTrouble with what it complains of."""
-    import subprocess  # every stet command loads this module, and hardly any needs it
+    """The output of ``systemctl --user``. Raises UnitTrouble with its error output."""
+    import subprocess  # every stet command loads this module, but few need subprocess
 
     command = ["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments]
     try:
@@ -54,7 +54,7 @@ def systemctl(*arguments: str) -> str:
 
 
 def properties(unit: str, *names: str) -> dict[str, str]:
-    """Properties of a unit, as systemd prints them; empty for what it does not say."""
+    """Properties of a unit, as systemd prints them; "" for those that it does not print."""
     printed = systemctl("show", "--property", ",".join(names), unit)
     found = dict(line.partition("=")[::2] for line in printed.splitlines() if "=" in line)
     return {name: found.get(name, "") for name in names}

@@ -1,9 +1,9 @@
-"""The unit files of the service: the shipped templates, and what an installation makes of them.
+"""Makes the unit files of the service from the shipped templates.
 
 The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in ``systemd/`` of a
-checkout and in ``stet/units/`` of a wheel. They are units that work as they are, for packagers.
-Installed, they begin with MARKER and say which program it is and where it keeps its things, because
-a service has another environment than the shell it was installed from.
+checkout and in ``stet/units/`` of a wheel. They are working units, for packagers. An installed unit
+begins with MARKER and names the program and its directories, because a service does not have the
+environment of the shell that installed it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from stet.service.socket_path import config_home
 SOCKET = "stetd.socket"
 SERVICE = "stetd.service"
 NAMES = (SOCKET, SERVICE)
-#: What makes the service a hardened one, below the directory of the units.
+#: The drop-in that hardens the service, relative to the directory of the units.
 HARDENED = "stetd.service.d/hardened.conf"
 
-#: The first line of every unit that was installed; others are not touched.
+#: The first line of every installed unit; units without it are not changed or removed.
 MARKER = "# Written by: stet service install. Removed by: stet service uninstall."
 
-#: What systemd refuses in the path of a program, however it is quoted.
+#: Characters that systemd refuses in the path of a program, even in quotes.
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 
 
 class UnusablePath(StetError):
-    """A path that can't stand in a unit file."""
+    """A path that can't be written in a unit file."""
 
     KIND = "unusable_path"
 
 
 class Installed(NamedTuple):
-    """What units are made from: the program and its directories, absolute."""
+    """An installation: the program with its arguments, and its directories; absolute paths."""
 
     program: tuple[str, ...]
     runtime: str
@@ -46,7 +46,7 @@ class Installed(NamedTuple):
 
 
 def units_directory(environ: Mapping[str, str] = os.environ) -> str:
-    """Where ``systemd --user`` looks for a person's own units."""
+    """The directory of a user's own units for ``systemd --user``."""
     return os.path.join(config_home(environ), "systemd", "user")
 
 
@@ -56,7 +56,7 @@ def unit_path(name: str) -> str:
 
 
 def template(name: str) -> str:
-    """The text of a unit as it is shipped."""
+    """The text of a shipped template. Raises StetError if it is missing."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for directory in ("units", "../../systemd"):
         path = os.path.join(package, directory, name)
@@ -75,7 +75,7 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
     path, *arguments = installed.program
-    # The colon keeps "$" from being replaced, in the path too.
+    # The colon keeps systemd from expanding "$", also in the path.
     words = [":" + _usable(path, "path of stetd"), *arguments]
     program.append(f"ExecStart={' '.join(map(quoted, words))}")
     start = re.compile("^ExecStart=.*$", re.MULTILINE)
@@ -89,7 +89,7 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    """A word for a line that systemd splits into words, with its specifiers escaped."""
+    """The word quoted for systemd, with specifiers (%) escaped."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
@@ -104,13 +104,13 @@ def _usable(path: str, what: str) -> str:
 
 
 def variable(unit: str, name: str) -> str | None:
-    """The value of an environment variable in a unit that was rendered here."""
+    """The value of an environment variable in a unit that ``rendered`` has made."""
     variables = (each.partition("=") for each in _first_words(unit, "Environment"))
     return next((value for its, _, value in variables if its == name), None)
 
 
 def program_of(unit: str) -> str | None:
-    """The path of the program in a unit that was rendered here."""
+    """The path of the program in a unit that ``rendered`` has made."""
     return next((each.removeprefix(":") for each in _first_words(unit, "ExecStart")), None)
 
 

@@ -63,7 +63,6 @@ class Follower:
         self._commits = "commit" in names
         self._only_commits = tuple(names) == ("commit",)
         self._last: dict[str, str | None] = {}
-        self._began = False
         #: Commits from the log, which may come as events again.
         self._given: dict[str, set[str]] = {}
 
@@ -73,8 +72,7 @@ class Follower:
 
     def began(self, heads: Mapping[str, str | None]) -> Gap | None:
         """Note that events come after these heads. Returns the gap since the last connection."""
-        known = self._last if self._began and self._commits else {}
-        self._began = True
+        known = self._last if self._commits else {}
         behind = tuple(root for root in heads if known.get(root, heads[root]) != heads[root])
         for root in heads:
             self._last.setdefault(root, heads[root])

@@ -46,8 +46,11 @@ class Change(TypedDict):
 
 
 def given(**params: Any) -> dict[str, Any]:
-    """The parameters that are not None; the others are not sent."""
-    return {name: value for name, value in params.items() if value is not None}
+    """The parameters that are not None; the others are not sent.
+
+    ``from_`` is sent as ``from`` and ``for_`` as ``for``, which are keywords of Python.
+    """
+    return {name.rstrip("_"): value for name, value in params.items() if value is not None}
 
 
 def replace(

@@ -9,7 +9,6 @@ computes from then on, since the machine may have had other things to do.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,22 +47,14 @@ def is_limited() -> bool:
     return _limit.get() is not None
 
 
-def left() -> float:
-    """The seconds that are left, infinite without a limit. Raises TakesLong if there are none."""
+def go_on() -> None:
+    """Raise TakesLong if the time is over, which without a limit it never is."""
     limit = _limit.get()
     if limit is None:
-        return math.inf
+        return
     if limit.computing_ends is None:
-        seconds = limit.clock_ends - time.perf_counter()
-        if seconds > 0:
-            return seconds + limit.half
+        if time.perf_counter() < limit.clock_ends:
+            return
         limit.computing_ends = time.thread_time() + limit.half
-    seconds = limit.computing_ends - time.thread_time()
-    if seconds <= 0:
+    if time.thread_time() >= limit.computing_ends:
         raise TakesLong
-    return seconds
-
-
-def go_on() -> None:
-    """Raise TakesLong if the time is over."""
-    left()

@@ -19,8 +19,6 @@ from stetd.editing.text import Document
 
 #: How many line numbers a sentence spells out; ``candidates`` carries all of them.
 _SPELLED_LINES = 20
-#: ``matching`` lists no more places than this, so a count that reaches it may be short.
-MANY_PLACES = 1_000
 
 
 class Subject(msgspec.Struct, frozen=True):

@@ -158,10 +158,13 @@ class Document:
         """The offset after the content, before the terminator, of line ``index`` (from 0)."""
         return self.line_starts[index] + len(self.lines[index])
 
+    def line_start(self, index: int) -> int:
+        """The offset at which line ``index`` (from 0) begins; after the last one the text's end."""
+        return self.line_starts[index] if index < self.line_count else len(self.text)
+
     def line_end(self, index: int) -> int:
         """The offset after the terminator, if any, of line ``index`` (from 0)."""
-        following = index + 1
-        return self.line_starts[following] if following < self.line_count else len(self.text)
+        return self.line_start(index + 1)
 
     def offset_from_lf(self, offset: int) -> int:
         """The offset in ``text`` of one in ``lf_text``: never between ``\\r`` and ``\\n``."""
@@ -200,9 +203,10 @@ class Document:
         """Whether ``offset`` lies between the ``\\r`` and the ``\\n`` of one terminator."""
         return 0 < offset < len(self.text) and self.text[offset - 1 : offset + 1] == "\r\n"
 
-    def undecodable(self, start: int, end: int) -> bool:
-        """Whether ``text[start:end]`` holds bytes that are not UTF-8."""
-        return _ESCAPED_BYTE.search(self.text, start, end) is not None
+    def undecodable(self, start: int, end: int) -> int | None:
+        """The offset of the first byte in ``text[start:end]`` that is not UTF-8."""
+        found = _ESCAPED_BYTE.search(self.text, start, end)
+        return found.start() if found else None
 
 
 def starts_of_lines(lines: list[str]) -> list[int]:

@@ -158,10 +158,10 @@ def _current_image(workspace: Workspace, path: str) -> Image | None:
     known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
     if known is None:
         return None
-    image = Image(known[1], known[0])
+    image, worktree = Image(known[1], known[0]), workspace.worktree
     try:
-        with workspace.worktree.resolver.locate(path) as target:
-            found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
+        with worktree.resolver.locate(path) as target:
+            found = None if target.missing else worktree.read_name(target.dir_fd, target.name)
     except (OSError, Refused):
         return image
     return found.image if found and image.same_as(found.image) else image

@@ -60,7 +60,7 @@ from stetd.transaction.transaction import Prepared
 
 _log = logging.getLogger(__name__)
 
-#: How often a call is planned by a process while its files change each time.
+#: How often the response for a call may be outdated when it comes; then the call is refused.
 _MAX_OVERTAKEN = 5
 #: Bytes of the journal at which edits are refused: if the history can't be written, and if writing
 #: it only takes long. Never less than ``checkpoint_bytes``.
@@ -83,8 +83,8 @@ class EditJob:
     session: Session | None = None
     #: The writer must ask a planner or the historian before it can go on.
     needs_asking: bool = False
-    #: Asks them, and stores the response: plans, a proposal, or the error. None: no response yet,
-    #: or no planner could be started.
+    #: The task that asks them. Its response is plans, a proposal, or the error; None: there is
+    #: none yet, or no planner could be started.
     asking: asyncio.Task[None] | None = None
     response: list[RecordedPlan] | Proposal | Exception | None = None
     #: A planner was asked.

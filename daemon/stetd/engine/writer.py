@@ -188,7 +188,7 @@ class Writer:
         self._wake()
         return future
 
-    def is_next(self, lane: Lane) -> bool:
+    def can_run_now(self, lane: Lane) -> bool:
         """Whether no earlier request of this client waits, so that its next one may run at once."""
         return not (lane.waiting or lane.held)
 
@@ -538,7 +538,7 @@ class Writer:
         """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = number
-        workspace.note(number, commits)
+        workspace.note_commits(number, commits)
         self.events.committed(
             workspace.name, workspace.root, workspace.shadow, number, objects, files
         )

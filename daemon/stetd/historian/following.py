@@ -1,8 +1,8 @@
-"""From the journal's records to the objects that Git is to have.
+"""Follows the journal: makes Git objects from its records.
 
-A commit's id was computed when its record was written; here it is made again from the record, and
-checked. Nothing past the durable end is read. In front of it every record is settled: an abort
-is before the same end as the records that it voids.
+A commit's id was computed when its record was written; here the commit is made again from the
+record, and its id is checked. Nothing behind the durable end is read. Every record before that end
+is settled: an abort and the records that it voids are before the same end.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Line:
-    """One history, and how far it is followed. ``head`` and ``repository`` are set at first use.
+    """One history and how far it was followed. ``head`` and ``repository`` are set at first use.
 
-    ``begun``: a commit was made; ``trouble``: why it can't be continued.
+    ``begun``: a commit was made; ``trouble``: why the history can't be continued.
     """
 
     shadow: str
@@ -56,11 +56,11 @@ class _Line:
 
 @dataclass(slots=True)
 class Following:
-    """Reads the journal, and hands what it says to the thread that writes Git."""
+    """Reads the journal and hands new objects to the thread that writes Git."""
 
     begin: Begin
     background: Background
-    #: The answered requests that were met, for the next checkpoint.
+    #: Answered requests in the records read so far, for the next checkpoint.
     requests: list[RequestRecord] = field(default_factory=list)
     _lines: dict[str, _Line] = field(default_factory=dict)
     _place: tuple[int, int] = (0, 0)
@@ -73,7 +73,7 @@ class Following:
             self._place = min(self._place, self.begin.base.held_from)
 
     def advance(self, segment: int, offset: int) -> None:
-        """Follow up to this place."""
+        """Follow the journal up to this position."""
         if self.damage is not None:
             return
         found = list(self._records((segment, offset)))
@@ -100,7 +100,7 @@ class Following:
                 line.repository.rest()
 
     def set_references(self, disk: Disk) -> None:
-        """Let each history begin where the journal says: without syncs it may be further."""
+        """Set each history's reference to the checkpoint's head: Git may have come further."""
         for name, start in self.begin.base.starts.items():
             if start.head is None or name in self.begin.base.held:
                 continue
@@ -116,11 +116,11 @@ class Following:
                 _log.error("the reference of %s can't be written: %s", shadow, error)
 
     def trouble_of(self, shadow: str) -> str | None:
-        """Why a history can't be gone on with; None if it can."""
+        """Why a history can't be continued; None if it can."""
         return self._trouble(line for line in self._lines.values() if line.shadow == shadow)
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
-        """The same for any workspace, except the workspaces of these names."""
+        """Why some history can't be continued, those of the workspaces ``names`` left out."""
         return self._trouble(line for name, line in self._lines.items() if name not in names)
 
     def _trouble(self, lines: Iterable[_Line]) -> str | None:
@@ -128,13 +128,13 @@ class Following:
         return next((each for each in troubles if each is not None), None)
 
     def close(self) -> None:
-        """Let the repositories go."""
+        """Close the repositories."""
         for line in self._lines.values():
             if line.repository is not None:
                 line.repository.close()
 
     def _records(self, end: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Record]]:
-        """The records from where this has come to, up to the end."""
+        """The records from the present position up to ``end``."""
         segment, offset = self._place
         while (segment, offset) < end:
             last = segment == end[0]
@@ -144,7 +144,7 @@ class Following:
                     file.seek(offset)
                     data = file.read(end[1] - offset if last else -1)
             except FileNotFoundError:
-                data = b""  # dropped: only segments that are held have gaps between them
+                data = b""  # a gap between segments that are kept for deferred workspaces
             if offset == 0:
                 offset, data = len(MAGIC), data[len(MAGIC) :]
             sound = 0
@@ -192,7 +192,7 @@ class Following:
         assert line.head is not None, "BUG: a repository without a head"
         history = History(line.head, line.repository.load_tree, 0)
         for commit in record.commits:
-            # What is held may begin before what Git has.
+            # Records that are kept for a deferred workspace may begin before Git's head.
             if line.begun or commit.parent == history.head.commit:
                 remake(history, record.number, commit)
                 line.begun = True

@@ -1,7 +1,7 @@
-"""The historian's end: it listens to the engine, and does what it says.
+"""The historian's process: reads the engine's messages and acts on them.
 
-Following the journal is quick and done at once. What takes longer has threads: one writes Git
-(:mod:`stetd.repository.git_writer`), one keeps the index, some answer questions.
+The main thread follows the journal, which is quick. Other threads do what takes longer: one writes
+Git (:mod:`stetd.repository.git_writer`), one keeps the query index, some answer questions.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from stetd.storage.priority import BEHIND_ALL, lower_priority
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
-#: Questions that are answered at a time, beside one that takes long.
-_ANSWERING = 4
+#: Questions that are answered at a time, beside one long one.
+_MAX_QUESTIONS = 4
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the engine at the other end of this descriptor, until that is gone."""
+    """Serve the engine at the other end of this descriptor, until the engine is gone."""
     descriptor, level = arguments
-    # If it hangs when its engine is killed, it must not hold the locks of the directories.
+    # Even a hanging historian must end with its engine, or it would hold the directories' locks.
     connected = begin(descriptor)
     failpoints.engine = os.getppid()
     os.umask(0o077)
     logs.set_up(level)
     sys.setswitchinterval(0.001)
-    gc.freeze()  # what was loaded stays: the collector need not walk through it
+    gc.freeze()  # loaded modules stay: the collector need not traverse them
     status = 1
     try:
         Historian(connected, Disk()).serve()
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - another one is started
         _log.error("the historian can't go on: %s", error, exc_info=error)
     finally:
-        # Whatever threads still do is of no use: the journal has it.
+        # Work that threads have not finished may be lost: the journal has all of it.
         os._exit(status)
 
 
@@ -70,17 +70,17 @@ class Historian:
         self._connected = connected
         self._disk = disk
         self._speaking = threading.Lock()
-        #: How far long work has come, by its question's id.
+        #: The progress of long work, by its question's id.
         self._works: dict[int, Progress] = {}
         self._requests: RequestStore | None = None
         self._opening = threading.Lock()
-        self._readers = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="stet-read")
+        self._readers = ThreadPoolExecutor(_MAX_QUESTIONS, thread_name_prefix="stet-read")
         self._workers = ThreadPoolExecutor(
             1, thread_name_prefix="stet-work", initializer=lower_priority, initargs=(BEHIND_ALL,)
         )
 
     def serve(self) -> None:
-        """Until the engine says that it is over, or is gone."""
+        """Handle messages until the engine sends End or is gone."""
         begin = messages.receive(self._connected)
         if not isinstance(begin, messages.Begin):
             return
@@ -118,7 +118,7 @@ class Historian:
             _log.error("answered calls are not known at present: %s", error)
 
     def _open_requests(self) -> RequestStore:
-        """The replies that are kept; tried again each time while that fails. Raises OSError."""
+        """Open the store of replies, if it is not open. Raises OSError; may be tried again."""
         with self._opening:
             if self._requests is None:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
@@ -128,7 +128,7 @@ class Historian:
             return self._requests
 
     def _finish(self) -> None:
-        # What long work does is of no use any more, and may be given up anywhere.
+        # Long work may be given up at any point.
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._readers.shutdown(cancel_futures=True)
         self._indexer.close()
@@ -157,7 +157,7 @@ class Historian:
 
     def _say(self, message: Message) -> None:
         content = messages.encoded(message)
-        # If the engine is gone, the main loop hears it.
+        # If the engine is gone, the main thread notices.
         with self._speaking, suppress(OSError):
             self._connected.sendall(content)
 

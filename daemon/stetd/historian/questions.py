@@ -1,4 +1,4 @@
-"""What the historian can be asked: by name, with parameters of a type, about a place."""
+"""The historian's questions: a table of names, types of parameters, and functions that answer."""
 
 from __future__ import annotations
 
@@ -65,42 +65,35 @@ from stetd.transaction.refusals import damaged_history, history_unwritable, io_f
 
 @dataclass(slots=True)
 class Library:
-    """What all questions share."""
+    """State that all questions share."""
 
     disk: Disk
     background: Background
     options: messages.Options
-    #: Has the index of a repository brought up to date, soon.
+    #: Has a repository's index updated soon.
     follow: Callable[[str], None]
-    #: Why a repository's history can't be gone on with.
+    #: Why a repository's history can't be continued; None if it can.
     trouble_of: Callable[[str], str | None]
-    #: Opens the replies that are kept.
+    #: Opens the store of replies.
     requests: Callable[[], RequestStore]
     excludes: Excludes
     handles: KeptHandles = field(default_factory=KeptHandles)
-    #: What earlier scans have learnt of the files of each workspace.
+    #: The files of each workspace, as earlier scans found them; by shadow repository.
     files: dict[str, KnownFiles] = field(default_factory=dict)
 
 
-class About(msgspec.Struct, frozen=True):
-    """Where a question is asked; how far its answer has come."""
-
-    library: Library
-    given: messages.Place
-    place: Place
-    progress: Progress
-
-
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
-    """The answer. Raises Refused."""
-    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
+    """Answer a question. Raises Refused."""
+    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE | _ABOUT_BOTH
     expected, run = table[asked.question]
     params = msgspec.msgpack.decode(asked.params, type=known(expected))
     try:
         if asked.place is None:
             return run(library, params, progress)
-        with _opened(library, asked.place) as place:
-            return run(About(library, asked.place, place, progress), params)
+        with _opened(library, asked.place, progress) as place:
+            if asked.question in _ABOUT_BOTH:
+                return run(library, place, params)
+            return run(place, params)
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
@@ -114,8 +107,8 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 
 
 @contextmanager
-def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
-    """A place as it is now, once Git has what the question must have seen. Raises Refused."""
+def _opened(library: Library, given: messages.Place, progress: Progress) -> Iterator[Place]:
+    """Open a place once Git has all records that the question must see. Raises Refused."""
     if given.number:
         _require(library, given.shadow)
     trouble = library.trouble_of(given.shadow)
@@ -132,37 +125,37 @@ def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
         yield Place(
             worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
             library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
-            frozenset(given.inner),
+            frozenset(given.inner), given.name, given.number, library.disk, progress,
         )  # fmt: skip
 
 
 def _require(library: Library, shadow: str) -> None:
-    """Wait until Git has what a history has in the records that were there when it was asked."""
+    """Wait until Git has all of a history that was followed so far. Raises Refused."""
     try:
         library.background.require(shadow)
     except Unwritten as error:
         raise history_unwritable(*error.args) from error
 
 
-def _files_of(about: About, oid: str) -> list[FileChange]:
-    with about.place.handles.opened(about.place.shadow) as repository:
+def _files_of(place: Place, oid: str) -> list[FileChange]:
+    with place.handles.opened(place.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
         return [counted(repository, change) for change in changes]
 
 
-def _diff_of(about: About, result: EditResult) -> str:
-    """The diff of a recorded reply, which has everything else."""
-    with about.place.handles.opened(about.place.shadow) as repository:
+def _diff_of(place: Place, result: EditResult) -> str:
+    """The diff for a stored reply, which is kept without it."""
+    with place.handles.opened(place.shadow) as repository:
         changes = changes_of(repository, repository.commit(result.commit or ""))
         diffs = {each.path: described(repository.blob, each)[1] for each in changes}
         return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
-def _differing(about: About, asked: ScanRequest) -> ScanResult:
-    files, shadow = about.library.files, about.place.shadow
+def _differing(library: Library, place: Place, asked: ScanRequest) -> ScanResult:
+    files, shadow = library.files, place.shadow
     if shadow not in files:
         files[shadow] = KnownFiles(stat_cache_path(shadow))
-    return scan_workspace(about.place, files[shadow], asked)
+    return scan_workspace(place, files[shadow], asked)
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
@@ -190,14 +183,13 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(about: About, asked: Choosing) -> list[Choice]:
-    library, shadow = about.library, about.place.shadow
-    found = choose(shadow, asked, library.background, library.disk, about.progress)
+def _chosen(library: Library, place: Place, asked: Choosing) -> list[Choice]:
+    found = choose(place.shadow, asked, library.background, place.disk, place.progress)
     return [found] if found is not None else []
 
 
-def _finished(about: About, asked: Finishing) -> None:
-    library, shadow = about.library, about.place.shadow
+def _finished(library: Library, place: Place, asked: Finishing) -> None:
+    shadow = place.shadow
     names, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
 
@@ -208,37 +200,29 @@ def _finished(about: About, asked: Finishing) -> None:
     _rebuild(library, shadow)
 
 
-def _on(run: Callable[[Place, Any], object]) -> Callable[[About, Any], object]:
-    return lambda about, asked: run(about.place, asked)
-
-
-def _long(run: Callable[[Place, Any, Disk, Progress], object]) -> Callable[[About, Any], object]:
-    return lambda about, asked: run(about.place, asked, about.library.disk, about.progress)
-
-
-#: Each with the type of its parameters, and what answers it: of :class:`About` and these, ..
+#: By name, the type of the parameters, and the function of a place and the parameters.
 _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
-    "read": (Read, _on(read_file)),
-    "log": (Log, _on(log)),
-    "show": (Show, _on(show)),
-    "blame": (Blame, _on(blame_file)),
-    "diff": (Diff, _on(diff)),
-    "export": (Export, _on(exported)),
-    "pin": (list[str], _on(described_pin)),
-    "pins": (None, _on(pinned_commits)),
+    "read": (Read, read_file),
+    "log": (Log, log),
+    "show": (Show, show),
+    "blame": (Blame, blame_file),
+    "diff": (Diff, diff),
+    "export": (Export, exported),
+    "pin": (list[str], described_pin),
+    "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "look at the workspace": (ScanRequest, _differing),
-    "take back": (
-        Proposing,
-        lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),
-    ),
+    "take back": (Proposing, proposed),
+    "snapshot": (Taking, taken),
+    "leave out": (LeavingOut, left_out),
+}
+#: Questions that need the library, too: functions of it, a place and the parameters.
+_ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
+    "scan the workspace": (ScanRequest, _differing),
     "what goes": (Choosing, _chosen),
-    "snapshot": (Taking, _long(taken)),
-    "leave out": (LeavingOut, _long(left_out)),
     "finish forgetting": (Finishing, _finished),
 }
-#: .. or of the library, these, and the progress.
+#: Questions without a place: functions of the library, the parameters and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
@@ -252,5 +236,5 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "tidy": (str, partial(_packed, drop=False)),
     "collect": (str, partial(_packed, drop=True)),
 }
-#: What takes long; one is answered after the other.
+#: Long questions; they are answered one after the other.
 LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}

@@ -1,4 +1,4 @@
-r"""Patches as git applies them, byte for byte. Pure.
+r"""Patches as git applies them, byte for byte; and diffs as replies show them. Pure.
 
     diff --git a/<old> b/<new>
     deleted file mode <mode>  |  new file mode <mode>  |  old mode <mode>, new mode <mode>
@@ -19,15 +19,13 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
+from stetd.history.line_diffs import count_lines, is_binary, unified_hunks
 from stetd.history.objects import LINK, is_utf8
 
-#: The hunks of a unified diff between two texts, from the first ``@@`` on; empty if same.
-Hunks = Callable[[bytes, bytes], bytes]
 #: In place of an id, where there is no file.
-NO_ID = "0" * 40
+_NO_ID = "0" * 40
 _BINARY_LINE = 52
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r",
             34: '\\"', 92: "\\\\"}  # fmt: skip
@@ -45,7 +43,6 @@ def file_patch(
     path: str,
     before: FileState | None,
     after: FileState | None,
-    hunks: Hunks,
     *,
     old_path: str | None = None,
     utf8: bool = False,
@@ -60,23 +57,60 @@ def file_patch(
     if before and after and (before.mode == LINK) != (after.mode == LINK):
         # Git knows no change of a file into a link.
         source = old_path or path
-        gone = file_patch(source, before, None, hunks, utf8=utf8)
-        return gone + file_patch(path, None, after, hunks, utf8=utf8)
-    header = patch_header(path, before, after, old_path)
+        gone = file_patch(source, before, None, utf8=utf8)
+        return gone + file_patch(path, None, after, utf8=utf8)
+    header = _header(path, before, after, old_path)
     old_data, new_data = (side.data if side else b"" for side in (before, after))
     body = b""
     if old_data != new_data:
-        text = None if b"\0" in old_data or b"\0" in new_data else hunks(old_data, new_data)
-        if text is None or (utf8 and not is_utf8(text)):
+        is_text = b"\0" not in old_data and b"\0" not in new_data
+        text = unified_hunks(old_data, new_data)[0] if is_text else b""
+        if not is_text or (utf8 and not is_utf8(text)):
             body = b"GIT binary patch\n" + _binary(new_data) + b"\n" + _binary(old_data) + b"\n"
         else:
-            old, new = names(path, before, after, old_path)
-            header += ("--- " + ended(old), "+++ " + ended(new))
+            old, new = _names(path, before, after, old_path)
+            header += ("--- " + _ended(old), "+++ " + _ended(new))
             body = text
     return "".join(line + "\n" for line in header).encode() + body
 
 
-def patch_header(
+class LineDiff(NamedTuple):
+    """A unified diff of one file and its counts of lines."""
+
+    text: str
+    added: int
+    removed: int
+
+
+def line_diff(
+    path: str, before: FileState | None, after: FileState | None, *, old_path: str | None = None
+) -> LineDiff:
+    """The unified diff between two states of a file (None: there is none)."""
+    if before is None or after is None:
+        path = path if before is None or old_path is None else old_path
+        old_path = None
+    if before == after and old_path is None:
+        return LineDiff("", 0, 0)
+    if before and after and (before.mode == LINK) != (after.mode == LINK):
+        # Git knows no change of a file into a link.
+        gone = line_diff(old_path or path, before, None)
+        made = line_diff(path, None, after)
+        return LineDiff(gone.text + made.text, *count_lines(before.data, after.data))
+    lines = _header(path, before, after, old_path, digits=7)
+    if before and after and before.oid == after.oid:
+        return LineDiff("\n".join([*lines, ""]), 0, 0)
+    old, new = _names(path, before, after, old_path)
+    old_data, new_data = (side.data if side else b"" for side in (before, after))
+    if is_binary(old_data) or is_binary(new_data):
+        lines += (f"Binary files {old} and {new} differ", "")
+        return LineDiff("\n".join(lines), 0, 0)
+    text, counts = unified_hunks(old_data, new_data)
+    lines += (f"--- {_ended(old)}", f"+++ {_ended(new)}")
+    lines.append(text.decode("utf-8", "replace"))
+    return LineDiff("\n".join(lines), *counts)
+
+
+def _header(
     path: str,
     before: FileState | None,
     after: FileState | None,
@@ -84,7 +118,7 @@ def patch_header(
     digits: int = 40,
 ) -> list[str]:
     """The lines of a patch before ``---``. ``digits``: so many of an id."""
-    lines = [f"diff --git {quoted('a/' + (old_path or path))} {quoted('b/' + path)}"]
+    lines = [f"diff --git {_quoted('a/' + (old_path or path))} {_quoted('b/' + path)}"]
     suffix = ""
     if before is None:
         assert after is not None, "BUG: a patch of no file"
@@ -97,17 +131,17 @@ def patch_header(
         suffix = f" {after.mode:o}"
     if old_path is not None and before is not None and after is not None:
         lines += _renamed(old_path, path, before.data, after.data)
-    old_id, new_id = (side.oid if side else NO_ID for side in (before, after))
+    old_id, new_id = (side.oid if side else _NO_ID for side in (before, after))
     if old_id != new_id:
         lines.append(f"index {old_id[:digits]}..{new_id[:digits]}{suffix}")
     return lines
 
 
-def names(
+def _names(
     path: str, before: FileState | None, after: FileState | None, old_path: str | None
 ) -> tuple[str, str]:
     """The names of both sides."""
-    old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
+    old, new = _quoted("a/" + (old_path or path)), _quoted("b/" + path)
     return old if before else "/dev/null", new if after else "/dev/null"
 
 
@@ -116,8 +150,8 @@ def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
     alike = 100 if before == after else min(99, int(100 * likeness(lines(before), lines(after))))
     return [
         f"similarity index {alike}%",
-        f"rename from {quoted(old)}",
-        f"rename to {quoted(new)}",
+        f"rename from {_quoted(old)}",
+        f"rename to {_quoted(new)}",
     ]
 
 
@@ -133,7 +167,7 @@ def likeness(before: Counter[bytes], after: Counter[bytes]) -> float:
     return common / longer if longer else 0.0
 
 
-def quoted(name: str) -> str:
+def _quoted(name: str) -> str:
     """A name as Git writes it: between quotes if anything in it has to be escaped."""
     if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
         return name
@@ -145,7 +179,7 @@ def quoted(name: str) -> str:
     return '"' + "".join(escaped) + '"'
 
 
-def ended(name: str) -> str:
+def _ended(name: str) -> str:
     """A name in a ``---`` or ``+++`` line: one with spaces is ended by a tab."""
     return name + "\t" if " " in name else name
 

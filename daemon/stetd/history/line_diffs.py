@@ -1,4 +1,4 @@
-"""Unified diffs of two texts, as Git writes them, for replies. Pure.
+"""Which lines of two texts differ, and the hunks of a unified diff as Git writes them. Pure.
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
@@ -16,8 +16,6 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import FileState, ended, names, patch_header
-from stetd.history.objects import LINK
 
 #: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
 _MOST_PAIRS = 50_000_000
@@ -26,8 +24,6 @@ _MOST_MOVED = 200
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
 _LONGEST_HEADING = 80
-#: Lines that a hunk has around what differs.
-_CONTEXT = 3
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 #: Tells apart how a line may begin that is a heading, and the ends of lines.
@@ -35,47 +31,6 @@ _BEGINNINGS = bytes(
     ord("a" if chr(byte).isalpha() or chr(byte) in "_$" else "\n" if byte == 10 else ".")
     for byte in range(128)
 ).ljust(256, b".")
-
-
-class LineDiff(NamedTuple):
-    """A unified diff of one file and its counts of lines."""
-
-    text: str
-    added: int
-    removed: int
-
-
-def line_diff(
-    path: str, before: FileState | None, after: FileState | None, *, old_path: str | None = None
-) -> LineDiff:
-    """The unified diff between two states of a file (None: there is none)."""
-    if before is None or after is None:
-        path = path if before is None or old_path is None else old_path
-        old_path = None
-    if before == after and old_path is None:
-        return LineDiff("", 0, 0)
-    if before and after and (before.mode == LINK) != (after.mode == LINK):
-        # Git knows no change of a file into a link.
-        gone = line_diff(old_path or path, before, None)
-        made = line_diff(path, None, after)
-        return LineDiff(gone.text + made.text, *count_lines(before.data, after.data))
-    lines = patch_header(path, before, after, old_path, digits=7)
-    if before and after and before.oid == after.oid:
-        return LineDiff("\n".join([*lines, ""]), 0, 0)
-    old, new = names(path, before, after, old_path)
-    old_data, new_data = (side.data if side else b"" for side in (before, after))
-    if _is_binary(old_data) or _is_binary(new_data):
-        lines += (f"Binary files {old} and {new} differ", "")
-        return LineDiff("\n".join(lines), 0, 0)
-    text, counts = _hunks(old_data, new_data, _CONTEXT)
-    lines += (f"--- {ended(old)}", f"+++ {ended(new)}")
-    lines.append(text.decode("utf-8", "replace"))
-    return LineDiff("\n".join(lines), *counts)
-
-
-def unified_hunks(before: bytes, after: bytes, context: int = _CONTEXT) -> bytes:
-    """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte."""
-    return _hunks(before, after, context)[0]
 
 
 # -- what differs
@@ -115,7 +70,7 @@ def _lines_of(data: bytes) -> list[bytes]:
 def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
     """How many lines were added and removed between two contents (None: there is none)."""
     before, after = before or b"", after or b""
-    if before == after or _is_binary(before) or _is_binary(after):
+    if before == after or is_binary(before) or is_binary(after):
         return 0, 0
     return _compared(before, after, 0).counts
 
@@ -136,7 +91,7 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
     Of a binary file all is one hunk.
     """
     before, after = before or b"", after or b""
-    if _is_binary(before) or _is_binary(after):
+    if is_binary(before) or is_binary(after):
         lines = [data.count(b"\n") + len(_LONE_RETURN.findall(data)) for data in (before, after)]
         for number, data in enumerate((before, after)):
             lines[number] += not data.endswith((b"\n", b"\r")) and bool(data)
@@ -155,7 +110,8 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
     return LineComparison(tuple(hunks), *found.counts, text)
 
 
-def _is_binary(data: bytes) -> bool:
+def is_binary(data: bytes) -> bool:
+    """Whether a content is no text, as Git sees it."""
     return b"\0" in data[:_LOOKED_AT]
 
 
@@ -265,8 +221,10 @@ def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> l
 # -- writing it
 
 
-def _hunks(before: bytes, after: bytes, context: int) -> tuple[bytes, tuple[int, int]]:
-    """The hunks, and how many lines were added and removed."""
+def unified_hunks(before: bytes, after: bytes, context: int = 3) -> tuple[bytes, tuple[int, int]]:
+    """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte; and how
+    many lines were added and removed.
+    """
     if before == after:
         return b"", (0, 0)
     found = _compared(before, after, context)

@@ -128,8 +128,8 @@ class Caller:
         """Agent and session, for the log."""
         return {"agent": self.agent, "session": self.session}
 
-    def who(self, method: str, why: str, request: str | None = None) -> Requester:
-        """Who asks, for a commit's author and trailers."""
+    def requester(self, method: str, why: str, request: str | None = None) -> Requester:
+        """The client as the author of a commit."""
         return Requester(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
@@ -148,7 +148,7 @@ class Caller:
         ``after_all``: after all calls that are queued now, but at the latest ``within`` seconds.
         """
         writer = self.shared.writer
-        if not after_all and writer.is_next(self.lane):
+        if not after_all and writer.can_run_now(self.lane):
             return run()
         return await writer.submit(run, self.lane, after_all=after_all, within=within)
 
@@ -207,7 +207,9 @@ class Caller:
         check_label("request_id", common.request_id)
         why = message_of(method, common.message)
         kept = {key: value for key, value in given.items() if key != "request_id"}
-        canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
+        # From another directory a relative path is another file: that is another call.
+        parts = [method, own, kept, *([self.directory] if self.directory else [])]
+        canonical = msgspec.msgpack.encode(parts, order="deterministic")
         call = EditCall(
             workspace=self.workspace or "",
             method=method,

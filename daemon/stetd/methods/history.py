@@ -61,7 +61,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         # A forget that runs must end first: until then pins still name the old history.
         for job in caller.shared.upkeep.work:
             if (job.what, job.root) == ("forget", root):
-                await asyncio.wait({job.future})
+                await asyncio.wait({job.task})
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
@@ -84,7 +84,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
 
 
 async def _read_claim(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:
-    """What memory (``moment``) and journal say of a history; Git has reached the moment by then."""
+    """The state of a history by memory (``moment``) and journal, once Git has reached it."""
     left = _CLAIM_ATTEMPTS
     while True:
         asked = (caller.state.directory, name, await caller.on_writer(moment))

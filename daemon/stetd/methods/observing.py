@@ -34,7 +34,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 async def observe(caller: Caller, params: Params) -> ObserveResult:
-    """Record the files as they are before a tool runs, or commit what it has changed."""
+    """Record the files before a tool runs, or commit its changes afterwards."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
@@ -143,8 +143,8 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
     left = deadline - time.monotonic()
     try:
         most = caller.shared.settings.observe_max_files
-        looking = ScanRequest(most, deadline, list(asked.late or ()))
-        scanned = caller.ask("look at the workspace", looking, ScanResult)
+        request = ScanRequest(most, deadline, list(asked.late or ()))
+        scanned = caller.ask("scan the workspace", request, ScanResult)
         return await asyncio.wait_for(scanned, left + _ANSWER_GRACE_S)
     except TimeoutError:
         late = "the process that scans has not answered in time"

@@ -49,14 +49,14 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     message = message_of("snapshot", wanted.message)
     workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
-    who = caller.who("snapshot", message, uuid.uuid4().hex)
+    requester = caller.requester("snapshot", message, uuid.uuid4().hex)
     limits = Taking(
         max_files=settings.snapshot_max_files,
         max_bytes=settings.snapshot_max_bytes,
         max_file_bytes=settings.max_file_bytes,
         skip_large=wanted.skip_large,
     )
-    run = partial(taking.snapshot, shared.writer, workspace, who, limits)
+    run = partial(taking.snapshot, shared.writer, workspace, requester, limits)
     return await _carried_out(shared, Job("snapshot", workspace.root, run))
 
 
@@ -71,6 +71,6 @@ async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
     )
     if not path:
         raise invalid("forget: name a file or a directory in the workspace.")
-    asked, who = replace(wanted, path=path), caller.who("forget", message)
-    run = partial(forgetting.forget, shared.writer, workspace, asked, who)
+    asked, requester = replace(wanted, path=path), caller.requester("forget", message)
+    run = partial(forgetting.forget, shared.writer, workspace, asked, requester)
     return await _carried_out(shared, Job("forget", workspace.root, run))

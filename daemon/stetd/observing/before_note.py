@@ -18,7 +18,7 @@ from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
-#: A larger .gitignore file takes long to apply; what it ignored counts as unknown.
+#: A larger .gitignore file takes long to apply; the files that it ignored count as unknown.
 _MAX_RULES_BYTES = 16 << 10
 
 
@@ -91,7 +91,7 @@ class FilesBefore:
         if not known or note.excludes != self.excludes.digest or self.was_skipped(path):
             return False
         try:
-            was_there = self.repository.trees.find(note.recorded, path) is not None
+            was_there = self.repository.file_in(note.recorded, path) is not None
             return not was_there and not self._may_be_ignored(path)
         except MissingObject:
             return False
@@ -131,7 +131,7 @@ class FilesBefore:
         path = folder + ".gitignore"
         if path in self.note.ignores:
             return self.note.ignores[path]
-        found = self.repository.trees.find(self.note.tree, path)
+        found = self.repository.file_in(self.note.tree, path)
         return found[1] if found is not None else ""
 
     def _rules_of(self, folder: str) -> IgnoreFile | None:

@@ -144,7 +144,7 @@ def _deleted(scan: Scan, repository: StoredObjects) -> Iterator[str]:
                 if name not in folder.stamps:
                     yield path
             elif path + "/" not in met:
-                yield from (below for below, _ in repository.trees.files(entry.oid, path + "/"))
+                yield from (below for below, _ in repository.files(entry.oid, path + "/"))
 
 
 def _unusual_modes(scan: Scan) -> Iterator[tuple[str, int]]:

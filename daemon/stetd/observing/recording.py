@@ -38,7 +38,7 @@ from stetd.transaction.heads import (
     History,
     few_names,
     outside_changes,
-    permissions_left,
+    permissions_after,
     permissions_of,
     regraded,
 )
@@ -276,7 +276,7 @@ class _Recorder:
             f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
             subagent=self.asked.subagent,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
-            permissions=permissions_left(images),
+            permissions=permissions_after(images),
             regraded=regraded(images, moves),
             directories=self._made_directories(own),
             moves=tuple(moves),

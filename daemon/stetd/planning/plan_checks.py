@@ -78,13 +78,13 @@ def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
         failure
         for items in spellings.values()
         for one, other in combinations(items, 2)
-        if (failure := _why_not_both(one, other, call)) is not None
+        if (failure := _spelling_conflict(one, other, call)) is not None
     ]
     if failures:
         raise Refused(*failures)
 
 
-def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure | None:
+def _spelling_conflict(one: DraftFile, other: DraftFile, call: EditCall) -> Failure | None:
     paths = f"{one.target.path} and {other.target.path}"
     if one.found is not None and other.found is not None:
         if one.found.inode != other.found.inode or one.found.inode == (0, 0):

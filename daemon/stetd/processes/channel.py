@@ -1,7 +1,7 @@
-"""What a planner and the daemon say to each other: MessagePack, each with its length before it.
+"""Messages between a planner and the daemon: MessagePack, each after its length.
 
-The contents come from files and requests of others. So they stay data: a message is one of the
-types below, and is checked against them where it arrives. See :mod:`stetd.processes.planner`.
+Their contents come from files and requests of others, and must stay data: the receiver checks that
+a message is one of the types below. See :mod:`stetd.processes.planner`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class ChannelBroken(Exception):
 
 
 class Ready(Message, frozen=True):
-    """The planner is ready; of another version if one was installed since the daemon began."""
+    """The planner is ready. ``version`` differs if stetd was upgraded while the daemon runs."""
 
     version: str
 
 
 class Asked(Message, frozen=True):
-    """What planning asks; the path in bytes, since it may not be valid text."""
+    """A question of planning. The path is bytes, because it may not be valid text."""
 
     kind: Literal["read", "look", "clipboards"]
     path: bytes
 
     @property
     def question(self) -> Question:
-        """The question as planning asked it."""
+        """The question as a value."""
         return self.kind, _text(self.path)
 
 
@@ -51,7 +51,7 @@ class Planned(Message, frozen=True):
 
 
 class Exhausted(Message, frozen=True):
-    """There was not enough memory. The process ends."""
+    """Planning ran out of memory. The process ends."""
 
 
 # -- from the daemon
@@ -101,8 +101,8 @@ class Channel:
         self._socket = connected
 
     def send(self, message: Message) -> None:
-        """Send a message. Raises ChannelBroken; what can't be encoded raises what msgspec does,
-        and nothing is sent.
+        """Send a message. Raises ChannelBroken, or msgspec's error if it can't be encoded: then
+        nothing is sent.
         """
         encoded = framing.framed(_ENCODER.encode(message))
         try:
@@ -119,7 +119,7 @@ class Channel:
 
 
 class DaemonChannel:
-    """The daemon's end, on the event loop. One that was cancelled in between is of no more use."""
+    """The daemon's end, on the event loop. Unusable after a send or receive was cancelled."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -175,7 +175,7 @@ def answered(answer: Answer) -> Message:
 
 
 def understood(said: Said) -> Answer:
-    """The answer that a message is; a refusal as well. Raises ChannelBroken if it is none."""
+    """A message as an answer, which may be a refusal. Raises ChannelBroken if it is no answer."""
     match said:
         case Declined():
             return said.refusal

@@ -1,7 +1,6 @@
-"""The engine's child processes: how one is started, and how it begins.
+"""Child processes of the engine: starting one, and the child's first steps.
 
-A child ends with the engine: when the engine is gone, however it went, the kernel kills it,
-whatever it is doing.
+A child ends with the engine: however the engine ends, the kernel then kills the child.
 """
 
 from __future__ import annotations
@@ -18,26 +17,32 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def start(
-    module: str, connected: socket.socket, *arguments: str, keep: Sequence[int] = ()
-) -> subprocess.Popen[bytes]:
-    """A module as a process of its own, at the other end of a socket. Raises OSError.
+    module: str, *arguments: str, keep: Sequence[int] = ()
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Run a module in a process of its own; returns the socket to it. Raises OSError.
 
-    ``keep``: descriptors that it holds as long as it lives.
+    ``keep``: descriptors that the child inherits.
     """
-    descriptor = connected.fileno()
-    # -P: the directory that the daemon was started in is not searched.
-    command = [sys.executable, "-P", "-m", module, str(descriptor), *arguments]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-    )
+    near, far = socket.socketpair()
+    with far:
+        descriptor = far.fileno()
+        # -P: do not search the current directory for modules.
+        command = [sys.executable, "-P", "-m", module, str(descriptor), *arguments]
+        try:
+            return near, subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
+            )
+        except OSError:
+            near.close()
+            raise
 
 
 def begin(descriptor: str) -> socket.socket:
-    """In the child: the socket, once it is ready to end with the engine, and with nothing else."""
+    """In the child: arrange to end with the engine and not by signals; returns the socket."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # Meant for the daemon, which says when it is over; who stops it sends them to all.
+        # These are for the daemon, which ends its children. A terminal sends them to all processes.
         signal.signal(number, signal.SIG_IGN)
-    # If the engine was gone before, the socket says so.
+    # If the engine has ended before this call, reading the socket says so.
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return socket.socket(fileno=int(descriptor))

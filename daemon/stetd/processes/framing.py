@@ -1,4 +1,4 @@
-"""Messages between the engine and its child processes: each has its length before it."""
+"""Framing of messages between the engine and its child processes: each after its length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LENGTH = struct.Struct("!I")
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Base of all."""
+    """Base class of all messages."""
 
 
 class Declined(Message, frozen=True):
@@ -25,17 +25,17 @@ class Declined(Message, frozen=True):
 
     @classmethod
     def of(cls, refusal: Refused, **more: Any) -> Self:
-        """A refusal, to be sent; with the other fields of a class below this one."""
+        """The message for a refusal; ``more``: fields of a subclass."""
         return cls(failures=refusal.failures, extra=refusal.extra, **more)
 
     @property
     def refusal(self) -> Refused:
-        """The same refusal, received."""
+        """The refusal that was sent."""
         return Refused(*self.failures, extra=self.extra)
 
 
 class Failed(Message, frozen=True):
-    """A defect of ours was met."""
+    """A defect of stetd made the call fail."""
 
     reason: str
     traceback: str

@@ -1,7 +1,7 @@
-"""The engine's end of the historian: it is started, asked, and started again if it is lost.
+"""The engine's side of the historian: starts it, asks it, and restarts it when it is lost.
 
-It may be killed at any instruction, stop, or hang: edits go on. A question that was lost is asked
-again; a checkpoint that waits for it fails. Imports nothing that reads Git.
+The historian may be killed at any instruction, stop, or hang: edits go on. A lost question is asked
+again; a checkpoint that waits for the historian fails. Imports nothing that reads Git.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -31,49 +30,53 @@ from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Seconds after which it hears that the journal has grown, if nothing is asked.
+#: Seconds after which the historian is told that the journal has grown, if nothing is asked.
 _GATHER_S = 0.05
-#: Seconds of silence after which it is taken to hang, while something is asked of it.
+#: Seconds without a message after which the historian counts as hanging, if a question is open.
 _SILENT_S = 30.0
-#: Seconds until another one is started, doubled each time that one ends soon.
-_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-#: Seconds that it must have run for the pause to start from its least.
+#: Seconds before a restart, doubled each time that a historian ends soon, and their maximum.
+_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S = 0.05, 5.0
+#: Seconds after which an end is not soon: the pause is the shortest again.
 _SOON_S = 10.0
-#: Seconds that it has to end when the daemon stops.
-_END_S = 60.0
-#: Seconds between two questions for the progress of long work.
+#: Seconds that the historian has to end when the daemon stops.
+_END_TIMEOUT_S = 60.0
+#: Seconds between two pings for the progress of long work.
 _PROGRESS_S = 0.25
 #: How often a question is asked before it is refused.
-_MOST_ASKED = 2
+_MAX_ATTEMPTS = 2
 
 
 class HistorianLost(Exception):
-    """The historian has not done what was asked, and has perhaps ended."""
+    """The historian has not done what was asked; it may have ended."""
 
 
 class Running(Protocol):
-    """A historian that runs."""
+    """A running historian."""
 
     def kill(self) -> None:
         """End the process at once."""
 
     def wait(self) -> int:
-        """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
+        """Wait for its end; returns the exit status, negative for a signal."""
 
 
-def start_process(connected: socket.socket, keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """A historian in a process of its own, at the other end of a socket.
+#: Starts a historian; returns the socket to it. Raises OSError.
+Run = Callable[[], tuple[socket.socket, Running]]
 
-    ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
-    the next daemon waits for its end.
+
+def start_process(keep: Sequence[int] = ()) -> tuple[socket.socket, Running]:
+    """Start a historian in a process of its own.
+
+    ``keep``: descriptors that it inherits: the locks of the directories, so that the next daemon
+    waits for its end.
     """
     level = logging.getLevelName(logging.getLogger().level)
-    return children.start("stetd.historian.process", connected, level, keep=keep)
+    return children.start("stetd.historian.process", level, keep=keep)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A question, and who waits for the answer."""
+    """An open question; ``asked``: how often it was sent."""
 
     message: messages.Ask | messages.MakeDurable
     future: asyncio.Future[Any]
@@ -81,10 +84,10 @@ class _Waiting:
 
 
 class Historian:
-    """The historian, as the engine has it. All on the event loop.
+    """The historian, as the engine sees it. Event loop only.
 
-    ``position``: between two turns of the loop, the place in the journal before which all records
-    are durable and settled (published, or voided).
+    ``position``: the position in the journal before which all records are durable and settled
+    (published or voided); it may be called between two turns of the writer.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class Historian:
         loop: asyncio.AbstractEventLoop,
         state: str,
         options: messages.Options,
-        run: Callable[[socket.socket], Running],
+        run: Run,
         base: messages.Base,
         position: Callable[[], Position],
     ) -> None:
@@ -100,15 +103,15 @@ class Historian:
         self._state = state
         self._options = options
         self._run = run
-        #: Where the next one begins.
+        #: Where the next historian begins to follow.
         self.base = base
         self._position = position
-        #: Why Git can't be written at present, and how often an attempt has failed.
+        #: Why Git can't be written at present, and the number of failed attempts.
         self.trouble: str | None = None
         self.failures = 0
-        #: What is known of answered calls.
+        #: The answered calls, as far as the engine knows them.
         self.remembered = Remembered()
-        #: Called with a shadow repository that has got commits.
+        #: Called with a shadow repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
         self._told: Position | None = None
         self._running: Running | None = None
@@ -116,7 +119,7 @@ class Historian:
         self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
-        #: How far long work has come, by the question's id.
+        #: The progress of long work, by the question's id.
         self._works: dict[int, Progress] = {}
         self._closing = False
         self._heard = 0.0
@@ -124,13 +127,13 @@ class Historian:
         self._telling: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start one, and another one whenever it ends."""
+        """Start a historian, and a new one whenever it ends."""
         reader = await self._begin()
         self._keeping = self._loop.create_task(self._keep(reader))
 
     async def _keep(self, reader: asyncio.StreamReader | None) -> None:
-        """Hear one historian after the other; None: it could not be started."""
-        pause = _PAUSE_S
+        """Read from one historian after the other; None: the first could not be started."""
+        pause = _RESTART_PAUSE_S
         while True:
             if reader is not None:
                 began = time.monotonic()
@@ -138,26 +141,22 @@ class Historian:
                 if self._closing:
                     return
                 if time.monotonic() - began > _SOON_S:
-                    pause = _PAUSE_S
+                    pause = _RESTART_PAUSE_S
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_RESTART_PAUSE_S)
             reader = await self._begin()
 
     async def _begin(self) -> asyncio.StreamReader | None:
-        """Start one, and say where it begins before anything else."""
-        near, far = socket.socketpair()
+        """Start a historian. The first message tells it where to begin."""
         try:
-            self._running = self._run(far)
+            connected, self._running = self._run()
         except OSError as error:
             _log.error("no historian can be started: %s", error)
             self.trouble = f"the process that keeps it can't be started: {error.strerror}"
-            near.close()
             self._ask_again()
             return None
-        finally:
-            far.close()
         self._heard = time.monotonic()
-        reader, self._writer = await asyncio.open_connection(sock=near)
+        reader, self._writer = await asyncio.open_connection(sock=connected)
         self._say(
             messages.Begin(
                 version=__version__, state=self._state, options=self._options, base=self.base
@@ -171,8 +170,8 @@ class Historian:
         return reader
 
     async def _hear_all(self, reader: asyncio.StreamReader) -> None:
-        """Hear one until it has ended."""
-        assert self._writer is not None, "BUG: nobody to hear"
+        """Handle all messages of a historian until it has ended."""
+        assert self._writer is not None, "BUG: no historian to read from"
         assert self._running is not None, "BUG: a connection to nobody"
         try:
             while True:
@@ -197,14 +196,14 @@ class Historian:
             self.trouble = "the process that keeps it has ended"
 
     def follow(self) -> None:
-        """The journal has grown: say so to the historian soon."""
+        """Tell the historian soon that the journal has grown."""
         if self._telling is None:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
     async def ask(
         self, question: str, params: object, result: type[T], place: messages.Place | None = None
     ) -> T:
-        """The answer to a question, of this type. Raises Refused."""
+        """Ask a question; returns the answer, of type ``result``. Raises Refused."""
         encoded = msgspec.msgpack.encode(params)
         self._last_id += 1
         asked = messages.Ask(id=self._last_id, question=question, place=place, params=encoded)
@@ -219,7 +218,7 @@ class Historian:
         progress: Progress,
         place: messages.Place | None = None,
     ) -> T:
-        """As :meth:`ask`, for a question that takes long: ``progress`` follows it."""
+        """As :meth:`ask`, for a long question; ``progress`` is updated meanwhile."""
         number = self._last_id + 1
         self._works[number] = progress
         if self._writer is not None:
@@ -230,27 +229,26 @@ class Historian:
             del self._works[number]
 
     async def make_durable(self, without: Collection[str]) -> None:
-        """Make Git durable as far as the journal is. Raises SyncFailed, HistorianLost.
-
-        ``without``: workspaces whose records the journal keeps.
+        """Have Git made durable up to the durable end of the journal. Raises SyncFailed,
+        HistorianLost. ``without``: workspaces to leave out; the journal keeps their records.
         """
         self._last_id += 1
         await self._wait_for(messages.MakeDurable(id=self._last_id, without=list(without)))
 
     def reconfigure(self, options: messages.Options) -> None:
-        """Go by other options."""
+        """Use other options from now on."""
         self._options = options
         self._say(options)
 
     def restart(self) -> None:
-        """Start another one, at the last checkpoint. No question is lost by it."""
+        """Replace the historian by one that begins at the last checkpoint. No question is lost."""
         for waiting in self._waiting.values():
             waiting.asked = 0
         if self._running is not None:
             self._running.kill()
 
     async def close(self) -> None:
-        """End the historian, once it has written what is left."""
+        """End the historian after it has written everything."""
         self._closing = True
         assert self._keeping is not None, "BUG: it was never started"
         if self._writer is None:
@@ -258,7 +256,7 @@ class Historian:
             return
         self._say(messages.End())
         try:
-            await asyncio.wait_for(asyncio.shield(self._keeping), _END_S)
+            await asyncio.wait_for(asyncio.shield(self._keeping), _END_TIMEOUT_S)
         except TimeoutError:
             _log.error("the historian did not end; the next start makes up for it")
             assert self._running is not None, "BUG: a connection to nobody"
@@ -267,9 +265,9 @@ class Historian:
     # -- inside
 
     def _ask_again(self) -> None:
-        """Ask what was not answered, but for what was asked often enough: that is refused."""
+        """Send open questions again; refuse those that were sent _MAX_ATTEMPTS times."""
         for number, waiting in list(self._waiting.items()):
-            if waiting.asked < _MOST_ASKED:
+            if waiting.asked < _MAX_ATTEMPTS:
                 waiting.asked += 1
                 self._say(waiting.message)
             else:
@@ -293,7 +291,7 @@ class Historian:
             raise refused_anew(_STOPPING)
         waiting = _Waiting(message, self._loop.create_future(), 1)
         self._waiting[message.id] = waiting
-        if len(self._waiting) == 1:  # nothing was wanted of it before
+        if len(self._waiting) == 1:  # until now it had no reason to send anything
             self._heard = time.monotonic()
         self._tell()
         self._say(message)
@@ -328,7 +326,7 @@ class Historian:
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
 
     def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
-        """Answer a question, if anybody still waits."""
+        """Resolve a question's future, unless it is cancelled."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.future.done():
             return
@@ -338,7 +336,7 @@ class Historian:
             waiting.future.set_result(result)
 
     def _watch(self) -> None:
-        """Follow long work, and end a historian that hangs, so that another one is started."""
+        """Ask for the progress of long work; kill a historian that hangs."""
         if self._watching is not None:
             self._watching.cancel()
         pause = _PROGRESS_S if self._works else _SILENT_S / 6

@@ -1,7 +1,6 @@
-"""What the engine and the historian say to each other, in MessagePack.
+"""Messages between the engine and the historian, in MessagePack.
 
-The journal is the only channel for facts. What passes here says how far it is durable, asks, and
-answers.
+Facts pass through the journal only. Messages say how far the journal is durable, ask, and answer.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from stetd.storage.progress import Progress
 
 
 class Place(framing.Message, frozen=True):
-    """The workspace that a question is about, as it was when the question came.
+    """The workspace that a question is about, as it was when the question was asked.
 
-    ``number``: the record that the answer must have seen; 0: none. ``directory``: the session's,
-    relative to the root. ``inner``: the workspaces inside this one, as prefixes of their paths.
+    ``number``: the record up to which Git must have the history; 0: any. ``directory``: that of the
+    session, relative to the root. ``inner``: prefixes of the paths of workspaces inside this one.
     """
 
     name: str
@@ -33,11 +32,11 @@ class Place(framing.Message, frozen=True):
     inner: list[str] = msgspec.field(default_factory=list)
 
 
-# -- what the engine says
+# -- from the engine
 
 
 class Options(framing.Message, frozen=True):
-    """What the historian needs of the configuration; bytes, seconds."""
+    """The historian's part of the configuration; bytes, seconds."""
 
     exclude: list[str]
     max_file_bytes: int
@@ -46,10 +45,10 @@ class Options(framing.Message, frozen=True):
 
 
 class Base(msgspec.Struct):
-    """Where a historian begins: the last checkpoint, whose place in the journal is ``mark``.
+    """Where a historian begins: the last checkpoint, at ``mark`` (segment, offset) in the journal.
 
-    ``starts``: how far Git durably has each history there, by the workspace's name. ``held``: of
-    these workspaces the records from ``held_from`` on count as well, because Git lacks them.
+    ``starts``: how far Git durably has each history then, by the workspace's name. ``held``:
+    workspaces whose earlier records, from ``held_from`` on, count as well, because Git lacks them.
     """
 
     mark: tuple[int, int] = (0, 0)
@@ -59,7 +58,7 @@ class Base(msgspec.Struct):
 
     @classmethod
     def of(cls, checkpoint: Checkpoint | None) -> Base:
-        """What a checkpoint says."""
+        """The base that a checkpoint gives; None: the beginning."""
         if checkpoint is None:
             return cls()
         base = cls((checkpoint.segment, checkpoint.offset))
@@ -85,16 +84,16 @@ class Begin(framing.Message, frozen=True):
 
 
 class Durable(framing.Message, frozen=True):
-    """All records before this place are durable and settled: published, or voided."""
+    """All records before this position are durable and settled (published or voided)."""
 
     segment: int
     offset: int
 
 
 class MakeDurable(framing.Message, frozen=True):
-    """Make all that is durable in the journal durable in Git; then answer.
+    """Make Git durable as far as the journal is; then answer.
 
-    ``without``: workspaces whose records the journal keeps.
+    ``without``: workspaces to leave out, because the journal keeps their records.
     """
 
     id: int
@@ -102,7 +101,7 @@ class MakeDurable(framing.Message, frozen=True):
 
 
 class Ask(framing.Message, frozen=True):
-    """A question by its name; ``params`` are MessagePack of its parameters."""
+    """A question, by its name; ``params``: its parameters in MessagePack."""
 
     id: int
     question: str
@@ -111,18 +110,18 @@ class Ask(framing.Message, frozen=True):
 
 
 class Ping(framing.Message, frozen=True):
-    """Say Pong."""
+    """Asks for a Pong."""
 
 
 class End(framing.Message, frozen=True):
-    """Write what is left to be written, and end."""
+    """Write everything, then end."""
 
 
-# -- what the historian says
+# -- from the historian
 
 
 class Cannot(framing.Message, frozen=True):
-    """A question can't be answered now. ``sync_failed``: nothing more can be made durable."""
+    """Git can't be made durable now. ``sync_failed``: nor later, because a sync has failed."""
 
     id: int
     reason: str
@@ -130,53 +129,51 @@ class Cannot(framing.Message, frozen=True):
 
 
 class Answer(framing.Message, frozen=True):
-    """The answer to a question, in MessagePack; None (0xC0) when what was asked is done."""
+    """The answer to a question, in MessagePack; nil (0xC0) if there is nothing to say."""
 
     id: int
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
 class Declined(framing.Declined, frozen=True):
-    """A refusal is the answer."""
+    """A refusal, as the answer to a question."""
 
     id: int
 
 
 class Failed(framing.Failed, frozen=True):
-    """A defect of ours was met in place of an answer."""
+    """A defect of stetd, instead of an answer."""
 
     id: int
 
 
 class Trouble(framing.Message, frozen=True):
-    """Why Git can't be written at present; None: it can again."""
+    """``reason``: why Git can't be written at present; None: it can again."""
 
     reason: str | None
     failures: int
 
 
 class NewCommits(framing.Message, frozen=True):
-    """A repository has got commits."""
+    """A repository has new commits."""
 
     shadow: str
 
 
 class Answered(framing.Message, frozen=True):
-    """The ids of all answered calls that are remembered
-    (:class:`stetd.processes.remembered.IdFilter`).
-    """
+    """The ids of all stored replies, as a :class:`stetd.processes.remembered.IdFilter`."""
 
     filters: bytes
 
 
 class Pong(framing.Message, frozen=True):
-    """A sign of life. ``work``: how far long work has come, by the question's id."""
+    """A sign of life. ``work``: the progress of long work, by the question's id."""
 
     work: dict[int, Progress] = msgspec.field(default_factory=dict)
 
 
 class OtherVersion(framing.Message, frozen=True):
-    """The historian is of another version than the engine, and ends."""
+    """The historian has another version than the engine, and ends."""
 
     version: str
 

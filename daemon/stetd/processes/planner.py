@@ -1,13 +1,13 @@
-"""Processes that plan calls which take long.
+"""Processes that plan long calls.
 
-A thread would not do: most of planning keeps the interpreter's lock, and nothing can stop a thread.
+Threads can't do this: most of planning holds the interpreter's lock, and a thread can't be stopped.
 
-:class:`Planner` is the daemon's end of one: it sends the parameters of one call after the other,
-answers the questions about the workspace, and receives a plan or a refusal. The process opens no
-file, and changes nothing.
+:class:`Planner` is the daemon's side of one process: it sends the parameters of a call, answers the
+questions about the workspace, and receives a plan or a refusal. The process opens no file and
+changes nothing.
 
-Both talk over a :mod:`stetd.processes.channel`. A process that lacks memory says so if it still
-can, and ends: it may have read half of a message.
+Both sides use a :mod:`stetd.processes.channel`. A process that runs out of memory says so if it
+can, and ends, because it may have read half of a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import socket
 import subprocess
 import sys
 import traceback
@@ -44,16 +43,16 @@ from stetd.processes.channel import (
 from stetd.processes.framing import Declined, Failed, Message
 from stetd.processes.recorded_plans import Answer, Question, RecordedPlan, answer
 
-#: Others are more urgent: what takes long takes a little longer.
+#: Niceness of a planner: other processes are more urgent.
 _NICE = 5
-#: Bytes of address space that planning one call may take.
-_MOST_MEMORY = 4 << 30
-#: Seconds in which a process must be there.
-_READY_S = 10.0
+#: Bytes of address space of a planner.
+_MAX_MEMORY = 4 << 30
+#: Seconds in which a new process must be ready.
+_READY_TIMEOUT_S = 10.0
 
 
 class NoPlanner(Exception):
-    """No process could be made."""
+    """No process could be started."""
 
 
 class PlannerLost(Exception):
@@ -61,34 +60,24 @@ class PlannerLost(Exception):
 
 
 class PlanningFailed(Exception):
-    """Planning a call has met a defect of ours: what it was, and its traceback."""
+    """A defect of stetd made planning fail: the exception's text, and its traceback."""
 
 
-async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
-    """A new process, whose address space has so many bytes. Raises NoPlanner."""
+async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
+    """Start a process with so many bytes of address space. Raises NoPlanner."""
     try:
-        planner = Planner(*_started(most_memory))
+        near, process = children.start(__name__, str(max_memory))
     except OSError as error:
         raise NoPlanner(str(error)) from error
+    planner = Planner(DaemonChannel(near), process)
     if not await planner.ready():
         planner.close()
         raise NoPlanner("it did not begin, or is of another version")
     return planner
 
 
-def _started(most_memory: int) -> tuple[DaemonChannel, subprocess.Popen[bytes]]:
-    near, far = socket.socketpair()
-    with far:
-        try:
-            process = children.start(__name__, far, str(most_memory))
-        except OSError:
-            near.close()
-            raise
-    return DaemonChannel(near), process
-
-
 class Planner:
-    """One process that plans. One call at a time."""
+    """One planning process. It plans one call at a time."""
 
     def __init__(
         self, channel: DaemonChannel, process: subprocess.Popen[bytes] | None = None
@@ -97,9 +86,9 @@ class Planner:
         self._process = process
 
     async def ready(self) -> bool:
-        """Whether the process is there."""
+        """Wait until the process is ready; returns whether it is."""
         try:
-            async with asyncio.timeout(_READY_S):
+            async with asyncio.timeout(_READY_TIMEOUT_S):
                 said = await self._channel.receive()
         except (ChannelBroken, TimeoutError):
             return False
@@ -108,10 +97,10 @@ class Planner:
     async def plan(
         self, method: str, params: Mapping[str, Any], world: World, until: float
     ) -> RecordedPlan:
-        """Plan one call of a dialect, and record it; a refusal is an outcome as well.
+        """Plan one call of a dialect and record the questions and the outcome, plan or refusal.
 
-        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost,
-        PlanningFailed, and what the world raises except refusals.
+        ``until``: the deadline (monotonic); after it the outcome is a refusal. Raises PlannerLost,
+        PlanningFailed, and what ``world`` raises except refusals.
         """
         answers: list[tuple[Question, Answer]] = []
         outcome: Plan | Refused
@@ -138,12 +127,12 @@ class Planner:
             said = await self._channel.receive()
             match said:
                 case Asked():
-                    # A large file takes its time to be read.
+                    # In a thread: reading a large file takes long.
                     reading = loop.run_in_executor(None, answer, world, said.question)
                     try:
                         found = await asyncio.shield(reading)
                     except asyncio.CancelledError:
-                        await asyncio.wait([reading])  # else its handles are closed under it
+                        await asyncio.wait([reading])  # it still uses the world's descriptors
                         raise
                     answers.append((said.question, found))
                     await self._tell(answered(found))
@@ -159,11 +148,11 @@ class Planner:
                     raise ChannelBroken(f"{type(said).__name__} is no outcome")
 
     async def _tell(self, message: Message) -> None:
-        with suppress(ChannelBroken):  # it may have said why it ended, which is received next
+        with suppress(ChannelBroken):  # the next message received may say why it ended
             await self._channel.send(message)
 
     def close(self) -> None:
-        """End the process at once; a call that it plans is lost."""
+        """Kill the process; the call that it plans is lost."""
         self._channel.close()
         if self._process is not None:
             self._process.kill()
@@ -182,37 +171,37 @@ _TOO_MUCH_MEMORY = refuse(
 )
 
 
-# -- in the other processes
+# -- in the planning process
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Plan one call after the other, until the daemon is gone."""
-    descriptor, most_memory = arguments
+    """Plan calls until the daemon is gone."""
+    descriptor, max_memory = arguments
     channel = Channel(children.begin(descriptor))
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (int(most_memory), int(most_memory)))
+        resource.setrlimit(resource.RLIMIT_AS, (int(max_memory), int(max_memory)))
     channel.send(Ready(version=__version__))
     try:
         while True:
             _plan(channel)
     except ChannelBroken:
         return 0
-    except MemoryError:  # wherever it was: half of a message may have been read, so it ends
+    except MemoryError:  # half of a message may have been read, so the process must end
         channel.send(Exhausted())
     return 0
 
 
 def _plan(channel: Channel) -> None:
-    """Plan the next call. Raises ChannelBroken, MemoryError: then there can be no other."""
+    """Plan the next call. Raises ChannelBroken, MemoryError: the process must end then."""
     call = channel.receive()
     if not isinstance(call, Call):
         raise ChannelBroken(f"{type(call).__name__} is no call")
     message = _planned(call, _AskedWorld(channel, os.fsdecode(call.root)))
     try:
         channel.send(message)
-    except UnicodeEncodeError as error:  # half a character, which no reply could hold either
+    except UnicodeEncodeError as error:  # a lone surrogate, which no reply could have either
         channel.send(_defect(error))
 
 
@@ -233,7 +222,7 @@ def _defect(error: Exception) -> Failed:
 
 
 class _AskedWorld:
-    """The world as the daemon answers for it."""
+    """A world whose questions the daemon answers."""
 
     def __init__(self, channel: Channel, root: str) -> None:
         self._channel = channel

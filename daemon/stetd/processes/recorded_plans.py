@@ -1,8 +1,8 @@
-"""The questions that planning a call has asked the world, the answers, and the outcome.
+"""Recorded plans: the questions that planning has asked the world, the answers, and the outcome.
 
-A dialect is a function of its parameters and of what the world answers
-(:mod:`stetd.editing.edits`). So a call that was planned elsewhere is not planned again where it is
-carried out: the same questions are asked, and where all answers are the same, so is the outcome.
+A dialect is a function of its parameters and of the world's answers (:mod:`stetd.editing.edits`).
+So the engine need not plan again a call that another process has planned: it asks the same
+questions, and if all answers are the same, the outcome is.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stetd.editing.edits import Plan, SourceFile, World
 
 #: Plans one call of a dialect, by the name of its method. Raises Refused.
 PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
-#: A file, what is at a path itself, or the clipboards; and the path, if any.
+#: The kind of question (a file, the entry at a path itself, the clipboards), and the path, if any.
 Question = tuple[Literal["read", "look", "clipboards"], str]
 Answer = SourceFile | Mapping[str, str] | Refused
 
 
 class Changed(Exception):
-    """The world answers otherwise than when the call was planned; ``path``: about what."""
+    """The world's answer about ``path`` differs from the one when the call was planned."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -39,7 +39,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
 
 
 def answer(world: World, question: Question) -> Answer:
-    """What the world says, a refusal included."""
+    """Ask the world; a refusal is an answer, too."""
     kind, path = question
     try:
         match kind:
@@ -54,18 +54,18 @@ def answer(world: World, question: Question) -> Answer:
 
 
 def refused_anew(refusal: Refused) -> Refused:
-    """The same refusal, without where it came from."""
+    """A copy of a refusal, without its traceback."""
     return Refused(*refusal.failures, extra=refusal.extra)
 
 
 class Replay:
-    """Gives recorded plans again, as a PlanDialect; raises Changed where one does not hold."""
+    """A PlanDialect that returns recorded plans; raises Changed if one is not valid any more."""
 
     def __init__(self, recorded: Iterable[RecordedPlan]) -> None:
         self._left = iter(recorded)
 
     def __call__(self, method: str, _params: Mapping[str, Any], world: World) -> Plan:
-        """The next recorded plan, which must be of such a call."""
+        """The next recorded plan, which must be one of this method."""
         known = next(self._left, None)
         if known is None or known.method != method:
             raise Changed("")

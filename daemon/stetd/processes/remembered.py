@@ -1,8 +1,7 @@
-"""Which answered calls are remembered: the newest in memory, the ids of all in Bloom filters.
+"""Answered calls that the engine remembers: records of the newest, Bloom filters of all ids.
 
-The historian keeps the replies (:mod:`stetd.historian.index.request_store`). Asking it on each call
-would take longer than most calls. The filter says yes to some that are not there, and never no to
-one that is.
+The historian keeps the replies (:mod:`stetd.historian.index.request_store`). To ask it at each call
+would take longer than most calls. The filter has false positives, but no false negatives.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Iterable
 from stetd.storage.request_record import RequestRecord
 
 Key = tuple[str, str, str]
-#: A Bloom filter is begun for so many ids, of so many bytes: 32 bits and seven places an id. One
-#: of 90,000 other ids is taken for one of them, each time an edit that waits for the historian.
+#: Ids and bytes of one Bloom filter: 32 bits and seven places an id. One in 90,000 ids is a false
+#: positive, and its edit waits for the historian.
 _IDS, _BYTES = 1 << 14, 1 << 16
 _PLACES = struct.Struct(">7I")
 #: Answered calls that are kept in memory.
@@ -24,9 +23,9 @@ _RECENT = 2_000
 
 
 class IdFilter:
-    """Whether an id may be one of those that were added: Bloom filters, another when one is full.
+    """A growing Bloom filter of ids: a new filter is added when the last one is full.
 
-    As bytes, for the historian's message: the filters, one after the other.
+    Its bytes, for the historian's message, are those of the filters in order.
     """
 
     def __init__(self, filters: bytes = b"") -> None:
@@ -37,14 +36,14 @@ class IdFilter:
 
     @classmethod
     def of(cls, keys: Iterable[Key]) -> IdFilter:
-        """A filter with these."""
+        """A filter with these ids."""
         made = cls()
         for key in keys:
             made.add(key)
         return made
 
     def add(self, key: Key) -> None:
-        """Add one."""
+        """Add an id."""
         if not self._room:
             self._filters.append(bytearray(_BYTES))
             self._room = _IDS
@@ -70,22 +69,22 @@ def _places(key: Key) -> tuple[int, ...]:
 
 
 class Remembered:
-    """What the engine knows of answered calls."""
+    """The answered calls, as far as the engine knows them."""
 
     def __init__(self) -> None:
-        #: None until the historian has sent it: until then any may be remembered.
+        #: None until the historian has sent it; until then every id may be one.
         self._old: IdFilter | None = None
         self._recent: OrderedDict[Key, RequestRecord] = OrderedDict()
 
     def begin(self, filters: bytes) -> None:
-        """Take over the historian's filter, unless an earlier one has sent it."""
+        """Take over the historian's filter, unless an earlier historian has sent one."""
         if self._old is None:
             self._old = IdFilter(filters)
             for key in self._recent:
                 self._old.add(key)
 
     def add(self, record: RequestRecord) -> None:
-        """A call was answered."""
+        """Add an answered call."""
         self._recent[record.key] = record
         if self._old is not None:
             self._old.add(record.key)
@@ -93,14 +92,14 @@ class Remembered:
                 self._recent.popitem(last=False)
 
     def find(self, key: Key) -> RequestRecord | None:
-        """The record of a call that was answered lately."""
+        """The record of a recent call."""
         return self._recent.get(key)
 
     def may_be_old(self, key: Key) -> bool:
-        """Whether the historian may know of one."""
+        """Whether the historian may have the record."""
         return self._old is None or key in self._old
 
     def forget(self, workspace: str) -> None:
-        """The replies of a workspace were rewritten: ask the historian for them."""
+        """Drop the records of a workspace: the historian has rewritten its replies."""
         for key in [each for each in self._recent if each[0] == workspace]:
             del self._recent[key]

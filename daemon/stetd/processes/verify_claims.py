@@ -1,4 +1,4 @@
-"""What the engine says of a history that is to be verified."""
+"""The engine's knowledge of a history, against which ``verify`` checks Git."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from stetd.storage.journal_heads import JournalHead
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """What the engine knows of a history at one moment, and where its journal is then.
+    """The engine's knowledge of a history at one moment, and its position in the journal then.
 
-    ``cut``: what retention has dropped. ``recorded``: how far the journal has the history, where
-    Git can't have it at present.
+    ``cut``: what retention has dropped. ``recorded``: how far the journal has the history, if Git
+    can't be as far at present.
     """
 
     head: str | None
@@ -24,10 +24,10 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Claim(Moment, frozen=True):
-    """What the daemon says of a history at one time, its journal included.
+    """A moment, with the journal as it was read then.
 
-    ``journal_trouble``: why that could not be read. ``reference``: what ``refs/heads/history``
-    held after that: an id, None, or "" if it is damaged.
+    ``journal_trouble``: why the journal could not be read. ``reference``: the value of
+    ``refs/heads/history`` after that: an id, None, or "" if it is damaged.
     """
 
     journal: JournalHead | None = None
@@ -36,7 +36,7 @@ class Claim(Moment, frozen=True):
 
 
 class Verifying(msgspec.Struct, frozen=True):
-    """A history is to be verified. ``trouble``: why the workspace is deferred."""
+    """Parameters of ``verify``. ``trouble``: why the workspace is deferred."""
 
     state: str
     name: str

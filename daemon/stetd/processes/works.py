@@ -25,8 +25,8 @@ class Choosing(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which part of a history stays: from ``oldest`` on. ``parent``: the newest commit that goes;
-    ``dropped``: how many go; ``named``: the commits that references named.
+    """Which part of a history is kept: from ``oldest`` on. ``parent``: the newest commit that is
+    dropped; ``dropped``: how many are; ``named``: the commits that references named.
     """
 
     oldest: str
@@ -46,7 +46,7 @@ class Taking(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """The durable tree of a whole workspace. ``permissions``: those that Git's modes can't say."""
+    """A snapshot's durable tree. ``permissions``: bits, by path, that Git's modes can't express."""
 
     tree: str
     result: SnapshotResult
@@ -54,8 +54,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeavingOut(msgspec.Struct, frozen=True):
-    """What to leave out of a history. ``oldest``: where it begins, if it was cut off; ``texts``:
-    of clipboards; ``preview``: write nothing.
+    """A path to leave out of a history. ``oldest``: its first commit, if retention has cut it;
+    ``texts``: those of clipboards, to search; ``preview``: write nothing.
     """
 
     path: str
@@ -66,11 +66,11 @@ class LeavingOut(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A history without a path, up to ``last``, which is ``head`` now, with this tree.
+    """A history without a path, up to commit ``last``, whose new id is ``head``, with this tree.
 
-    ``touched``: commits that changed the path; ``rewritten``: those with new ids. ``oldest``: where
-    it begins now, if it was cut off. ``holding``: the positions of the texts with some of the
-    contents; ``also_at``: other paths of the newest commit with them.
+    ``touched``: number of commits that changed the path; ``rewritten``: of those with new ids.
+    ``oldest``: its new first commit, if retention has cut it. ``holding``: indexes of the texts
+    that contain some of the content; ``also_at``: other paths of the newest commit that have it.
     """
 
     last: str
@@ -86,7 +86,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finishing(msgspec.Struct, frozen=True):
-    """A history that was rewritten: of which workspace, without which paths."""
+    """A rewritten history: its workspace, and the paths that were left out."""
 
     workspace: str
     paths: list[str]
@@ -94,7 +94,7 @@ class Finishing(msgspec.Struct, frozen=True):
 
 
 def named_commits(shadow: str) -> list[str]:
-    """The commits that references name, but for the newest one."""
+    """The commits that references name, except the reference of the history itself."""
     names = (name for name in references_below(shadow, "refs") if name != HISTORY)
     found = (read_reference(shadow, name) for name in names)
     return sorted({oid for oid in found if oid is not None})

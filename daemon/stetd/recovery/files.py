@@ -138,7 +138,7 @@ class FileRecovery:
                 continue
             try:
                 self._finish_swap(temporary)
-                found = self._look(temporary.path, temporary.name)
+                found = self._read(temporary.path, temporary.name)
                 if found is None:
                     continue
                 if found.data is None:
@@ -192,7 +192,7 @@ class FileRecovery:
             return True
         if temporary.boot != self.boot:
             return False
-        now = self._look(temporary.path)
+        now = self._read(temporary.path)
         in_place = self._is_ours(temporary, now)
         return in_place and not same_image(now.image if now else None, temporary.before)
 
@@ -200,9 +200,9 @@ class FileRecovery:
         """Record displaced saves, and put the last one back if our content is still in place."""
         path = temporary.path
         try:
-            now = self._look(path)
+            now = self._read(path)
         except OSError as error:
-            self._leave(path, error)
+            self._mark_unsettled(path, error)
             return
         self.handled.add(path)
         self.report.kept.append(path)
@@ -214,7 +214,7 @@ class FileRecovery:
     def _put_back_no_file(self, temporary: Temporary) -> None:
         """Put back a displaced directory (or pipe, ..), which the history can't keep."""
         self.kept_temporaries.add(temporary.name)
-        now = self._look(temporary.path)
+        now = self._read(temporary.path)
         if now is not None and not (
             self._is_ours(temporary, now) and self._is_newer(temporary, now)
         ):
@@ -268,19 +268,19 @@ class FileRecovery:
                 continue
             same_boot = self.replay.boots.get(path) == self.boot
             try:
-                self._judge(path, chain, self._look(path), same_boot=same_boot)
+                self._decide(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:
                 _log.warning("recovery leaves %s alone: %s", path, refusal)
             except (OSError, MissingObject) as error:
                 if not (same_boot and all(link.published for link in chain)):
-                    self._leave(path, error)
+                    self._mark_unsettled(path, error)
 
-    def _leave(self, path: str, error: Exception) -> None:
+    def _mark_unsettled(self, path: str, error: Exception) -> None:
         _log.error("recovery can't settle %s: %s", path, error)
         self.unsettled[path] = str(error)
         self.handled.add(path)
 
-    def _judge(
+    def _decide(
         self, path: str, chain: list[Link], found: OnDisk | None, *, same_boot: bool
     ) -> None:
         image = found.image if found else None
@@ -364,7 +364,7 @@ class FileRecovery:
             try:
                 self._carry_out(number, work, journal)
             except (OSError, MissingObject) as error:
-                self._leave(work.target.path, error)
+                self._mark_unsettled(work.target.path, error)
             finally:
                 work.close()
                 work.target.close()
@@ -392,13 +392,13 @@ class FileRecovery:
 
     # -- reading
 
-    def _look(self, path: str, name: str | None = None) -> OnDisk | None:
+    def _read(self, path: str, name: str | None = None) -> OnDisk | None:
         """The current file at a path, or at another name in its directory."""
         with self.workspace.worktree.resolve_exactly(path) as target:
             try:
                 if target.missing:
                     return None
-                return self.workspace.worktree.look(target.dir_fd, name or target.name)
+                return self.workspace.worktree.read_name(target.dir_fd, name or target.name)
             except FileNotFoundError:
                 return None
 

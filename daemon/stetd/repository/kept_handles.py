@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from stetd.repository.stored_objects import StoredObjects
 
-#: Histories of which some are kept, handles of each, and commits that one remembers (1 KB each).
-_HISTORIES, _HANDLES, _COMMITS = 4, 2, 2_000
+#: Histories of which some are kept, and handles of each.
+_HISTORIES, _HANDLES = 4, 2
 
 
 class KeptHandles:
@@ -26,7 +26,7 @@ class KeptHandles:
         with self._changing:
             home = self._kept.setdefault(path, [])
             kept = home.pop() if home else None
-        handle = kept or StoredObjects(path, _COMMITS)
+        handle = kept or StoredObjects(path)
         try:
             yield handle
         except BaseException:

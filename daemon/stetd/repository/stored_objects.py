@@ -28,10 +28,8 @@ from stetd.repository.shallow import read_shallow
 
 #: Entries of trees that one handle remembers (some 200 bytes each); a tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
-#: Commits that one handle remembers (some 1 KB each): more than the query index may lack. A call
-#: about a commit far back reads all of those, on the writer; the next such call should not again.
-_COMMITS = 6_000
-
+#: Commits that one handle remembers (some 1 KB each).
+_COMMITS = 2_000
 
 #: Bytes of trees that are kept for the next question, with what it takes to keep one: a
 #: small directory is smaller than that.
@@ -46,22 +44,120 @@ class BrokenRepository(Exception):
     """The files that make a directory a repository are not what they should be."""
 
 
-class StoredTrees:
-    """Looks into trees and compares them.
+class StoredObjects:
+    """One handle on a shadow repository, to read it. Raises BrokenRepository where it is none.
 
-    :mod:`stetd.history.objects` does the same on trees as values, which are made of all entries
-    of a directory; here a directory of 50,000 files stays what it is on disk: bytes.
+    Nothing that it holds leads back to it: it would be freed only by the garbage collector, which
+    is minutes away, and every question has a handle.
     """
 
-    def __init__(self, files: ObjectFiles) -> None:
-        self._files = files
-        self._kept: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
+    def __init__(self, path: str) -> None:
+        self.path = path
+        for name in ("HEAD", "objects", "refs"):
+            if not os.path.exists(os.path.join(path, name)):
+                raise BrokenRepository(f"{path} is no repository: it has no {name}")
+        self._files = ObjectFiles(path)
+        self._shallow = read_shallow(path)
+        self._commits: Recent[str, StoredCommit] = Recent(_COMMITS)
+        self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
+        self._tree_bytes: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
 
-    def find(self, tree: str, path: str) -> tuple[int, str] | None:
+    def reopen(self) -> None:
+        """Let go of packs that are gone, and see what came in their place."""
+        self._files.close()
+        self._shallow = read_shallow(self.path)
+        # A commit may have become the oldest, or be gone.
+        self._commits = Recent(_COMMITS)
+
+    def rest(self) -> None:
+        """Have no pack open until the next look-up: one that is removed would still take space."""
+        self._files.rest()
+
+    def close(self) -> None:
+        """Release the files. What is remembered goes with the handle."""
+        self._files.close()
+
+    def head(self) -> str | None:
+        """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
+        return self._reference(HISTORY)
+
+    def pinned(self, name: str) -> str | None:
+        """The commit that a pin names; None if no pin is called so."""
+        return None if why_no_pin_name(name) else self._reference(f"{PINS}/{name}")
+
+    def _reference(self, name: str) -> str | None:
+        try:
+            return read_reference(self.path, name)
+        except (DamagedReference, OSError) as error:
+            raise MissingObject(name) from error
+
+    def commit(self, oid: str) -> StoredCommit:
+        """A commit with its metadata; MissingObject if it is not there."""
+        known = self._commits.get(oid)
+        if known is None:
+            known = parse_commit(oid, self.blob(oid))
+            if oid in self._shallow:
+                known = msgspec.structs.replace(known, parent=None)
+            self._commits.keep(oid, known)
+        return known
+
+    def blob(self, oid: str) -> bytes:
+        """The content of a blob, or of another object; MissingObject if it is not there."""
+        try:
+            return self._files.read(oid)[1]
+        except (Missing, Damaged) as error:
+            raise MissingObject(oid) from error
+
+    def load_tree(self, oid: str) -> Mapping[str, Entry]:
+        """A tree's entries by name; MissingObject if it is not there."""
+        known = self._trees.get(oid)
+        if known is None:
+            known = entries_of(self.blob(oid))
+            self._trees.keep(oid, known, len(known) + _TREE)
+        return known
+
+    def raw_parent(self, oid: str) -> str | None:
+        """The parent that a commit names, whether or not it is there."""
+        return parse_commit(oid, self.blob(oid)).parent
+
+    def walk(self, start: str | None) -> Iterator[StoredCommit]:
+        """The history from ``start`` back to its beginning."""
+        while start is not None:
+            stored = self.commit(start)
+            yield stored
+            start = stored.parent
+
+    def is_commit(self, oid: str) -> bool:
+        """Whether a full id names a commit."""
+        try:
+            return self._files.read(oid)[0] == "commit"
+        except (Missing, Damaged):
+            return False
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it: no reference of a history, and no object."""
+        try:
+            return self.head() is None and self._files.is_empty()
+        except MissingObject:
+            return False
+
+    def loose_path(self, oid: str) -> str:
+        """Where the object lies if it is loose."""
+        return os.path.join(self.path, "objects", oid[:2], oid[2:])
+
+    @property
+    def reference_path(self) -> str:
+        """The file of ``refs/heads/history``."""
+        return os.path.join(self.path, *HISTORY.split("/"))
+
+    # -- looking into trees and comparing them, as bytes: :mod:`stetd.history.objects` does the same
+    # on values, which are made of all entries of a directory of perhaps 50,000 files
+
+    def file_in(self, tree: str, path: str) -> tuple[int, str] | None:
         """(git mode, id) of the blob or link at a path; None if there is none."""
         return _file(self._entry(tree, path))
 
-    def below(self, tree: str, path: str) -> Iterator[str]:
+    def files_below(self, tree: str, path: str) -> Iterator[str]:
         """The files in a directory at a path, and in those below it."""
         directory = _tree(self._entry(tree, path))
         return (name for name, _ in self.files(directory, f"{path}/")) if directory else iter(())
@@ -108,10 +204,10 @@ class StoredTrees:
     def _content(self, oid: str) -> bytes:
         if oid == EMPTY_TREE:
             return b""
-        content = self._kept.get(oid)
+        content = self._tree_bytes.get(oid)
         if content is None:
-            content = _read(self._files, oid)
-            self._kept.keep(oid, content, len(content) + _TO_KEEP_ONE)
+            content = self.blob(oid)
+            self._tree_bytes.keep(oid, content, len(content) + _TO_KEEP_ONE)
         return content
 
 
@@ -121,115 +217,3 @@ def _file(entry: Entry | None) -> Change:
 
 def _tree(entry: Entry | None) -> str | None:
     return entry.oid if entry is not None and entry.mode == TREE else None
-
-
-def _read(files: ObjectFiles, oid: str) -> bytes:
-    try:
-        return files.read(oid)[1]
-    except (Missing, Damaged) as error:
-        raise MissingObject(oid) from error
-
-
-class StoredObjects:
-    """One handle on a shadow repository, to read it. Raises BrokenRepository where it is none.
-
-    ``commits``: how many it remembers. Nothing that it holds leads back to it: it would be freed
-    only by the garbage collector, which is minutes away, and every question has a handle.
-    """
-
-    def __init__(self, path: str, commits: int = _COMMITS) -> None:
-        self.path = path
-        for name in ("HEAD", "objects", "refs"):
-            if not os.path.exists(os.path.join(path, name)):
-                raise BrokenRepository(f"{path} is no repository: it has no {name}")
-        self._files = ObjectFiles(path)
-        self._shallow = read_shallow(path)
-        self._most_commits = commits
-        self._commits: Recent[str, StoredCommit] = Recent(commits)
-        self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
-        self.trees = StoredTrees(self._files)
-
-    def reopen(self) -> None:
-        """Let go of packs that are gone, and see what came in their place."""
-        self._files.close()
-        self._shallow = read_shallow(self.path)
-        # A commit may have become the oldest, or be gone.
-        self._commits = Recent(self._most_commits)
-
-    def rest(self) -> None:
-        """Have no pack open until the next look-up: one that is removed would still take space."""
-        self._files.rest()
-
-    def close(self) -> None:
-        """Release the files. What is remembered goes with the handle."""
-        self._files.close()
-
-    def head(self) -> str | None:
-        """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
-        return self._reference(HISTORY)
-
-    def pinned(self, name: str) -> str | None:
-        """The commit that a pin names; None if no pin is called so."""
-        return None if why_no_pin_name(name) else self._reference(f"{PINS}/{name}")
-
-    def _reference(self, name: str) -> str | None:
-        try:
-            return read_reference(self.path, name)
-        except (DamagedReference, OSError) as error:
-            raise MissingObject(name) from error
-
-    def commit(self, oid: str) -> StoredCommit:
-        """A commit with its metadata; MissingObject if it is not there."""
-        known = self._commits.get(oid)
-        if known is None:
-            known = parse_commit(oid, self.blob(oid))
-            if oid in self._shallow:
-                known = msgspec.structs.replace(known, parent=None)
-            self._commits.keep(oid, known)
-        return known
-
-    def blob(self, oid: str) -> bytes:
-        """The content of a blob, or of another object; MissingObject if it is not there."""
-        return _read(self._files, oid)
-
-    def load_tree(self, oid: str) -> Mapping[str, Entry]:
-        """A tree's entries by name; MissingObject if it is not there."""
-        known = self._trees.get(oid)
-        if known is None:
-            known = entries_of(_read(self._files, oid))
-            self._trees.keep(oid, known, len(known) + _TREE)
-        return known
-
-    def raw_parent(self, oid: str) -> str | None:
-        """The parent that a commit names, whether or not it is there."""
-        return parse_commit(oid, _read(self._files, oid)).parent
-
-    def walk(self, start: str | None) -> Iterator[StoredCommit]:
-        """The history from ``start`` back to its beginning."""
-        while start is not None:
-            stored = self.commit(start)
-            yield stored
-            start = stored.parent
-
-    def is_commit(self, oid: str) -> bool:
-        """Whether a full id names a commit."""
-        try:
-            return self._files.read(oid)[0] == "commit"
-        except (Missing, Damaged):
-            return False
-
-    def is_empty(self) -> bool:
-        """Whether there is nothing in it: no reference of a history, and no object."""
-        try:
-            return self.head() is None and self._files.is_empty()
-        except MissingObject:
-            return False
-
-    def loose_path(self, oid: str) -> str:
-        """Where the object lies if it is loose."""
-        return os.path.join(self.path, "objects", oid[:2], oid[2:])
-
-    @property
-    def reference_path(self) -> str:
-        """The file of ``refs/heads/history``."""
-        return os.path.join(self.path, *HISTORY.split("/"))

@@ -66,7 +66,7 @@ log = logging.getLogger("stetd.connection")
 call_log = logging.getLogger("stetd.calls")
 
 
-class Calls(Protocol):
+class CallHandler(Protocol):
     """Carries out the calls of one connection."""
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
@@ -86,7 +86,7 @@ class Calls(Protocol):
 class Handlers(Protocol):
     """Makes the handler of each new connection."""
 
-    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Calls:
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> CallHandler:
         """The handler of a new connection; it sends its events through ``client``."""
 
 
@@ -101,7 +101,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._shared_limits = server.shared_limits
         self._loop = asyncio.get_running_loop()
         self._framer = Framer(server.settings.max_frame)
-        self._calls: Calls | None = None
+        self._handler: CallHandler | None = None
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
         self._credentials: Credentials
@@ -141,7 +141,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._last_received = self._loop.time()
         if self._input_ignored:
             return
-        if self._calls is None and self._turned_away is None:
+        if self._handler is None and self._turned_away is None:
             self._open()
         self._framer.feed(_RECEIVED[:nbytes])
         self._shared_limits.grew(nbytes)
@@ -150,7 +150,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Answer the requests that came before the end of the stream, then close."""
         self._peer_sent_eof = True
-        if self._calls is not None and hung_up(self._transport.get_extra_info("socket")):
+        if self._handler is not None and hung_up(self._transport.get_extra_info("socket")):
             # The client closed both directions, so no reply can reach it: its calls need not wait.
             self._report_disconnect()
         self.start_requests()
@@ -187,9 +187,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _report_disconnect(self) -> None:
         """Tell the handlers, once, that the client has disconnected."""
-        if self._calls is not None and not self._disconnect_reported:
+        if self._handler is not None and not self._disconnect_reported:
             self._disconnect_reported = True
-            self._calls.disconnected()
+            self._handler.disconnected()
 
     # -- for the server and the handlers ---------------------------------------------------
 
@@ -246,7 +246,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
-            self._calls = self._server.handlers.connect(
+            self._handler = self._server.handlers.connect(
                 control=self.control, peer=peer, client=self
             )
             return
@@ -337,9 +337,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     async def _serve(self, request: Request) -> None:
         started = time.perf_counter()
         result: object = None
-        assert self._calls is not None, "BUG: a request on a connection that was turned away"
+        assert self._handler is not None, "BUG: a request on a connection that was turned away"
         try:
-            result = await self._calls.call(request.method, request.params)
+            result = await self._handler.call(request.method, request.params)
             payload, outcome = encode_result(self._encoding, request.id, result), "ok"
         except Refused as refused:
             payload, outcome = self._refusal(request.id, refused), refused.kind
@@ -399,7 +399,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             "socket": "control" if self.control else "agent",
             "pid": self._credentials.pid,
             "command": self._command,
-            **(self._calls.labels() if self._calls is not None else {}),
+            **(self._handler.labels() if self._handler is not None else {}),
             "method": _loggable(method),
         }
         if isinstance(result, EditResult):

@@ -65,7 +65,7 @@ class Workspace:
         """A history on a head, by default the workspace's, for new commits at this time."""
         return History(head or self.head, self.repository.load_tree, now, self.excludes)
 
-    def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
+    def note_commits(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
         """Remember the commits that record ``number`` added; None: not known."""
         touched = None
         if commits is not None:

@@ -38,7 +38,7 @@ MOST_PASSED = 1000
 #: Names that are allowed by every rule: checking all rules would take most of the time.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _BARE = {"HEAD", "objects", "refs"}
-#: Scanning ends at so many times the limit of files.
+#: Scanning ends at this many times the limit of files.
 _COUNTING_FACTOR = 10
 
 

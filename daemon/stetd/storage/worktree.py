@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 #: Files up to this size are compared byte for byte, larger ones by inode, size and times (unless
 #: they were written just before the read).
 _ALWAYS_COMPARE = 1 << 20
-#: A file that was written so shortly before the read may change again without a change of times.
+#: A file that was written less than this before the read may change again with the same times.
 RACY_NS = 50_000_000
 #: Type and permission bits, without set-id bits: a file system may drop these.
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
@@ -176,25 +176,24 @@ class Worktree:
         """
         if target.missing:
             return None
+        path = target.path
         try:
             seen, target.seen = target.seen, None
-            found = self.look(target.dir_fd, target.name, limit=limit, path=target.path, seen=seen)
+            found = self.read_name(target.dir_fd, target.name, limit=limit, path=path, seen=seen)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise refuse(
-                Kind.IO_ERROR, f"{target.path}: {error.strerror}", path=target.path
-            ) from error
+            raise refuse(Kind.IO_ERROR, f"{path}: {error.strerror}", path=path) from error
         if found.data is None or (found.is_link and not may_be_link(target.name)):
             raise refuse(
                 Kind.NOT_A_FILE,
-                f"{target.path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only "
-                "regular files can be edited",
-                path=target.path,
+                f"{path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only regular "
+                "files can be edited",
+                path=path,
             )
         return found
 
-    def look(
+    def read_name(
         self,
         dir_fd: int,
         name: str,
@@ -390,7 +389,7 @@ class Worktree:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            old = self.look(target.dir_fd, target.name)
+            old = self.read_name(target.dir_fd, target.name)
             if old.data is None:
                 raise
             _close(self.stage(target, kept, old.data, old.mode, like=old))
@@ -444,7 +443,7 @@ class Worktree:
             settled = expected.read_at_ns - expected.mtime_ns > RACY_NS
             if unchanged and settled and now.st_size > _ALWAYS_COMPARE:
                 return None
-            found = self.look(target.dir_fd, temporary)
+            found = self.read_name(target.dir_fd, temporary)
         except FileNotFoundError:
             # Somebody removed the temporary file. The history has the file that was read.
             return None

@@ -59,7 +59,7 @@ class History:
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Add a commit; returns its id. ``tree``: the one to change, if not the head's."""
-        changes = self.kept(changes)
+        changes = self.without_excluded(changes)
         git = [
             (path, (image.git_mode, image.oid) if image else None)
             for path, image in changes.items()
@@ -72,7 +72,7 @@ class History:
         self.head = Head(commit.oid, result, self.head.commits + 1)
         return commit.oid
 
-    def kept(self, changes: Mapping[str, Image | None]) -> dict[str, Image | None]:
+    def without_excluded(self, changes: Mapping[str, Image | None]) -> dict[str, Image | None]:
         """The changes without excluded files. One that the tree still has is removed from it."""
         if not self.excludes:
             return dict(changes)
@@ -135,7 +135,7 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
     )
 
 
-def permissions_left(
+def permissions_after(
     triples: Iterable[tuple[str, Image | None, Image | None]],
 ) -> tuple[tuple[str, int], ...]:
     """The same for a commit's changes (path, before, after): of the file after, else before.
@@ -250,7 +250,7 @@ def seal_outside(
             known = find_entry(history.head.tree, path, history.load)
             before = Image(known[1], known[0]) if known else None
             paths.append(PathChange(path, before, image))
-        kept = history.kept(changes)
+        kept = history.without_excluded(changes)
         if kept:
             history.add_outside(kept, subject)
     public, private = split_blobs(blobs, [changes for _, changes in steps], history.excludes)

@@ -14,8 +14,7 @@ import msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import Excludes
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import line_diff
+from stetd.history.git_patch import FileState, line_diff
 from stetd.history.objects import Image, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
@@ -26,7 +25,7 @@ from stetd.transaction.heads import (
     History,
     SealedRecord,
     outside_changes,
-    permissions_left,
+    permissions_after,
     regraded,
 )
 from stetd.transaction.transaction import FileWork, Prepared
@@ -98,7 +97,7 @@ def seal(
             draft.subject,
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
-            permissions=permissions_left(images),
+            permissions=permissions_after(images),
             regraded=regraded(images, moves),
             directories=_missing_directories(changed),
             moves=moves,

@@ -165,7 +165,7 @@ def _check_directory(work: FileWork, worktree: Worktree) -> None:
     if not worktree.resolver.in_place(work.target):
         found = None  # no file, or one that can't be read
         with suppress(OSError, Refused), worktree.resolve_exactly(work.target.path) as target:
-            found = worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
+            found = worktree.read_name(target.dir_fd, target.name, limit=_MAX_RECORDED)
         raise Displaced(work.target.path, found)
 
 
@@ -230,7 +230,7 @@ def _replace(work: FileWork, before: OnDisk, worktree: Worktree) -> None:
 def _read_target(work: FileWork, worktree: Worktree) -> OnDisk | None:
     """The file at the target's name now; None if it can't be read, or is no file."""
     try:
-        return worktree.look(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
+        return worktree.read_name(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
     except (OSError, Refused):
         return None
 
@@ -360,7 +360,7 @@ class Restorer:
         """
         work.close()  # from now on the displaced file is our own
         if record_displaced and work.before is not None and work.in_place:
-            self._record_outside(work, self.worktree.look(work.target.dir_fd, work.temporary))
+            self._record_outside(work, self.worktree.read_name(work.target.dir_fd, work.temporary))
         if work.in_place:
             if work.before is None:
                 self._remove_created(work)
@@ -389,7 +389,7 @@ class Restorer:
                 self._record_outside(work, None)
                 return
             failpoint("abort.swapped_back")
-            displaced = self.worktree.look(work.target.dir_fd, work.temporary)
+            displaced = self.worktree.read_name(work.target.dir_fd, work.temporary)
             if displaced.has_image(last_put):
                 keep_displaced(work, displaced, self.worktree)
                 break
@@ -402,7 +402,7 @@ class Restorer:
     def _image_at_temporary(self, work: FileWork) -> Image | None:
         """The image that goes in place next; None if it can't be read, which is no obstacle."""
         try:
-            return self.worktree.look(work.target.dir_fd, work.temporary).image
+            return self.worktree.read_name(work.target.dir_fd, work.temporary).image
         except OSError:
             return None
 
@@ -411,7 +411,7 @@ class Restorer:
             self.worktree.rename_out(work.target, work.temporary)
         except FileNotFoundError:
             return
-        displaced = self.worktree.look(work.target.dir_fd, work.temporary)
+        displaced = self.worktree.read_name(work.target.dir_fd, work.temporary)
         if displaced.has_image(work.after):
             keep_displaced(work, displaced, self.worktree)
         else:

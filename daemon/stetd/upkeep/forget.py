@@ -1,16 +1,17 @@
-"""Forgetting a path: for a secret that got into the history.
+"""Forgetting a path: rewrites the history without it, for a secret that got in.
 
-    look      which commits had it; whether anything is in the way
-    rewrite   these commits and all after them, without it, into packs
+    scan      find the commits that had the path, and check that nothing prevents the rewrite
+    rewrite   write these commits and all later ones again, without the path, into packs
               (:mod:`stetd.historian.maintenance.forget_scan`)
-    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path, not its
-              content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable; then
-              one journal record lets the history go on from there
-    finish    a checkpoint in a new segment, so that nothing older stays in the journal;
-              references; stored replies; query index; stat data; then gc
+    switch    rewrite the commits that were made meanwhile; add a commit of kind ``forget`` that
+              names the path, not its content; note the old and new ids
+              (:mod:`stetd.repository.rewritten`). When all is durable, one journal record makes
+              the rewritten history the valid one
+    finish    take a checkpoint in a new segment, so that the journal has nothing older; update
+              references, stored replies, query index and stat data; then gc
 
-Killed before the record, the history is the old one; after it, the new one, and the next start
-finishes. Files of the workspace are never touched.
+A kill before the record leaves the old history. After a kill behind the record the history is the
+new one, and the next start finishes. Files of the workspace are never touched.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from stetd.transaction.drafts import Requester
 from stetd.transaction.parameters import Forget
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
-#: How often what calls have added meanwhile is rewritten.
+#: How often commits that calls made during the rewrite are rewritten, too.
 _ROUNDS = 20
 
 
 async def forget(
     writer: Writer, workspace: Workspace, asked: Forget, who: Requester, progress: Progress
 ) -> ForgetResult:
-    """Forget a path, from the workspace's root. Raises Refused, OSError."""
+    """Forget a path, relative to the workspace's root. Raises Refused, OSError."""
     return await _Forgetting(writer, workspace, asked, who, progress).run()
 
 
@@ -54,14 +55,14 @@ class _Forgetting:
     asked: Forget
     who: Requester
     progress: Progress
-    #: Those that were looked through last.
+    #: The clipboards that the last scan searched.
     clipboards: dict[ClipboardRef, str] = field(default_factory=dict)
 
     async def run(self) -> ForgetResult:
         asked = self.asked
         self._check_open()
         self.writer.end_grace()
-        if not asked.preview:  # one that has failed after its switch, as its refusal has advised
+        if not asked.preview:  # finish an earlier one that failed after its switch
             await finish(self.writer, self.workspace, self.progress)
         found = await self._left_out()
         commit, contents_left = None, 0
@@ -99,7 +100,7 @@ class _Forgetting:
             )
 
     async def _left_out(self) -> LeftOut:
-        """The history as far as it has come by now, without the path."""
+        """Scan, or rewrite, the history up to its present head without the path."""
         cut = self.writer.state.known[self.workspace.name].cut
         oldest = cut.oldest if cut is not None else None
         self.clipboards = self._clipboards()
@@ -130,12 +131,12 @@ class _Forgetting:
     # -- the switch
 
     async def _switch(self, found: LeftOut) -> tuple[str, LeftOut]:
-        """Let the history go on from the rewritten commits; the commit that says so."""
+        """Make the rewritten history the valid one; returns the ``forget`` commit."""
         await reached("forget.rewritten")
-        # So that no call since the last checkpoint has to be settled on what is gone.
+        # Recovery must not have to settle a call on commits that are gone.
         await _take_checkpoint(self.writer)
         for _ in range(_ROUNDS):
-            self.writer.end_grace()  # what is written late from now on is not looked for
+            self.writer.end_grace()  # writes to displaced files from now on are not recorded
             seen = self._clipboards().items() <= self.clipboards.items()
             if seen and found.last == self.workspace.head.commit:
                 if self.asked.clipboards:
@@ -167,7 +168,7 @@ class _Forgetting:
         return commit
 
     def _forget_commit(self, found: LeftOut) -> str:
-        """Write the commit durably; its id."""
+        """Write the commit durably; returns its id."""
         meta = self.who.commit(
             "forget",
             int(time.time()),
@@ -181,7 +182,10 @@ class _Forgetting:
         return commit.oid
 
     def _moved_cut(self, found: LeftOut) -> Cut | None:
-        """Where a history that was cut off begins then; both beginnings hold for the moment."""
+        """The new first commit of a history that retention has cut, if the rewrite changed it.
+
+        Until the switch, ``shallow`` has the old one and the new one.
+        """
         cut = self.writer.state.known[self.workspace.name].cut
         if cut is None or found.oldest is None or found.oldest == cut.oldest:
             return None
@@ -190,19 +194,19 @@ class _Forgetting:
 
 
 def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
-    """The job that finishes a forget which a kill has interrupted."""
+    """The job that finishes a forget that a kill has interrupted."""
     return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
 
 
 async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
-    """Do what is to be done after the switch; may be done again."""
+    """Do the steps after the switch. May be done again."""
     state, historian = writer.state, writer.historian
     rewritten = state.known[workspace.name].forgetting
     if rewritten is None:
         return
     progress.begin("forgetting elsewhere")
-    # First of all: with "relaxed" durability a power cut could take the record, and what follows
-    # has no way back.
+    # First: with "relaxed" durability a power cut could lose the record, and the steps after this
+    # one can't be undone.
     await _take_checkpoint(writer)
     await reached("forget.checkpointed")
     cut = state.known[workspace.name].cut
@@ -217,7 +221,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
 
 
 async def _take_checkpoint(writer: Writer) -> None:
-    """Wait for one after which nothing older is in the journal."""
+    """Wait for a checkpoint in a new segment, so that the journal has nothing older."""
     before = writer.journal.position.segment
     recorded = await checkpoint(writer, fresh=True)
     if recorded is None or recorded.segment <= before:

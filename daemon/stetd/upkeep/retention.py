@@ -1,18 +1,18 @@
-"""Retention: dropping the oldest commits of a history, when it is too old or too large.
+"""Retention: drops the oldest commits of a history that is too old or too large.
 
-No id changes: the oldest commit that stays keeps its parent's id, and the file ``shallow`` says
-that the parent is not there, as in a shallow clone of plain git. Never dropped: the newest commit,
-any commit that a pin or another reference names, and all after it.
+No id changes: the oldest commit that is kept keeps its parent's id, and the file ``shallow`` says
+that the parent is missing, as in a shallow clone of plain git. The newest commit is never dropped,
+nor any commit that a pin or another reference names, nor the commits after it.
 
-    choose    the oldest commit that stays (:mod:`stetd.historian.maintenance.gc`)
-    record    a commit of kind ``retention`` that says what is dropped, when and why;
-              its journal record has the same (:class:`Cut`), and so has every checkpoint
+    choose    the oldest commit to keep (:mod:`stetd.historian.maintenance.gc`)
+    record    a commit of kind ``retention`` that says what is dropped, when and why; its journal
+              record says the same (:class:`Cut`), and so does every later checkpoint
     wait      for a checkpoint: recovery must not start from a commit that is gone
-    cut       the file ``shallow``
+    cut       write the file ``shallow``
     collect   gc (:mod:`stetd.historian.maintenance.gc`)
 
-Killed in between, the next start writes ``shallow`` if the record is there, and the next pass
-collects what is left.
+After a kill in between, the next start writes ``shallow`` if the record is there, and the next pass
+collects the dropped objects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from stetd.upkeep.schedule import check_open, checkpoint, collect, record
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """How long and how much is kept: days, bytes; 0: for ever, any number."""
+    """Limits of age (days) and size (bytes) of a history; 0: no limit."""
 
     days: int
     bytes: int
@@ -52,7 +52,7 @@ async def retain(
     progress: Progress,
     clock: Callable[[], float] = time.time,
 ) -> int:
-    """Drop what a policy says; gives how many commits were dropped. Raises Refused, OSError."""
+    """Drop commits by a policy; returns how many. Raises Refused, OSError."""
     historian = writer.historian
     while True:
         asked = Choosing(policy.days, policy.bytes, clock())
@@ -78,9 +78,9 @@ async def retain(
 
 
 def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
-    """Record what will be dropped, in the history and in the journal.
+    """Record in the history and in the journal what will be dropped.
 
-    None, and nothing is recorded, if references name other commits by now.
+    Records nothing and returns None if references have changed since the choice.
     """
     state = writer.state
     check_open(writer, workspace)
@@ -109,7 +109,7 @@ def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
 
 
 async def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
-    """Wait for a checkpoint that has the cut. Raises Refused where none can be had."""
+    """Wait for a checkpoint that has the cut. Raises Refused if none can be taken."""
     recorded = await checkpoint(writer)
     known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}
     if name not in known or known[name].cut != cut:

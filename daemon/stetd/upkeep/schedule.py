@@ -1,8 +1,8 @@
-"""Long work on the histories: one job after the other, each computed by the historian.
+"""Long work on histories: jobs that run one after the other, each computed by the historian.
 
-Some of it is asked for by a person, who waits; the rest comes by itself: gc of a history with new
-commits when no call has come for a while (:meth:`Upkeep.follow`), and retention every few hours.
-What a job records goes through the journal (:func:`record`), between two turns of the writer.
+A person asks for some jobs and waits for them. Others are scheduled: gc of a history with new
+commits when the daemon is idle (:meth:`Upkeep.follow`), and retention every few hours. Jobs record
+their results in the journal (:func:`record`), between two turns of the writer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,13 +35,13 @@ from stetd.transaction.refusals import no_longer_allowed, read_only
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Drops the commits of a history that are too old or too many; gives how many.
+#: Drops the commits of a history that are too old or too many; returns how many.
 Retain = Callable[[Workspace, Progress], Awaitable[int]]
-#: Seconds between two retentions of a history.
-_RETENTION_EVERY_S = 6 * 3600.0
-#: Seconds after which a history with new commits is examined though calls keep coming.
-_SELDOM_S = 3600.0
-_CHECKPOINT_S = 60.0
+#: Seconds between two retention passes of a history.
+_RETENTION_INTERVAL_S = 6 * 3600.0
+#: Seconds after which a history with new commits is checked although the daemon is not idle.
+_BUSY_INTERVAL_S = 3600.0
+_CHECKPOINT_TIMEOUT_S = 60.0
 
 
 @dataclass(eq=False)
@@ -53,13 +52,13 @@ class Job(Generic[T]):
     root: str
     run: Callable[[Progress], Awaitable[T]]
     progress: Progress = field(default_factory=Progress)
-    #: Its result, once it is submitted.
-    future: Future[T] = field(init=False)
+    #: The task that runs it; set by :meth:`Upkeep.submit`.
+    task: asyncio.Task[T] = field(init=False)
 
 
 class Upkeep:
-    """Does the work. ``idle_s``: seconds without a call after which changed histories are
-    examined, 0 for never. ``retain``: None if nothing is dropped.
+    """The queue of jobs. ``idle_s``: seconds without a call after which changed histories are
+    checked for gc; 0: never. ``retain``: None if nothing is dropped.
     """
 
     def __init__(
@@ -73,27 +72,37 @@ class Upkeep:
         self._writer = writer
         self._idle_s = idle_s
         self.retain = retain
-        self._jobs: deque[Job[Any]] = deque()
-        self._running: Job[Any] | None = None
-        #: When the oldest commit came that was not examined, by shadow repository.
-        self._changed: dict[str, float] = {}
-        self._retained: dict[str, float] = {}
+        #: The running job, then the queued ones.
+        self.work: list[Job[Any]] = []
+        #: Held by the running job.
+        self._running = asyncio.Lock()
+        self._closed = False
+        #: By shadow repository, when its first commit came since the last check.
+        self._changed_since: dict[str, float] = {}
+        self._retained_at: dict[str, float] = {}
         self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to work."""
-        self._task = self._loop.create_task(self._work())
+        """Start to schedule jobs."""
+        self._scheduling = self._loop.create_task(self._schedule())
 
     def submit(self, job: Job[T]) -> Future[T]:
-        """Queue a job; gives its result."""
-        job.future = self._loop.create_future()
-        if self._task is None or self._task.done():
-            _give_up(job)
-        else:
-            self._jobs.append(job)
-            self._woken.set()
-        return job.future
+        """Queue a job; returns the future of its result. Cancelling that does not stop the job."""
+        job.task = self._loop.create_task(self._carry_out(job))
+        self.work.append(job)
+        return asyncio.shield(job.task)
+
+    async def _carry_out(self, job: Job[T]) -> T:
+        stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
+        try:
+            if self._closed:
+                raise refuse(Kind.SHUTTING_DOWN, stopping)
+            async with self._running:
+                return await job.run(job.progress)
+        except asyncio.CancelledError:
+            raise refuse(Kind.SHUTTING_DOWN, stopping) from None
+        finally:
+            self.work.remove(job)
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Change the options."""
@@ -101,78 +110,54 @@ class Upkeep:
         self._woken.set()
 
     def follow(self, shadow: str) -> None:
-        """A shadow repository has new commits."""
-        if shadow not in self._changed:
-            self._changed[shadow] = time.monotonic()
+        """Note that a shadow repository has new commits."""
+        if shadow not in self._changed_since:
+            self._changed_since[shadow] = time.monotonic()
             self._woken.set()
 
-    @property
-    def work(self) -> list[Job[Any]]:
-        """The job that runs, then those that wait."""
-        return [job for job in (self._running, *self._jobs) if job is not None]
-
     async def close(self) -> None:
-        """Cancel the job that runs, and refuse those that wait."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        """Cancel the running job and refuse the queued ones."""
+        self._closed = True
+        await asyncio.sleep(0)  # a task that is cancelled before its first step can't refuse
+        tasks = [self._scheduling, *(job.task for job in self.work)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
-    async def _work(self) -> None:
-        try:
-            while True:
-                if self._jobs:
-                    await self._carry_out(self._jobs.popleft())
-                    continue
-                self._woken.clear()
-                pause = self._pause()
-                if pause is not None and pause <= 0:
-                    await self._look()
-                    continue
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), pause)
-        finally:
-            for job in self._jobs:
-                _give_up(job)
-            self._jobs.clear()
+    async def _schedule(self) -> None:
+        while True:
+            self._woken.clear()
+            pause = self._next_check_s()
+            if pause is not None and pause <= 0:
+                async with self._running:
+                    await self._check_histories()
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause)
 
-    async def _carry_out(self, job: Job[T]) -> None:
-        self._running, future = job, job.future
-        try:
-            result = await job.run(job.progress)
-            if not future.cancelled():
-                future.set_result(result)
-        except asyncio.CancelledError:
-            _give_up(job)
-            raise
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
-            if not future.cancelled():
-                future.set_exception(error)
-        finally:
-            self._running = None
-
-    def _pause(self) -> float | None:
-        """Seconds until a history is to be examined; None: none is."""
+    def _next_check_s(self) -> float | None:
+        """Seconds until a history is due for a check; None: none is."""
         if not self._idle_s:
             return None
         pauses = []
-        if self._changed:
-            longest = time.monotonic() - min(self._changed.values())
-            pauses.append(min(self._idle_s - self._writer.quiet_s(), _SELDOM_S - longest))
-        if self.retain is not None and self._retained:
-            since = time.monotonic() - min(self._retained.values())
-            pauses.append(_RETENTION_EVERY_S - since)
+        if self._changed_since:
+            longest = time.monotonic() - min(self._changed_since.values())
+            pauses.append(min(self._idle_s - self._writer.quiet_s(), _BUSY_INTERVAL_S - longest))
+        if self.retain is not None and self._retained_at:
+            since = time.monotonic() - min(self._retained_at.values())
+            pauses.append(_RETENTION_INTERVAL_S - since)
         return min(pauses, default=None)
 
-    async def _look(self) -> None:
-        """Queue jobs for the histories that have changed, or are due for retention."""
-        changed, self._changed = self._changed, {}
+    async def _check_histories(self) -> None:
+        """Queue jobs for histories that have changed or are due for retention."""
+        changed, self._changed_since = self._changed_since, {}
         for workspace in list(self._writer.state.open.values()):
             shadow = workspace.shadow
             try:
                 now = time.monotonic()
-                last = self._retained.get(shadow, -math.inf)
-                if self.retain is not None and now - last > _RETENTION_EVERY_S:
-                    self._retained[shadow] = now
+                last = self._retained_at.get(shadow, -math.inf)
+                if self.retain is not None and now - last > _RETENTION_INTERVAL_S:
+                    self._retained_at[shadow] = now
                     self.queue(Job("retention", workspace.root, partial(self.retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
@@ -181,7 +166,7 @@ class Upkeep:
                 _log.warning("%s can't be scanned: %s", shadow, error)
 
     def queue(self, job: Job[Any]) -> None:
-        """Queue a job that nobody waits for: the log has its result."""
+        """Queue a job that no caller waits for; its result goes to the log."""
 
         def ended(future: Future[Any]) -> None:
             if future.cancelled():
@@ -195,30 +180,24 @@ class Upkeep:
         self.submit(job).add_done_callback(ended)
 
 
-def _give_up(job: Job[Any]) -> None:
-    stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
-    if not job.future.done():
-        job.future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
-
-
-# -- what all jobs need
+# -- steps that jobs share
 
 
 async def collect(
     writer: Writer, workspace: Workspace, progress: Progress, *, drop: bool
 ) -> Collected:
-    """Pack a history; with ``drop``, without what nothing needs. Raises Refused."""
+    """Pack a history; with ``drop``, without unreachable objects. Raises Refused."""
     question = "collect" if drop else "tidy"
     try:
         return await writer.historian.work(question, workspace.shadow, Collected, progress)
     finally:
-        # Packs that are gone take space as long as somebody has them open.
+        # Removed packs take disk space for as long as they are open.
         if writer.state.open.get(workspace.name) is workspace:
             workspace.repository.reopen()
 
 
 def check_open(writer: Writer, workspace: Workspace) -> None:
-    """Check that a history may be added to. Raises Refused."""
+    """Check that commits may be added to a history. Raises Refused."""
     if writer.state.read_only is not None:
         raise read_only(writer.state.read_only)
     if writer.state.open.get(workspace.name) is not workspace:
@@ -234,7 +213,7 @@ def record(
     cut: Cut | None = None,
     rewritten: Rewritten | None = None,
 ) -> int:
-    """Record what was done to a history where no file is written; its number. Raises Refused."""
+    """Record a change of a history that writes no file; returns its number. Raises Refused."""
     number = writer.state.number + 1
     writer.record(
         Change(
@@ -254,14 +233,14 @@ def record(
 
 
 async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | None:
-    """Wait for a checkpoint; the newest durable one, which may be older if none could be taken.
+    """Wait for a checkpoint. Returns the newest durable one, which is older if this one failed.
 
     ``fresh``: as in :meth:`stetd.engine.checkpointing.Checkpoints.begin`.
     """
     done = asyncio.Event()
     writer.checkpoints.begin(done.set, fresh=fresh)
     try:
-        await asyncio.wait_for(done.wait(), _CHECKPOINT_S)
+        await asyncio.wait_for(done.wait(), _CHECKPOINT_TIMEOUT_S)
     except TimeoutError:
         return None
     return writer.checkpoints.recorded

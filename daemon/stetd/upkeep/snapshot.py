@@ -1,12 +1,12 @@
 """A snapshot: the whole workspace as one commit of kind ``snapshot``, beside the calls.
 
-    begin     the head; from now on the paths that calls touch are noted
-    read      the files that may differ from the head, and the trees, into synced packs: done by
-              the historian (:mod:`stetd.historian.maintenance.snapshots`)
+    begin     note the head; from now on collect the paths that calls touch
+    read      the historian writes the files that may differ from the head, and the trees, into
+              synced packs (:mod:`stetd.historian.maintenance.snapshots`)
     commit    one small journal record without contents: a tree, and for every path that a call
-              touched meanwhile what the history says of it. Git follows
+              touched meanwhile its state in the history. Git follows
 
-Killed before the record, nothing has happened but objects that nothing needs.
+A kill before the record leaves only unreachable objects.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from stetd.transaction.drafts import Requester
 from stetd.transaction.heads import Head
 from stetd.upkeep.schedule import check_open, record
 
-#: Permissions that Git's modes can't say are kept for so many files, private ones first.
-_MOST_PERMISSIONS = 1000
+#: Files whose permissions are kept if Git's modes can't express them; private files first.
+_MAX_PERMISSIONS = 1000
 
 
 async def snapshot(
@@ -55,7 +55,7 @@ async def snapshot(
 def _commit(
     writer: Writer, workspace: Workspace, who: Requester, taken: Taken, touched: set[str]
 ) -> str | None:
-    """Make the commit on what the head is by now."""
+    """Add the commit to the present head."""
     check_open(writer, workspace)
     load, head = workspace.repository.load_tree, workspace.head
     now = int(time.time())
@@ -80,19 +80,19 @@ def _commit(
 
 def _kept(permissions: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     private_first = sorted(permissions, key=lambda each: (each[1] & 0o044 == 0o044, each))
-    return tuple(sorted(private_first[:_MOST_PERMISSIONS]))
+    return tuple(sorted(private_first[:_MAX_PERMISSIONS]))
 
 
 def _paths(writer: Writer, workspace: Workspace, head: Head, new: Head) -> list[PathChange]:
-    """What the snapshot found at paths that the journal's records are about: these are no
-    longer what recovery has to bring back.
+    """The snapshot's changes of paths that are not synced yet: recovery must bring these files to
+    the snapshot's state, not to that of an earlier record.
     """
     load = workspace.repository.load_tree
     changed = []
     unsynced = writer.state.unsynced, writer.checkpoints.syncing
     for path in sorted({path for each in unsynced for path in each.get(workspace.name, ())}):
         if workspace.excludes(path):
-            continue  # that the snapshot lacks it says nothing about the disk
+            continue  # a snapshot leaves it out, whatever is on disk
         before, after = _image(head, path, load), _image(new, path, load)
         if before != after:
             changed.append(PathChange(path, before, after))

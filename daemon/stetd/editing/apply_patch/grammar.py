@@ -94,7 +94,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
             blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
             edges.append((0, _count(blank)))
         forms: dict[tuple[HunkLine, ...], Form] = {}
-        for head, foot in edges:
+        for head, foot in dict.fromkeys(edges):
             lines = self.lines[head : len(self.lines) - foot]
             size = sum(line.sign != ADDED for line in lines)
             if size:
@@ -127,29 +127,27 @@ class Form:
         return Run([line.text for line in self.lines if line.sign != ADDED])
 
 
-class Add(msgspec.Struct, frozen=True):
-    """``*** Add File``; ``text`` is the content."""
+class Header(msgspec.Struct, frozen=True):
+    """Where an operation begins, its first edit among those of the call, and its file."""
 
     line: int
     index: int
     path: str
+
+
+class Add(Header, frozen=True):
+    """``*** Add File``; ``text`` is the content."""
+
     text: str
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Delete(Header, frozen=True):
     """``*** Delete File``."""
 
-    line: int
-    index: int
-    path: str
 
+class Update(Header, frozen=True):
+    """``*** Update File``; without hunks there is a ``move_to``."""
 
-class Update(msgspec.Struct, frozen=True):
-    """``*** Update File``; without hunks there is a ``move_to``. ``index``: of its first edit."""
-
-    line: int
-    index: int
-    path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
 
@@ -226,17 +224,15 @@ def _without_blank_edges(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
 
 
 def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
-    forms = {_FENCE: "the fence", _SHELL_LINE: "the heredoc"}
+    forms = {"the fence": _FENCE, "the heredoc": _SHELL_LINE}
     while True:
         opening = stripped(lines[0])
-        form = next((each for each in forms if each.fullmatch(opening)), None)
-        if form is None:
+        matches = {what: form.fullmatch(opening) for what, form in forms.items()}
+        what, found = next(((what, match) for what, match in matches.items() if match), ("", None))
+        if found is None:
             return lines
-        what = forms.pop(form)
-        found = form.fullmatch(opening)
-        assert found, "BUG: a pattern matches once only"
         last, text = lines[-1], stripped(lines[-1])
-        if form is _FENCE:
+        if forms.pop(what) is _FENCE:
             closing = found[1]
             closes = len(text) >= len(closing) and not text.strip(closing[0])
         else:

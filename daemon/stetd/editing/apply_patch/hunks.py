@@ -19,9 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Form, Hunk, HunkLine
+from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import indentation_of
-from stetd.editing.matching.rungs import PLACES, FileLines, Found, Run, Rung
+from stetd.editing.matching.rungs import PLACES, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
 
 _TAB = 8
@@ -79,11 +80,22 @@ class Problem(Exception):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Lines ``start`` to ``end`` (not included) give way to ``added``."""
+    """Lines ``start`` to ``end`` (not included, from 0) give way to ``added``."""
 
+    hunk: Hunk
     start: int
     end: int
     added: tuple[HunkLine, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The added lines with their terminators."""
+        return tuple(line.text + line.end for line in self.added)
+
+    @property
+    def unended(self) -> bool:
+        """Whether the last of them has none if the file ends with it."""
+        return bool(self.added) and self.added[-1].unended
 
 
 class Placed(msgspec.Struct, frozen=True, dict=True):
@@ -128,7 +140,7 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
                 at += 1
             else:
                 if added or at > begins:
-                    groups.append(Group(begins, at, tuple(added)))
+                    groups.append(Group(self.hunk, begins, at, tuple(added)))
                 at += 1
                 begins, added = at, []
         return groups
@@ -160,7 +172,6 @@ class Placer:
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
         self._document = document
-        self._file = document.form(FileLines)
         self._first = first
         self._cursor = 0
         #: The line after the last one that has been changed, but for lines put at the end.
@@ -201,7 +212,7 @@ class Placer:
         old, new = placed.form.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
         telling = adds and is_distinctive(new)
-        for found in self._file.climb(Run(new)) if new and new != old else ():
+        for found in rungs.climb(self._document, Run(new)) if new and new != old else ():
             around = (
                 at <= placed.start and placed.end <= at + len(new) and len(new) > len(old)
                 for at in found.places
@@ -222,7 +233,7 @@ class Placer:
         if placed is not None:
             return placed
         for form in hunk.forms:
-            found = next(self._file.climb(form.run), None)
+            found = next(rungs.climb(self._document, form.run), None)
             if found is not None:
                 reason = Reason.NOT_UNDER_ANCHOR if texts else Reason.NOT_AT_END
                 raise Problem(reason, hunk, found.places, found.rung, texts[-1] if texts else "")
@@ -257,7 +268,7 @@ class Placer:
         """Where a form is from line ``first`` on; with ``*** End of File``, at the end."""
         if form.hunk.end_of_file:
             first = max(first, self._end - form.size)
-        return self._file.climb(form.run, first)
+        return rungs.climb(self._document, form.run, first)
 
     @cached_property
     def _end(self) -> int:
@@ -386,7 +397,7 @@ class Placer:
                 end = self._end_of_block_above(anchors, chosen.start)
         if end is None or chosen.start < end:
             return chosen
-        climbed = self._file.climb(chosen.form.run)
+        climbed = rungs.climb(self._document, chosen.form.run)
         everywhere = next((found for found in climbed if found.rung is chosen.rung), None)
         places = everywhere.places if everywhere else [chosen.start]
         kind = self._kind(chosen.hunk)
@@ -463,8 +474,8 @@ class Placer:
 
     def _standing(self, text: str, first: int) -> list[int]:
         """Where a line is, by the strictest rung that finds it from line ``first`` on."""
-        for spelled in (text, text.removesuffix("@@").rstrip(" ")):
-            found = next(self._file.climb(Run([spelled]), first), None) if spelled else None
+        for spelled in filter(None, (text, text.removesuffix("@@").rstrip(" "))):
+            found = next(rungs.climb(self._document, Run([spelled]), first), None)
             if found is not None:
                 return found.places
         return []

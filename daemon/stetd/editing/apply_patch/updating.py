@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
+from stetd.editing import refusals
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.edits import PlannedFile, SourceFile, World
@@ -26,53 +27,31 @@ from stetd.editing.text import Document, is_blank, joined
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 
 
-class Written(msgspec.Struct, frozen=True):
-    """Lines ``start`` to ``end`` (not included, from 0) become ``lines``, with terminators."""
+def write(document: Document, placed: Placed) -> Iterator[Group]:
+    """The changes of a hunk, in order, with indentation and terminators of the file.
 
-    placed: Placed
-    start: int
-    end: int
-    lines: tuple[str, ...]
-    #: Whether the last of them has none if the file ends with it.
-    unended: bool
-
-    @property
-    def order(self) -> tuple[int, bool, int, int]:
-        """Insertions come before what replaces the line; else as the places of their hunks."""
-        return self.start, self.end > self.start, self.placed.start, self.placed.hunk.index
-
-
-def write(document: Document, placed: Placed) -> list[Written]:
-    """The changes of a hunk, in order. Raises Problem when its added lines can't be indented."""
+    Raises Problem when its added lines can't be indented.
+    """
     indented = _indented(document, placed)
     if indented is None:
         raise Problem(Reason.SHIFT, placed.hunk, (placed.start,), placed.rung)
-    return [
-        Written(
-            placed,
-            group.start,
-            group.end,
-            _terminated(document, group, contents),
-            unended=bool(group.added) and group.added[-1].unended,
-        )
-        for group, contents in zip(placed.groups, indented, strict=True)
-    ]
+    for group, texts in zip(placed.groups, indented, strict=True):
+        ends = _terminators(document, group)
+        lines = zip(group.added, texts, ends, strict=True)
+        added = tuple(replace(line, text=text, end=end) for line, text, end in lines)
+        yield replace(group, added=added)
 
 
-def _terminated(document: Document, group: Group, contents: Sequence[str]) -> tuple[str, ...]:
-    """The added lines, ended as the lines in their place are, or would be if none were the last."""
-
-    def terminator(line: int) -> str:
-        if document.eol in ("lf", "none") or line >= document.line_count:
-            return "\n"
-        own = document.text[document.content_end(line) : document.line_end(line)]
-        return own or document.terminator_near(len(document.text))
-
+def _terminators(document: Document, group: Group) -> Iterator[str]:
+    """Of each added line: that of the line in its place, or what it would be before others."""
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
-    return tuple(
-        content + (line.end if line.end != "\n" else terminator(min(group.start + number, last)))
-        for number, (line, content) in enumerate(zip(group.added, contents, strict=True))
-    )
+    for number, line in enumerate(group.added):
+        place = min(group.start + number, last)
+        if line.end != "\n" or document.eol in ("lf", "none") or place >= document.line_count:
+            yield line.end
+        else:
+            own = document.text[document.content_end(place) : document.line_end(place)]
+            yield own or document.terminator_near(len(document.text))
 
 
 def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
@@ -122,10 +101,6 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
     return change if change and change.uniform else None
 
 
-#: After so many failed hunks the others are not tried.
-MOST_FAILED = 200
-
-
 class Mark(msgspec.Struct, frozen=True):
     """Lines ``first`` to ``last`` (not included, from 0) are what edit ``index`` has left."""
 
@@ -134,10 +109,18 @@ class Mark(msgspec.Struct, frozen=True):
     last: int
     rung: str
 
-    def moved(self, written: Sequence[Written]) -> Mark:
+    def moved(self, written: Sequence[Group]) -> Mark:
         """Where these lines are after further changes, which are in order."""
         first, last = _moved(self.first, written), _moved(self.last, written, ends=True)
         return replace(self, first=first, last=last)
+
+
+class Node(SourceFile, frozen=True):
+    """The file at a path in the middle of a patch."""
+
+    #: The path of this file before the patch, None for a new one.
+    origin: str | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 class Updated(msgspec.Struct, frozen=True):
@@ -145,19 +128,18 @@ class Updated(msgspec.Struct, frozen=True):
 
     text: str
     placed: tuple[Placed, ...]
-    written: tuple[Written, ...]
+    #: Those of earlier updates, moved, and those of this one.
     marks: tuple[Mark, ...]
     #: Hunks that change nothing.
     idle: tuple[Hunk, ...]
 
 
-def update(
-    document: Document, hunks: Sequence[Hunk], *, first: bool = False
-) -> Updated | list[Problem]:
-    """Carry out ``hunks`` on a text; or every problem that is no consequence of another."""
+def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[Problem]:
+    """Carry out ``hunks`` on a file; or every problem that is no consequence of another."""
+    document = node.document
     placer = Placer(document, hunks, first=first)
     problems: list[Problem] = []
-    written: list[Written] = []
+    written: list[Group] = []
     failed = 0
     for hunk in hunks:
         try:
@@ -167,34 +149,39 @@ def update(
             # The failure of a hunk before may be the cause of any other problem.
             if not problems or problem.reason is Reason.ABSENT:
                 problems.append(problem)
-            if failed == MOST_FAILED:
+            if failed == refusals.MOST_FAILED:
                 break
-    written.sort(key=lambda each: each.order)
+    begins = {placed.hunk.index: placed.start for placed in placer.placed}
+
+    def order(each: Group) -> tuple[int, bool, int, int]:
+        # Insertions come before what replaces the line; else as the places of their hunks.
+        return each.start, each.end > each.start, begins[each.hunk.index], each.hunk.index
+
+    written.sort(key=order)
     problems += _repetitions(written)
     if problems:
         return problems
     idle = {each.hunk.index for each in placer.placed if each.hunk.changes}
     for change in written:
-        there = document.text[_offset(document, change.start) : _offset(document, change.end)]
+        there = document.text[document.line_start(change.start) : document.line_start(change.end)]
         if there != "".join(change.lines) or change.unended:
-            idle.discard(change.placed.hunk.index)
+            idle.discard(change.hunk.index)
     return Updated(
         _text(document, written),
         tuple(placer.placed),
-        tuple(written),
-        tuple(_marks(placer.placed, written)),
+        (*(mark.moved(written) for mark in node.marks), *_marks(placer.placed, written)),
         tuple(each for each in hunks if each.index in idle),
     )
 
 
-def _repetitions(written: Iterable[Written]) -> list[Problem]:
+def _repetitions(written: Iterable[Group]) -> list[Problem]:
     """The same lines added twice at one place."""
     problems: list[Problem] = []
     seen: dict[tuple[int, tuple[str, ...]], Hunk] = {}
     for each in written:
-        if each.end > each.start or not each.lines:
+        if each.end > each.start or not each.added:
             continue
-        hunk = each.placed.hunk
+        hunk = each.hunk
         other = seen.setdefault((each.start, each.lines), hunk)
         if other is not hunk:
             first, second = sorted((other, hunk), key=lambda one: one.index)
@@ -202,19 +189,19 @@ def _repetitions(written: Iterable[Written]) -> list[Problem]:
     return problems
 
 
-def _text(document: Document, written: Sequence[Written]) -> str:
+def _text(document: Document, written: Sequence[Group]) -> str:
     """The text with the changes carried out; they are in order and do not overlap."""
     pieces: list[str] = []
     done = 0
     for each in written:
         assert each.start >= done, "BUG: overlapping changes reached assembly"
-        pieces.append(document.text[_offset(document, done) : _offset(document, each.start)])
+        pieces.append(document.text[document.line_start(done) : document.line_start(each.start)])
         last = next((piece for piece in reversed(pieces) if piece), "\n")
-        if each.start == document.line_count and each.lines and last[-1] not in "\r\n":
+        if each.start == document.line_count and each.added and last[-1] not in "\r\n":
             pieces.append(document.terminator_near(len(document.text)))
         pieces += each.lines
         done = each.end
-    pieces.append(document.text[_offset(document, done) :])
+    pieces.append(document.text[document.line_start(done) :])
     text = joined(pieces)
     at_end = written and written[-1].end == document.line_count
     if at_end and written[-1].unended and text.endswith(written[-1].lines[-1]):
@@ -222,19 +209,14 @@ def _text(document: Document, written: Sequence[Written]) -> str:
     return text
 
 
-def _offset(document: Document, line: int) -> int:
-    """Where a line begins; the end of the text for the line after the last."""
-    return document.line_starts[line] if line < document.line_count else len(document.text)
-
-
-def _marks(placed: Sequence[Placed], written: Sequence[Written]) -> Iterator[Mark]:
+def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]:
     """The lines that each hunk changed; those it covers where it changes none."""
     own: dict[int, list[tuple[int, int]]] = {}
     grown = 0
     for each in written:
         start = each.start + grown
-        own.setdefault(each.placed.hunk.index, []).append((start, start + len(each.lines)))
-        grown += len(each.lines) - (each.end - each.start)
+        own.setdefault(each.hunk.index, []).append((start, start + len(each.added)))
+        grown += len(each.added) - (each.end - each.start)
     for each_placed in placed:
         hunk, rung = each_placed.hunk, each_placed.rung.value
         if hunk.index in own:
@@ -244,28 +226,20 @@ def _marks(placed: Sequence[Placed], written: Sequence[Written]) -> Iterator[Mar
             yield Mark(hunk.index, each_placed.start, each_placed.end, rung).moved(written)
 
 
-def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
+def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
     """Where a line is after changes; ``ends``: it is the first one that is not meant."""
     grown = 0
     for each in written:
         inserts = each.start == each.end
         if each.end > line or (inserts and ends and each.end == line):
             if each.start < line:
-                return each.start + grown + (len(each.lines) if ends else 0)
+                return each.start + grown + (len(each.added) if ends else 0)
             break
-        grown += len(each.lines) - (each.end - each.start)
+        grown += len(each.added) - (each.end - each.start)
     return line + grown
 
 
 _MOST_LINKS = 40
-
-
-class Node(SourceFile, frozen=True):
-    """The file at a path in the middle of a patch."""
-
-    #: The path of this file before the patch, None for a new one.
-    origin: str | None = None
-    marks: tuple[Mark, ...] = ()
 
 
 @dataclass

@@ -31,6 +31,7 @@ from stetd.editing.matching.rungs import Finder, Place, Rung, Search
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document, is_blank, split_lines, whole_lines
 
+#: What may be dropped at an edge, from the least on.
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 
 
@@ -53,57 +54,43 @@ class Trimmed(msgspec.Struct, frozen=True):
 
 def trimmings(old: str, new: str) -> Iterator[Trimmed]:
     """Every way to trim that leaves something worth looking for."""
-    old_lines, new_lines = whole_lines(old), whole_lines(new)
-    for at_head in (_NOTHING, _BLANK_LINES, _SHARED_LINE):
-        for at_tail in (_NOTHING, _BLANK_LINES, _SHARED_LINE):
-            trimmed = _trimmed(old_lines, new_lines, at_head, at_tail)
-            if trimmed is not None and trimmed.cost:
-                yield trimmed
+    for head, old_rest, new_rest, first in _trimmed_heads(whole_lines(old), whole_lines(new)):
+        for tail, *backwards, last in _trimmed_heads(old_rest[::-1], new_rest[::-1]):
+            left, put = (lines[::-1] for lines in backwards)
+            core = _without_outer_blanks(left)
+            telling = left != put and any(map(str.isalnum, "".join(left)))
+            if head == tail == _NOTHING or not core or ((first or last) and not telling):
+                continue
+            if tail and put and left[-1].endswith(_ENDS) != put[-1].endswith(_ENDS):
+                continue
+            yield Trimmed(
+                "".join(left),
+                "".join(put),
+                "".join(core),
+                head + tail,
+                first,
+                last,
+                grows_up=head == _BLANK_LINES and _grows(left, put),
+                grows_down=tail == _BLANK_LINES and _grows(left[::-1], put[::-1]),
+            )
 
 
-def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trimmed | None:
-    head = _without_first(old, new, at_head)
-    if head is None:
-        return None
-    old, new, first = head
-    tail = _without_first(old[::-1], new[::-1], at_tail)
-    if tail is None:
-        return None
-    old, new, last = tail[0][::-1], tail[1][::-1], tail[2]
+def _trimmed_heads(
+    old: list[str], new: list[str]
+) -> Iterator[tuple[int, list[str], list[str], str]]:
+    """Every way to trim the first lines: what is dropped, the rest, and the line that is shared."""
+    yield _NOTHING, old, new, ""
     blank = _leading_blanks(old)
-    telling = old != new and any(map(str.isalnum, "".join(old)))
-    if blank == len(old) or ((first or last) and not telling):
-        return None
-    if at_tail and new and old[-1].endswith(_ENDS) != new[-1].endswith(_ENDS):
-        return None
-    core = old[blank : len(old) - _leading_blanks(old[::-1])]
-    return Trimmed(
-        "".join(old),
-        "".join(new),
-        "".join(core),
-        at_head + at_tail,
-        first,
-        last,
-        grows_up=at_head == _BLANK_LINES and _grows(old, new),
-        grows_down=at_tail == _BLANK_LINES and _grows(old[::-1], new[::-1]),
-    )
-
-
-def _without_first(
-    old: list[str], new: list[str], amount: int
-) -> tuple[list[str], list[str], str] | None:
-    """Trim one edge, and what was shared there; None when there is nothing of that kind."""
-    if amount == _NOTHING:
-        return old, new, ""
-    blank = _leading_blanks(old)
-    if amount == _BLANK_LINES and not blank:
-        return None
     old, new = old[blank:], new[min(blank, _leading_blanks(new)) :]
-    if amount == _BLANK_LINES:
-        return old, new, ""
-    if not old or not new or old[0] != new[0]:
-        return None
-    return old[1:], new[1:], old[0]
+    if blank:
+        yield _BLANK_LINES, old, new, ""
+    if old and new and old[0] == new[0]:
+        yield _SHARED_LINE, old[1:], new[1:], old[0]
+
+
+def _without_outer_blanks(lines: list[str]) -> list[str]:
+    lines = lines[_leading_blanks(lines) :]
+    return lines[: len(lines) - _leading_blanks(lines[::-1])]
 
 
 def _leading_blanks(lines: list[str]) -> int:
@@ -338,8 +325,7 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
 
 def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
     """Whether these are lines of the only place of the whole text in bare form, which failed."""
-    wanted = whole_lines(old)[_leading_blanks(whole_lines(old)) :]
-    found = Search(document, "".join(wanted[: len(wanted) - _leading_blanks(wanted[::-1])]))
+    found = Search(document, "".join(_without_outer_blanks(whole_lines(old))))
     places = found.candidates
     return len(places) == 1 and places[0] < min(lines) <= max(lines) <= places[0] + len(found.lines)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -10,12 +9,11 @@ from msgspec.structs import replace
 from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
 from stetd.editing.edits import SourceFile
-from stetd.editing.matching import near_miss
+from stetd.editing.matching import near_miss, rungs
 from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
 
-_UNDECODABLE = re.compile("[\udc80-\udcff]")
 _HIGH_BYTES = range(0x80, 0x100)
 #: How a model may have read bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
 _READINGS = (
@@ -72,7 +70,7 @@ def find(
         )
     if isinstance(found, Several):
         count = len(found.lines)
-        more = "" if count < refusals.MANY_PLACES else " or more"
+        more = "" if count < rungs.PLACES else " or more"
         how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
         return subject.failure(
             Kind.OLD_TEXT_NOT_UNIQUE,
@@ -82,9 +80,7 @@ def find(
             candidates=list(found.lines),
         )
     # No rung of today matches across such bytes; one that does must not replace them.
-    if document.undecodable(found.start, found.end):
-        return bad_byte(subject, document, found.start)
-    return found
+    return bad_byte(subject, document, found.start, found.end) or found
 
 
 def refuse_binary(subject: Subject, target: SourceFile) -> Failure:
@@ -102,18 +98,20 @@ def explained_miss(
     """``old`` is not found: what is nearest, or which bytes stand in its way."""
     if not explain:
         return refusals.old_text_not_found(subject, "", None)
-    if document.undecodable(0, len(document.text)):
+    if document.undecodable(0, len(document.text)) is not None:
         for reading in _READINGS:
             start = document.text.translate(reading).find(old)
-            if start >= 0 and document.undecodable(start, start + len(old)):
-                return bad_byte(subject, document, start)
+            bad = bad_byte(subject, document, start, start + len(old)) if start >= 0 else None
+            if bad is not None:
+                return bad
     explanation, nearest = near_miss.explain_miss(document, old, new, subject.old)
     return refusals.old_text_not_found(subject, explanation, nearest)
 
 
-def bad_byte(subject: Subject, document: Document, start: int) -> Failure:
-    """The failure over the first byte from ``start`` on that is not UTF-8."""
-    found = _UNDECODABLE.search(document.text, start)
-    assert found, "BUG: a stretch with undecodable bytes holds none"
-    byte, line = ord(found.group()) - 0xDC00, document.line_at(found.start())
+def bad_byte(subject: Subject, document: Document, start: int, end: int) -> Failure | None:
+    """The failure over the first byte of a stretch that is not UTF-8, if there is one."""
+    found = document.undecodable(start, end)
+    if found is None:
+        return None
+    byte, line = ord(document.text[found]) - 0xDC00, document.line_at(found)
     return refusals.not_text(subject, f"byte 0x{byte:02x} at line {line} is not UTF-8", line)

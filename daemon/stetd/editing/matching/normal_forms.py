@@ -191,6 +191,12 @@ class NormalForms:
     document: Document
 
     @cached_property
+    def joined(self) -> str:
+        """The lines as one text, each after and before a ``\n``."""
+        text = self.document.lf_text
+        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+
+    @cached_property
     def folded(self) -> Folded:
         """``document.lf_text`` with its typography folded."""
         return fold(self.document.lf_text)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,8 +27,8 @@ from stetd.editing.matching.normal_forms import (
 )
 from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
-#: More places than this are not listed.
-PLACES = 1000
+#: More places than this are not listed, so a count that reaches it may be short.
+PLACES = 1_000
 #: So many candidates, and lines of candidates, are tried; of more none is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000
@@ -56,6 +55,9 @@ class Place(msgspec.Struct, frozen=True):
     forgiven: bool = False
     #: How the indentation differs.
     change: Change | None = None
+
+
+AnyPlace = TypeVar("AnyPlace", bound=Place)
 
 
 class Run:
@@ -311,7 +313,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
     return nearest_of(search.document, places, line)
 
 
-def nearest_of(document: Document, places: Sequence[Place], line: int) -> list[Place]:
+def nearest_of(document: Document, places: Sequence[AnyPlace], line: int) -> list[AnyPlace]:
     """The place whose first line is nearest; more if others are as near, or hold the line."""
     firsts = [document.line_at(place.start) for place in places]
     least = min(abs(first - line) for first in firsts)
@@ -338,54 +340,43 @@ class Found(NamedTuple):
     all: bool
 
 
-@dataclass(frozen=True)
-class FileLines:
-    """The lines of a document, ready to be searched."""
+def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
+    """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
+    patience.go_on()
+    forms = document.form(NormalForms)
+    exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), PLACES))
+    if exact:
+        yield Found(Rung.EXACT, exact, len(exact) < PLACES)
+    if run.blank:
+        return
+    candidates = list(islice(forms.find_bare(run.bare, first), _CANDIDATES + 1))
+    for rung, accepts in _hunk_rungs(document, run) if candidates else ():
+        found = []
+        for place in candidates:
+            patience.go_on()
+            if accepts(place):
+                found.append(place)
+        if found:
+            sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
+            yield Found(rung, found[:PLACES], sure)
 
-    document: Document
 
-    @cached_property
-    def _joined(self) -> str:
-        """The lines as one text, each after and before a ``\\n``."""
-        text = self.document.lf_text
-        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
+    lines, folded = document.lines, document.form(NormalForms).folded_lines
 
-    def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
-        """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
-        patience.go_on()
-        starts = self.document.lf_starts
-        exact = list(islice(find_runs(self._joined, starts, run.lines, first), PLACES))
-        if exact:
-            yield Found(Rung.EXACT, exact, len(exact) < PLACES)
-        if run.blank:
-            return
-        bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
-        candidates = list(islice(bare_places, _CANDIDATES + 1))
-        for rung, accepts in self._rungs(run) if candidates else ():
-            found = []
-            for place in candidates:
-                patience.go_on()
-                if accepts(place):
-                    found.append(place)
-            if found:
-                sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
-                yield Found(rung, found[:PLACES], sure)
+    def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
+        keys = [key(line) for line in ours]
+        return lambda at: _alike(theirs, at, keys, key)
 
-    def _rungs(self, run: Run) -> Iterator[tuple[Rung, Accepts]]:
-        def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
-            keys = [key(line) for line in ours]
-            return lambda at: _alike(theirs, at, keys, key)
+    def uniform(place: int) -> bool:
+        return run.change_at(place, run.lines, lines) is not None
 
-        def uniform(place: int) -> bool:
-            return run.change_at(place, run.lines, self.document.lines) is not None
-
-        trimmed = alike(bare, run.lines, self.document.lines)
-        yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.document.lines)
-        if run.telling:
-            # Twice if there are more places than those of one uniform change.
-            yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
-            yield Rung.INDENT, trimmed
-        folded = self.document.form(NormalForms).folded_lines
-        yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
-        if run.telling:
-            yield Rung.INDENT_TYPOGRAPHY, uniform
+    trimmed = alike(bare, run.lines, lines)
+    yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, lines)
+    if run.telling:
+        # Twice if there are more places than those of one uniform change.
+        yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
+        yield Rung.INDENT, trimmed
+    yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
+    if run.telling:
+        yield Rung.INDENT_TYPOGRAPHY, uniform

@@ -29,28 +29,6 @@ _CREATING = "append_eof, prepend_bof or overwrite"
 _SHOWN_CLIPBOARD = 4_000
 
 
-class StripFailed(msgspec.Struct, frozen=True):
-    """Line ``number`` (from 1) of the text does not begin with the prefix to strip."""
-
-    number: int
-    line: str
-
-
-def reindent(text: str, strip: str, add: str) -> str | StripFailed:
-    """``text`` with ``strip`` taken from and ``add`` put before every line that is not blank."""
-    if not strip and not add:
-        return text
-    moved: list[str] = []
-    for number, (line, terminator) in enumerate(zip(*split_lines(text), strict=True), start=1):
-        if is_blank(line):
-            moved += (line, terminator)
-        elif line.startswith(strip):
-            moved += (add, line[len(strip) :], terminator)
-        else:
-            return StripFailed(number, line)
-    return "".join(moved)
-
-
 class _Stored(msgspec.Struct, frozen=True):
     """What one patch put into a clipboard; ``modified``: it is not the text that was asked for."""
 
@@ -74,19 +52,29 @@ class _Patch:
         self.failures.append(self.subject.failure(kind, sentence, line=line))
 
     def reindented(self, text: str) -> str | None:
-        """The text as reindent wants it; None, with a failure, where that can't be."""
-        strip = self.request.reindent.strip
-        moved = reindent(text, strip, self.request.reindent.add)
-        if isinstance(moved, str):
-            return moved
-        self.fail(
-            Kind.STRIP_PRECONDITION_FAILED,
-            f"reindent.strip is {visible(strip)}, but line {moved.number} of the inserted text "
-            f"does not begin with it: {visible(moved.line)}. Every line that is not blank must; "
-            "send the indentation that the text really has.",
-            moved.number,
-        )
-        return None
+        """The text as reindent wants it; None, with a failure, where that can't be.
+
+        ``strip`` is taken from, and ``add`` put before, every line that is not blank.
+        """
+        strip, add = self.request.reindent.strip, self.request.reindent.add
+        if not strip and not add:
+            return text
+        moved: list[str] = []
+        for number, (line, terminator) in enumerate(zip(*split_lines(text), strict=True), start=1):
+            if is_blank(line):
+                moved += (line, terminator)
+            elif line.startswith(strip):
+                moved += (add, line[len(strip) :], terminator)
+            else:
+                self.fail(
+                    Kind.STRIP_PRECONDITION_FAILED,
+                    f"reindent.strip is {visible(strip)}, but line {number} of the inserted text "
+                    f"does not begin with it: {visible(line)}. Every line that is not blank must; "
+                    "send the indentation that the text really has.",
+                    number,
+                )
+                return None
+        return "".join(moved)
 
     @property
     def copies(self) -> bool:

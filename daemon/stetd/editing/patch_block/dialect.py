@@ -86,7 +86,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
 
 
 def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
-    faults = answer.faults or tuple(_disagreements(call, answer, world))
+    faults = answer.faults or list(_disagreements(call, answer, world))
     if faults:
         raise Refused(*faults)
     files: dict[str, _File] = {}

@@ -40,11 +40,10 @@ _RESEMBLANCE = re.compile(
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """One FIND with its REPLACE; ``line`` is that of its FIND marker, from 1."""
+    """One FIND with its REPLACE."""
 
     find: str
     replace: str
-    line: int
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -64,30 +63,32 @@ class Prose(msgspec.Struct, frozen=True):
     line: int
 
 
-class Answer(msgspec.Struct, frozen=True):
+@dataclass(slots=True)
+class Answer:
     """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``."""
 
     #: What every START names, in order, also of blocks that never end.
-    paths: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    prose: tuple[Prose, ...]
-    faults: tuple[Failure, ...]
+    paths: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    prose: list[Prose] = field(default_factory=list)
+    faults: list[Failure] = field(default_factory=list)
 
 
 def parse_answer(text: str) -> Answer:
     """The blocks of a model's whole answer, and every fault found; see the module."""
-    reader = _Reader()
+    answer = Answer()
+    reader = _Reader(answer)
     lines = text.removeprefix("\ufeff").split("\n")
     if lines[-1] == "":
         lines.pop()
     for number, line in enumerate(lines, 1):
         reader.read(number, line)
-        if len(reader.faults) >= _MOST_FAULTS:
+        if len(answer.faults) >= _MOST_FAULTS:
             break
     else:
         reader.end(max(1, len(lines)))
-    faults = sorted(reader.faults, key=lambda fault: fault.line or 0)
-    return Answer(tuple(reader.paths), tuple(reader.blocks), tuple(reader.prose), tuple(faults))
+    answer.faults.sort(key=lambda fault: fault.line or 0)
+    return answer
 
 
 class _Mark(StrEnum):
@@ -119,10 +120,7 @@ _AFTER = {
 class _Reader:
     """The parser's state between two lines."""
 
-    paths: list[str] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    prose: list[Prose] = field(default_factory=list)
-    faults: list[Failure] = field(default_factory=list)
+    answer: Answer
     _place: _Place = _Place.OUTSIDE
     #: The block being read.
     _path: str = ""
@@ -163,7 +161,7 @@ class _Reader:
                 f"and {_Mark.END}.",
             }
             self._fault(last, unended[self._place])
-        if not self.blocks and not self.faults:
+        if not self.answer.blocks and not self.answer.faults:
             self._fault(last, _NO_BLOCK)
 
     def _text(self, number: int, line: str) -> None:
@@ -211,17 +209,17 @@ class _Reader:
                     "line and the new one.",
                 )
         elif self._place is _Place.REPLACE and mark in (_Mark.FIND, _Mark.END):
-            self._pairs.append(Pair(self._find, text, self._find_line))
+            self._pairs.append(Pair(self._find, text))
         self._content, self._content_line = [], number + 1
         if mark is _Mark.START:
             self._path, self._line, self._pairs, self._crlf = path, number, [], True
             if path:
-                self.paths.append(path)
+                self.answer.paths.append(path)
         self._crlf = self._crlf and ends_with_cr
         if mark is _Mark.FIND:
             self._find_line = number
         if mark is _Mark.END and self._place is not _Place.OUTSIDE:
-            self.blocks.append(Block(self._path, self._line, tuple(self._pairs), self._crlf))
+            self.answer.blocks.append(Block(self._path, self._line, tuple(self._pairs), self._crlf))
         stray = self._place is _Place.OUTSIDE and mark is not _Mark.START
         if not stray:
             self._place = _AFTER[mark][0]
@@ -273,11 +271,13 @@ class _Reader:
     def _fault(self, number: int, sentence: str) -> None:
         path = self._path if self._place is not _Place.OUTSIDE else None
         message = f"line {number} of text: {sentence}"
-        self.faults.append(Failure(Kind.PARSE_ERROR.value, message, path=path or None, line=number))
+        self.answer.faults.append(
+            Failure(Kind.PARSE_ERROR.value, message, path=path or None, line=number)
+        )
 
     def _end_prose(self) -> None:
         if self._content:
-            self.prose.append(Prose("\n".join(self._content), self._content_line))
+            self.answer.prose.append(Prose("\n".join(self._content), self._content_line))
 
 
 _NO_BLOCK = (

@@ -21,11 +21,11 @@ from stetd.editing import patience
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
-from stetd.editing.matching.rungs import Place, Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.matching.rungs import PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
+from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
@@ -119,8 +119,8 @@ def find_change(
         found = _by_ladder(sound, document, allowance)
     if isinstance(found, Match):
         found = found.edit(sound.subject.index)
-    if isinstance(found, LocatedEdit) and document.undecodable(found.start, found.end):
-        return locating.bad_byte(sound.subject, document, found.start)
+    if isinstance(found, LocatedEdit):
+        return locating.bad_byte(sound.subject, document, found.start, found.end) or found
     return found
 
 
@@ -133,7 +133,7 @@ def _by_ladder(
         return found
     if isinstance(found, Several):
         if change.near_line is not None and found.rung is not Rung.TRIM_EDGES:
-            return _no_nearest(subject, found.lines, change)
+            return _no_nearest(subject, found.lines, change, found.relaxed)
         return _not_unique(subject, found.lines, change, found.relaxed)
     if change.fuzzy is None:
         return _miss(sound, document)
@@ -168,8 +168,7 @@ def _by_pattern(
     found = _chosen(subject, matches, change, document)
     if isinstance(found, Failure):
         return found
-    place, template = Place(found.start, found.end), found.match.expand(change.replace)
-    written = written_at(document, place, found.match.group(), template)
+    written = written_at(document, found, found.match.group(), found.match.expand(change.replace))
     assert written is not None, "BUG: only a change of indentation can fail"
     return LocatedEdit(subject.index, found.start, found.end, written, "regex")
 
@@ -188,12 +187,11 @@ def _chosen(
         return matches.found[0]
     if change.near_line is None or matches.count > regex_search.MOST_MATCHES:
         return _not_unique(subject, lines, change, "")
-    places = {Place(each.start, each.end): each for each in matches.found}
-    near = nearest_of(document, list(places), change.near_line)
+    near = nearest_of(document, matches.found, change.near_line)
     if len(near) == 1:
-        return places[near[0]]
+        return near[0]
     lines = tuple(document.line_at(place.start) for place in near)
-    return _no_nearest(subject, lines, change)
+    return _no_nearest(subject, lines, change, "")
 
 
 # -- what is said
@@ -210,24 +208,28 @@ def _invalid(subject: Subject, sentence: str) -> Failure:
 
 def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
     """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
-    count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines):,} times or more"
+    count = f"{len(lines)} times" if len(lines) < PLACES else f"{len(lines):,} times or more"
     tolerant = f" (compared with tolerance: {how})" if how else ""
-    advice = "" if how else f"occurrence (1 to {len(lines)}) or "
+    counted = "" if how else f"occurrence (1 to {len(lines)}) or "
     more = "make the pattern more specific" if change.regex else "send more lines in search"
+    advice = f"Say which place you mean with {counted}near_line, or {more}."
+    if how == Rung.TRIM_EDGES.value:  # which asks no near_line
+        advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
-        f"unique. Say which place you mean with {advice}near_line, or {more}.",
+        f"unique. {advice}",
         candidates=lines,
     )
 
 
-def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest) -> Failure:
+def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
+    counted = "" if how else ", or occurrence"
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
         f"mean, {spelled_lines(lines)}: the place must be nearest by its first line, and the line "
-        "may not lie inside another one. Send the line where it begins, or occurrence.",
+        f"may not lie inside another one. Send the line where it begins{counted}.",
         candidates=list(lines),
     )
 

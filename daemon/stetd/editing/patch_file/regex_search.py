@@ -17,6 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from stetd.editing import patience
+from stetd.editing.matching.rungs import Place
 from stetd.editing.text import Document
 
 #: Seconds for all such searches of a call together.
@@ -191,11 +192,9 @@ class Pattern(msgspec.Struct, frozen=True):
     most_text: int
 
 
-class Found(msgspec.Struct, frozen=True):
-    """One match: ``document.text[start:end]``; ``match`` has terminators as ``\\n``."""
+class Found(Place, frozen=True, kw_only=True):
+    """The place of one match, which has terminators as ``\\n``."""
 
-    start: int
-    end: int
     match: Any
 
 
@@ -279,4 +278,4 @@ def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]
 
 def _placed(document: Document, match: Any) -> Found:
     start, end = match.span()
-    return Found(document.offset_from_lf(start), document.offset_from_lf(end), match)
+    return Found(document.offset_from_lf(start), document.offset_from_lf(end), match=match)

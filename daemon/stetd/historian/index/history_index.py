@@ -1,23 +1,23 @@
-"""The index of a workspace's history: an SQLite file that is derived from Git alone.
+"""The query index of a workspace's history: an SQLite file, derived from Git alone.
 
-``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a walk over
-the whole history. :mod:`stetd.historian.index.keeping` brings it up to date. This module knows SQL
-and nothing of Git. Any method may raise sqlite3.DatabaseError.
+``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would otherwise need a walk
+over the whole history. :mod:`stetd.historian.index.keeping` updates it. This module knows SQL, but
+not Git. Any method may raise sqlite3.DatabaseError.
 
 Commits are numbered by ``n`` from 1 at the root. Tables:
 
     commits       n, id, time, kind, method, agent, session, request, subject;
                   edit: 1 if ``undo last: n`` counts it
     paths         a number for each path
-    files         what a commit did to a path: as in CONTRACT.md 3; ``hunks``: a MessagePack list of
-                  four numbers a hunk (first old line, counted from 0, number of old ones, first new
-                  one, number of new ones); NULL where the file was too large to be compared
-    parts         of a commit with many files, or much text, the pieces in which they are kept;
-                  scanned: 1 if the text is too large to be indexed: a search has to look into it
-    touched       the commits that changed a path, or something below it
-    reverts       the commits that a commit took back (both by n)
+    files         a commit's change of a path, as in CONTRACT.md 3; ``hunks``: a MessagePack list of
+                  four numbers a hunk (first old line, counted from 0, number of old lines, first
+                  new line, number of new lines); NULL if the file was too large to compare
+    parts         the parts into which a commit with many files, or much text, is split; scanned:
+                  1 if the text is too large to index, so that a search has to read it in Git
+    touched       the commits that changed a path, or a path below it
+    reverts       the commits that a commit reverted (both by n)
     changed_text  (FTS5, trigrams, without content) message, added and removed lines of a part;
-                  the row is n * 2^20 + part
+                  the row id is n * 2^20 + part
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 
 _VERSION = 3
-#: Seconds that a connection waits for another one's lock.
+#: Seconds that a connection waits for another connection's lock.
 _BUSY_S = 5.0
 _CACHE_KIB = 4096
 _SCHEMA = """
@@ -77,9 +77,9 @@ CREATE VIRTUAL TABLE changed_text USING fts5 (
     text, content = '', detail = none, columnsize = 0, tokenize = 'trigram case_sensitive 1'
 );
 """
-#: Trigrams of a search that are looked up; what they find is verified anyway.
-_MOST_TRIGRAMS = 32
-#: The rows of texts: the number of the commit, then so many bits for the number of the part.
+#: Trigrams of a search that are looked up; the results are verified in Git anyway.
+_MAX_TRIGRAMS = 32
+#: Row ids of texts: the commit's number, then this many bits for the part's number.
 _PART_BITS = 20
 _FILES = (
     "SELECT new.path, status, before, after, old.path, added, removed, hunks, files.n"
@@ -87,10 +87,10 @@ _FILES = (
     " LEFT JOIN paths AS old ON old.id = files.old_path"
 )
 _OF_PATH = " WHERE files.path = (SELECT id FROM paths WHERE path = ?)"
-#: A commit whose text is too large to be indexed.
+#: Commits whose text is too large to index.
 _SCANNED = "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
-#: An edit that was not taken back by what nothing took back.
-_MAY_STAND = (
+#: Edits that no commit reverted, except commits that were reverted themselves.
+_IN_EFFECT = (
     "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
     " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
     " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
@@ -103,12 +103,12 @@ def _first_row(n: int) -> int:
 
 
 def _searchable(text: str | None) -> str:
-    """A text as both sides of a search have it: the tokenizer stops at a NUL."""
+    """A text in the form in which it is indexed and searched: the tokenizer stops at a NUL."""
     return (_plain(text) or "").replace("\0", "\ufffd")
 
 
 def newest_first(*each: Iterator[int]) -> Iterator[int]:
-    """Numbers that come in descending order, merged; each once."""
+    """Merge iterators of descending numbers, without duplicates."""
     return (n for n, _ in groupby(heapq.merge(*each, reverse=True)))
 
 
@@ -119,18 +119,18 @@ class HistoryIndex:
         self.path = path
         self.db = db
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-        #: Whether texts are indexed: this SQLite may lack FTS5 or its trigrams.
+        #: Whether texts are indexed: SQLite may lack FTS5 or its trigrams.
         self.has_text = "changed_text" in tables
 
     @staticmethod
     def path_for(repository: str) -> str:
-        """Where the index of a shadow repository lies: ``<state>/index/<name>.sqlite3``."""
+        """The path of a shadow repository's index: ``<state>/index/<name>.sqlite3``."""
         workspaces, name = os.path.split(os.path.abspath(repository))
         return os.path.join(os.path.dirname(workspaces), "index", f"{name}.sqlite3")
 
     @classmethod
     def for_reading(cls, path: str) -> HistoryIndex | None:
-        """The index as a reader uses it; None if there is none of this version."""
+        """Open the index for reading; None if there is none of this version."""
         if not os.path.exists(path):
             return None
         db = _connected(path)
@@ -154,9 +154,9 @@ class HistoryIndex:
         return (row[0], row[1].hex()) if row else None
 
     def begins_at(self, cut: Collection[str]) -> bool:
-        """Whether the index begins where the history does, whose oldest commits may be dropped.
+        """Whether the index begins with the history's first commit, after retention, too.
 
-        ``cut``: the commits whose parents are not there (:mod:`stetd.repository.shallow`).
+        ``cut``: the commits whose parents are missing (:mod:`stetd.repository.shallow`).
         """
         return not cut or self.oid(1) in (None, *cut)
 
@@ -179,11 +179,11 @@ class HistoryIndex:
         return [oid.hex() for (oid,) in rows]
 
     def path_number(self, path: str) -> int | None:
-        """The number of a path; None if no commit touched it, or anything below it."""
+        """The number of a path; None if no commit touched it, or a path below it."""
         return self._number("SELECT id FROM paths WHERE path = ?", _plain(path))
 
     def files(self, n: int) -> list[FileRow]:
-        """What a commit did to its files, by path."""
+        """A commit's changes of files, ordered by path."""
         return self._files("files.n = ? ORDER BY new.path", n)
 
     def _files(self, condition: str, *values: object) -> list[FileRow]:
@@ -191,9 +191,9 @@ class HistoryIndex:
         return [_file_row(row) for row in rows]
 
     def last_change(self, path: str, upto: int) -> tuple[int, FileRow] | None:
-        """The newest commit among the first ``upto`` that has this file, and what it did to it.
+        """The newest commit among the first ``upto`` that changed this file, and the change.
 
-        A file that was moved away is not a change of the old path.
+        Moving a file away does not count as a change of the old path.
         """
         row = self.db.execute(
             _FILES + _OF_PATH + " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
@@ -202,8 +202,8 @@ class HistoryIndex:
         return (row[-1], _file_row(row)) if row else None
 
     def last_move(self, path: str, after: int, upto: int) -> tuple[int, str] | None:
-        """The newest commit after one, among the first ``upto``, that moved a file to a path;
-        and where from.
+        """The newest commit after ``after``, among the first ``upto``, that moved a file to a path,
+        and the old path.
         """
         row = self.db.execute(
             "SELECT n, paths.path FROM files JOIN paths ON paths.id = files.old_path"
@@ -223,14 +223,14 @@ class HistoryIndex:
         return row[0] if row else None
 
     def taken_back_by(self, n: int, upto: int) -> list[int]:
-        """The commits among the first ``upto`` that took this one back, newest first."""
+        """The commits among the first ``upto`` that reverted this one, newest first."""
         sql = "SELECT by_n FROM reverts WHERE target = ? AND by_n <= ? ORDER BY by_n DESC"
         return list(self._numbers(sql, (n, upto)))
 
     def select(self, wanted: Wanted, upto: int) -> Iterator[int]:
-        """The commits among the first ``upto`` that may be wanted, newest first.
+        """The commits among the first ``upto`` that may meet the filters, newest first.
 
-        All that are, and some that are not: texts are found by their trigrams, if they have any.
+        May give too many, but never too few: texts are found by their trigrams, if they have any.
         """
         sought = _trigrams(wanted.text) if wanted.text is not None and self.has_text else ""
         if not sought:
@@ -241,9 +241,9 @@ class HistoryIndex:
     def _selected(
         self, wanted: Wanted, upto: int, *only: str, match: str | None = None
     ) -> Iterator[int]:
-        """What passes the filters and meets conditions, and has a text that matches.
+        """The commits that pass the filters and more conditions, and whose text matches.
 
-        What the order is taken from comes first: texts, a path, or the commits.
+        The first table gives the order: texts, a path, or the commits.
         """
         tables, order = "commits", "commits.n"
         first, last = 1, upto
@@ -290,13 +290,13 @@ class HistoryIndex:
         return (n for (n,) in self.db.execute(sql, parameters))
 
     def _number(self, sql: str, *parameters: object) -> int | None:
-        """The one number that a statement gives, if it gives one."""
+        """The first number that a statement gives; None if it gives no row."""
         return next(self._numbers(sql, parameters), None)
 
     def files_with(self, n: int, text: str) -> list[FileRow] | None:
         """The files of a commit that may have a text in their changed lines.
 
-        None if the commit was not divided, so that any may.
+        None if the commit is not split into parts: then any file may have it.
         """
         parts = dict(self.db.execute("SELECT part, scanned FROM parts WHERE n = ?", (n,)))
         if not parts:
@@ -314,15 +314,15 @@ class HistoryIndex:
         return [row for part in sorted(parts) for row in self._files(only, n, part)]
 
     def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
-        """The edits among the first ``upto`` that may stand as of the last of these, newest first.
+        """The edits among the first ``upto`` that may be in effect after these, newest first.
 
-        All that do, and some that don't.
+        May give too many, but never too few.
         """
         wanted = Wanted(session=session, agent=agent)
-        return self._selected(wanted, upto, _MAY_STAND.format(upto=upto))
+        return self._selected(wanted, upto, _IN_EFFECT.format(upto=upto))
 
     def moving(self, after: int, upto: int) -> list[int]:
-        """The commits after one, among the first ``upto``, that moved files, newest first."""
+        """The commits after ``after``, among the first ``upto``, that moved files, newest first."""
         sql = (
             "SELECT DISTINCT n FROM files INDEXED BY files_moved"
             " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC"
@@ -347,7 +347,7 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def open(cls, path: str) -> GrowingIndex:
-        """The index as the indexing thread uses it; rebuilt if it is unusable."""
+        """Open the index for adding commits; an unusable file is replaced by an empty index."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             return cls(path, _open_index(path))
@@ -359,13 +359,13 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def temporary(cls) -> GrowingIndex:
-        """An index for one question; SQLite keeps it in a file without a name."""
+        """An index for one question, in an unnamed temporary file."""
         return cls("", _open_index(""))
 
     def add(self, commit: StoredCommit, parts: Iterable[Part]) -> Iterator[Part]:
-        """Put a commit on top of the last one; gives each part when it has been added.
+        """Add a commit after the last one; yields each part when it has been added.
 
-        Call it inside a transaction, and take all that it gives.
+        Call it inside a transaction, and exhaust the iterator.
         """
         last = self.last()
         n = last[0] + 1 if last else 1
@@ -422,7 +422,7 @@ class GrowingIndex(HistoryIndex):
         return number
 
     def clear(self) -> None:
-        """Forget everything: the history is another one."""
+        """Delete everything, because the history is a different one."""
         with transaction(self.db):
             for table in ("commits", "paths", "files", "parts", "touched", "reverts"):
                 self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
@@ -431,15 +431,15 @@ class GrowingIndex(HistoryIndex):
 
 
 def _plain(text: str | None) -> str | None:
-    """Text as SQLite can take it: what is not UTF-8 is nowhere in it."""
+    """Text that SQLite accepts: lone surrogates are replaced."""
     return text.encode("utf-8", "replace").decode() if text is not None else None
 
 
 def _trigrams(text: str) -> str:
-    """The trigrams to look up for a text, as FTS5 takes them; "" if it is too short."""
+    """The FTS5 expression of the trigrams to look up for a text; "" if the text is too short."""
     sought = _searchable(text)
     found = list(dict.fromkeys(sought[at : at + 3] for at in range(len(sought) - 2)))
-    step = -(-len(found) // _MOST_TRIGRAMS) or 1
+    step = -(-len(found) // _MAX_TRIGRAMS) or 1
     return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in found[::step])
 
 
@@ -465,23 +465,23 @@ def _id(oid: str | None) -> bytes | None:
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether a file is no database, or a damaged one."""
+    """Whether the error says that a file is damaged, or no database."""
     return primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is damaged, and not the disk full or slow."""
+    """Whether the error is one of the file, and not of a full or slow disk."""
     return is_corrupt(error) or primary_code(error) == sqlite3.SQLITE_ERROR
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's code of an error, without its extension."""
+    """SQLite's primary result code of an error."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """One transaction: rolled back unless it is finished."""
+    """One transaction; rolled back if the block raises."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
@@ -492,14 +492,14 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def remove(path: str) -> None:
-    """Remove an index; readers that have it open keep what they have."""
+    """Remove an index; readers that have it open can go on reading."""
     for suffix in ("", "-wal", "-shm"):
         if os.path.exists(path + suffix):
             os.unlink(path + suffix)
 
 
 def damage(path: str) -> str | None:
-    """What SQLite finds wrong in the pages of a database; None if nothing, or if there is none."""
+    """What SQLite's quick check finds wrong; None if nothing, or if there is no file."""
     if not os.path.exists(path):
         return None
     try:
@@ -515,27 +515,27 @@ def _connected(path: str) -> sqlite3.Connection:
 
 
 def _version_of(db: sqlite3.Connection) -> int:
-    """Which version's tables the file holds; 0 if none."""
+    """The version of the tables in the file; 0 if there are none."""
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
 def _open_index(path: str) -> sqlite3.Connection:
-    """A connection that may write, with the tables made if there are none.
+    """Open a connection for writing; creates the tables if there are none.
 
     Raises sqlite3.DatabaseError, also for a file of another version.
     """
     db = _connected(path)
     try:
         db.execute("PRAGMA journal_mode = WAL")
-        # A power cut may take the newest commits of the index, and leaves it sound.
+        # A power cut may lose the newest commits of the index, but does not damage it.
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if _version_of(db) != _VERSION:
             if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise sqlite3.DatabaseError(f"{path}: an index of another version")
             db.executescript(f"BEGIN; {_SCHEMA}")
-            # Without FTS5 or trigrams, texts are looked for in Git.
+            # Without FTS5 or trigrams, texts are searched in Git.
             with suppress(sqlite3.OperationalError):
                 db.execute(_TEXT_SCHEMA)
             db.execute(f"PRAGMA user_version = {_VERSION}")

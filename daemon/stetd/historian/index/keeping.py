@@ -1,8 +1,8 @@
-"""Keeping the indexes: a thread follows Git, and a question adds what is still missing.
+"""Keeps the indexes up to date: a thread follows Git, and a question adds missing commits itself.
 
-An index that is missing, damaged, of another version, or not on the chain of the head is made
-again. One that can't be kept (a full disk, no permission) is made for each question, in a file
-without a name. A power cut may take the newest commits of an index, and leaves it sound.
+An index that is missing, damaged, of another version, or not on the head's chain of parents is
+rebuilt. If an index can't be stored (full disk, no permission), each question builds one in an
+unnamed file. A power cut may lose the newest commits of an index, but does not damage it.
 """
 
 from __future__ import annotations
@@ -32,29 +32,26 @@ from stetd.storage.priority import BEHIND_EDITS, let_others_run, lower_priority
 _log = logging.getLogger(__name__)
 #: Seconds for which a question waits for its index.
 PATIENCE_S = 20.0
-#: Seconds for which new commits gather.
+#: Seconds for which new commits gather before they are indexed.
 _GATHER_S = 1.0
-#: Most commits, and characters of their texts, that one transaction adds.
+#: Commits, and characters of their texts, that one transaction adds at most.
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
-#: Commits of which more is remembered than the id while they wait, oldest first; the others are
-#: read twice. There are others only where indexing has fallen very far behind.
-_COMMITS = 2000
-#: Bytes of a commit's id.
+#: Length of a commit's id in bytes.
 _ID = 20
-#: Who adds to an index holds its lock. By path.
+#: By path, the lock that whoever adds to an index holds.
 _writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-#: Indexes that questions wait for. The thread, which has a low priority, leaves them to those.
+#: Indexes that questions wait for. The thread, which has a low priority, leaves these to them.
 _wanted: Counter[str] = Counter()
-#: An open connection to each of the newest indexes: closing the last one makes SQLite sync.
+#: Open connections to the most recent indexes: closing the last one makes SQLite sync.
 _held: dict[str, GrowingIndex] = {}
 _holding = threading.Lock()
-_MOST_HELD = 8
-#: Indexes that were replaced because an answer could not be right.
+_MAX_HELD = 8
+#: Indexes that were rebuilt because an answer contradicted Git.
 _replaced: set[str] = set()
 
 
 def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Generator[int]:
-    """Bring an index to a head, step by step; after each step, how many commits are missing.
+    """Bring an index to a head, step by step; yields the number of missing commits.
 
     Raises MissingObject, sqlite3.DatabaseError.
     """
@@ -68,7 +65,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
         if position is not None:
             if not missing or (last is not None and position == last[0]):
                 break
-            index.clear()  # it is on no chain of this head
+            index.clear()  # its commits are no ancestors of this head
             last = None
         missing += bytes.fromhex(oid)
         oid = repository.commit(oid).parent
@@ -91,9 +88,9 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
 def opened(
     repository: StoredObjects, head: str | None, deadline: float, on_lag: Callable[[], None]
 ) -> HistoryIndex:
-    """An index that has the commits up to the head, in a transaction: its answers fit together.
+    """Open an index that has the commits up to the head, in a transaction for consistent answers.
 
-    Raises Refused (overloaded) where that takes too long, having called ``on_lag``;
+    Raises Refused (overloaded) after ``deadline`` (monotonic), when ``on_lag`` has been called;
     MissingObject, sqlite3.Error.
     """
     path = HistoryIndex.path_for(repository.path)
@@ -138,7 +135,7 @@ def _up_to_date(path: str, repository: StoredObjects, head: str | None) -> Histo
 
 
 def release(most: int = 0) -> None:
-    """Close the connections that are held, but for the newest ones."""
+    """Close the held connections, except the ``most`` newest."""
     with _holding:
         while len(_held) > most:
             _held.pop(next(iter(_held))).close()
@@ -146,10 +143,10 @@ def release(most: int = 0) -> None:
 
 @contextmanager
 def _writing_to(path: str) -> Iterator[GrowingIndex]:
-    """A connection to add commits with, which is held afterwards; for who has the lock."""
+    """A connection for adding commits, which is held afterwards. The caller has the lock."""
     with _holding:
         index = _held.pop(path, None)
-    if index is not None and not os.path.exists(path):  # somebody has removed the file
+    if index is not None and not os.path.exists(path):  # the file was removed
         index.close()
         index = None
     if index is None:
@@ -161,7 +158,7 @@ def _writing_to(path: str) -> Iterator[GrowingIndex]:
         raise
     with _holding:
         _held[path] = index
-    release(_MOST_HELD)
+    release(_MAX_HELD)
 
 
 def _remove(path: str) -> None:
@@ -201,9 +198,9 @@ def _not_ready(state: str) -> Refused:
 
 
 def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bool:
-    """Rebuild an index that gave no answer; at most once.
+    """Rebuild an index that contradicts Git, at most once; returns whether it was rebuilt.
 
-    The old one stays if that fails, because then it is the history that is damaged.
+    If that fails, the old index stays, because then the history itself is damaged.
     """
     path = HistoryIndex.path_for(repository.path)
     if path in _replaced or not os.path.exists(path):
@@ -224,14 +221,14 @@ def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bo
 
 
 def discard(repository: str) -> None:
-    """Remove the index of a repository whose commits are others now."""
+    """Remove the index of a repository whose history was cut or rewritten."""
     path = HistoryIndex.path_for(repository)
     with _writing[path]:
         _remove(path)
 
 
 class Indexer:
-    """The thread, and what it is asked for."""
+    """The indexing thread and its queue."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, None] = {}
@@ -243,18 +240,18 @@ class Indexer:
         self._thread.start()
 
     def follow(self, repository: str) -> None:
-        """A shadow repository has new commits; from any thread."""
+        """Note that a shadow repository has new commits. May be called from any thread."""
         with self._changed:
             self._waiting[repository] = None
             self._changed.notify_all()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until there is nothing to do; False if there still is. For tests."""
+        """Wait until the queue is empty; returns whether it is. For tests."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout)
 
     def close(self) -> None:
-        """Stop after the present step. What is missing is added at the next start."""
+        """Stop after the present step. Missing commits are added after the next start."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -286,7 +283,7 @@ class Indexer:
         path = HistoryIndex.path_for(shadow)
         if not os.path.isdir(shadow):
             return
-        with closing(StoredObjects(shadow, _COMMITS)) as repository, _writing[path]:
+        with closing(StoredObjects(shadow)) as repository, _writing[path]:
             head = repository.head()
             if head is None and not os.path.exists(path):
                 return

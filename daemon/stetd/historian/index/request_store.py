@@ -1,10 +1,10 @@
-"""Replies by request id, for retries: the part of a checkpoint that is kept for long.
+"""The store of replies by request id, for retries.
 
-A checkpoint moves replies here before their journal records may be dropped. SQLite, because a
-checkpoint then costs what is new, not what is kept. Losing the file loses only the memory of old
-requests; so a damaged one is set aside (``.damaged``) and a new one begun. A file with a higher
-``user_version`` is a newer stetd's, and refused (FormatError): with a new one, calls that were
-answered before would be applied twice.
+A checkpoint moves replies here before their journal records may be dropped. The store is an SQLite
+file, so a checkpoint's cost follows the number of new replies, not of all. Without the file only
+old requests are forgotten, so a damaged file is renamed (``.damaged``) and a new one is made. A
+file with a higher ``user_version`` is a newer stetd's and is refused (FormatError): with a new
+file, calls that were answered before would be applied twice.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).
@@ -67,7 +67,7 @@ class RequestStore:
         self._db.close()
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
-        """The record of a request, None if it is not (or no longer) remembered."""
+        """The record of a request; None if it is not stored, or not any more."""
         sql = (
             "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
             " WHERE workspace = ? AND session = ? AND request = ?"
@@ -76,14 +76,14 @@ class RequestStore:
         return RequestRecord(*row) if row else None
 
     def keys(self) -> list[tuple[str, str, str]]:
-        """Of all that are remembered."""
+        """The keys of all stored records."""
         sql = "SELECT workspace, session, request FROM requests"
         return self._do(lambda db: db.execute(sql).fetchall())
 
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
-        """Remember records, durably, and forget old ones.
+        """Store records durably, and delete old ones.
 
-        Forgotten is what is both older than the time and not among the newest calls.
+        Deletes what is older than ``forget_before`` and not among the ``keep_calls`` newest.
         """
 
         def add(db: sqlite3.Connection) -> None:
@@ -104,18 +104,18 @@ class RequestStore:
         self._do(add)
 
     def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something with the table; with an empty one if it is damaged."""
+        """Run a function on the table; if it is damaged, on a new, empty one."""
         with self._using, _as_os_error(self._path):
             try:
                 return work(self._db)
             except sqlite3.DatabaseError as error:
                 if is_corrupt(error):
-                    self._db.close()  # before there is another: it removes its log by name
+                    self._db.close()  # before a new one is opened: closing removes the log by name
                 self._db = _begun_anew(self._path, error)
                 return work(self._db)
 
     def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
-        """Change the replies of a workspace, durably; what they were is nowhere in the file."""
+        """Change the replies of a workspace durably; the file keeps nothing of the old ones."""
         with self._using, _as_os_error(self._path):
             self._db.execute("PRAGMA secure_delete = ON")
             rows = self._db.execute(
@@ -132,7 +132,7 @@ class RequestStore:
 
 
 def _begun_anew(path: str, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-    """An empty table in place of a damaged one, which is set aside; else raises the error."""
+    """Rename a damaged file and open an empty one; raises the error if it is no damage."""
     if not is_corrupt(error):
         raise error
     _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
@@ -150,7 +150,7 @@ def _opened(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.executescript(_SCHEMA)
-        if version < VERSION:  # 0: a new file, or one from before it was counted; the same tables
+        if version < VERSION:  # 0: a new file, or one without a version, which has the same tables
             db.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         db.close()

@@ -1,29 +1,32 @@
-"""What a commit did, read from Git: its files with the lines that changed, and its text.
+"""A commit's changes, read from Git: its files with their changed lines, and its text.
 
-A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
-call that moved it: its ``before`` is the content at the old path, and the old path has no entry
-of its own unless there is a new file.
+A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the call
+that moved it: its ``before`` is the content at the old path. The old path has no entry of its own
+unless there is a new file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.git_patch import FileState
-from stetd.history.line_diffs import compare_lines, count_lines, line_diff
+from stetd.history.git_patch import FileState, line_diff
+from stetd.history.line_diffs import compare_lines, count_lines
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
-#: Bytes of a file's two contents together that are compared for the index.
+#: Bytes of a file's two contents together up to which they are compared for the index.
 _COMPARED_BYTES = 4 << 20
-#: Characters of a commit's changed lines that are indexed.
+#: Characters of a commit's changed lines that are indexed at most.
 _INDEXED_BYTES = 64 << 20
-#: The same of one part of a commit (of a file that has more, nothing is); and its files.
+#: The same for one part of a commit (a file with more is not indexed), and its number of files.
 _PART_BYTES, _PART_FILES = 1 << 20, 64
+#: Characters of the largest answer: it is made, sent and read in memory.
+_LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
 Blobs = Callable[[str], bytes]
 
@@ -35,7 +38,7 @@ class PathChange(NamedTuple):
     before: Change
     after: Change
     old_path: str | None = None
-    #: A, M or D of a file that the history does not keep; both sides are None then.
+    #: A, M or D for a file that is excluded from the history; both sides are None then.
     excluded: str = ""
 
     @property
@@ -49,21 +52,21 @@ class PathChange(NamedTuple):
 
 
 def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str | None, str]:
-    """The ids of the trees before and after a commit; None: it is the first."""
+    """The ids of the trees before and after a commit; None before the first commit."""
     before = None if commit.parent is None else repository.commit(commit.parent).tree
     return before, commit.tree
 
 
 def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
-    """The files of a commit, in the order of their paths."""
+    """The changes of a commit, ordered by path."""
     before, after = trees_around(repository, commit)
-    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
     if not meta.excluded and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    find = repository.trees.find
+    find = repository.file_in
     for old, new in meta.moves:
         stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
@@ -77,14 +80,14 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
 
 
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:
-    """One file as in results."""
+    """A change as in results, with its lines counted."""
     row = _uncompared(change)
     added, removed = count_lines(*_contents(repository.blob, row))
     return file_change(row._replace(added=added, removed=removed))
 
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
-    """One file as in results, and its unified diff."""
+    """A change as in results, and its unified diff."""
     before, after = (state_of(blob, side) for side in (change.before, change.after))
     diff = line_diff(change.path, before, after, old_path=change.old_path)
     row = _uncompared(change)._replace(added=diff.added, removed=diff.removed)
@@ -92,12 +95,42 @@ def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
 
 
 def state_of(blob: Blobs, known: Change) -> FileState | None:
-    """A file with its content."""
+    """A side of a change with its content; None if there is no file."""
     return FileState(*known, blob(known[1])) if known else None
 
 
+def described_all(
+    blob: Blobs, changes: Iterable[PathChange], what: str
+) -> tuple[list[FileChange], str]:
+    """Changes as in results, and their joined diffs.
+
+    Raises Refused (file_too_large), which calls the diff ``what``.
+    """
+    files: list[FileChange] = []
+    diffs: list[str] = []
+    size = 0
+    for change in changes:
+        file, diff = described(blob, change)
+        files.append(file)
+        diffs.append(diff)
+        size += len(diff)
+        check_size(size, what)
+    return files, "".join(diffs)
+
+
+def check_size(size: int, what: str) -> None:
+    """Refuse (file_too_large) an answer of more characters than _LARGEST_ANSWER."""
+    if size > _LARGEST_ANSWER:
+        raise refuse(
+            Kind.FILE_TOO_LARGE,
+            f"{what} has more than {_LARGEST_ANSWER >> 20} MiB, which is too much for one answer. "
+            "Narrow it: `diff` and `export` take paths, and `export` a session, or from and to. Or "
+            "use plain git on the shadow repository.",
+        )
+
+
 def file_change(row: FileRow) -> FileChange:
-    """One file with its lines counted, as in results."""
+    """A row with counted lines, as in results."""
     assert row.added is not None, "BUG: a row without counts"
     assert row.removed is not None, "BUG: a row without counts"
     return FileChange(
