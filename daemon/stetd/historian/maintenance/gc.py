@@ -9,8 +9,8 @@ and is written whether or not the repository had it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.processes.works import Choice, Choosing, Collected, named_commits
@@ -53,25 +53,13 @@ def collected(
     shadow: str, background: Background, disk: Disk, progress: Progress, *, drop: bool
 ) -> Collected:
     """Pack a history, and with ``drop`` leave out what nothing needs. Raises as :func:`tidied`."""
-
-    def alone(change: Callable[[], None]) -> None:
-        """Change files while nothing is written to the repository."""
-
-        def carry_out() -> None:
-            change()
-            # At once: what was removed may be needed by what is written next.
-            background.forget_written(shadow)
-
-        background.run(shadow, carry_out).result()
-
     before = directory_bytes(shadow)
-    background.run(shadow, lambda: background.pause_joining(shadow)).result()
-    work = Repacking(shadow, disk, alone, progress, drop=drop)
-    try:
+    remove = partial(background.remove, shadow)
+    with (
+        background.not_joining(shadow),
+        closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
+    ):
         work.run()
-    finally:
-        work.close()
-        background.run(shadow, lambda: background.resume_joining(shadow)).result()
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 
