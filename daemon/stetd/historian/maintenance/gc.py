@@ -22,6 +22,7 @@ from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -83,10 +84,9 @@ def has_remains(shadow: str) -> bool:
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
 
 
-def choose(
-    shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
-) -> Choice | None:
+def choose(place: Place, asked: Choosing, background: Background) -> Choice | None:
     """What retention drops, if anything. Raises BrokenHistory, Damaged, MissingObject, OSError."""
+    shadow, progress = place.shadow, place.progress
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)
@@ -94,7 +94,7 @@ def choose(
             return None
         at, why = by_age, f"older than {asked.days} days"
         if asked.bytes and directory_bytes(shadow) > asked.bytes:
-            collected(shadow, background, disk, progress, drop=True)
+            collected(shadow, background, place.disk, progress, drop=True)
             if directory_bytes(shadow) > asked.bytes:
                 by_size = _fitting(repository, asked, progress, chain)
                 if by_size < at:
