@@ -184,7 +184,7 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
 
 
 def _chosen(library: Library, place: Place, asked: Choosing) -> list[Choice]:
-    found = choose(place.shadow, asked, library.background, place.disk, place.progress)
+    found = choose(place, asked, library.background)
     return [found] if found is not None else []
 
 

@@ -8,8 +8,8 @@ that Git does not have yet: the journal has their contents, and they are written
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.processes.works import Choice, Choosing, Collected, named_commits
@@ -21,6 +21,7 @@ from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -52,25 +53,13 @@ def collected(
     shadow: str, background: Background, disk: Disk, progress: Progress, *, drop: bool
 ) -> Collected:
     """Pack a history; with ``drop``, without unreachable objects. Raises as :func:`tidied`."""
-
-    def alone(change: Callable[[], None]) -> None:
-        """Change files while no object is written to the repository."""
-
-        def carry_out() -> None:
-            change()
-            # Before the next write: objects that were removed may have to be written again.
-            background.forget_written(shadow)
-
-        background.run(shadow, carry_out).result()
-
     before = directory_bytes(shadow)
-    background.run(shadow, lambda: background.pause_joining(shadow)).result()
-    work = Repacking(shadow, disk, alone, progress, drop=drop)
-    try:
+    remove = partial(background.remove, shadow)
+    with (
+        background.not_joining(shadow),
+        closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
+    ):
         work.run()
-    finally:
-        work.close()
-        background.run(shadow, lambda: background.resume_joining(shadow)).result()
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 
@@ -94,12 +83,11 @@ def has_remains(shadow: str) -> bool:
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
 
 
-def choose(
-    shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
-) -> Choice | None:
+def choose(place: Place, asked: Choosing, background: Background) -> Choice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
     """
+    shadow, progress = place.shadow, place.progress
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)
@@ -107,7 +95,7 @@ def choose(
             return None
         at, why = by_age, f"older than {asked.days} days"
         if asked.bytes and directory_bytes(shadow) > asked.bytes:
-            collected(shadow, background, disk, progress, drop=True)
+            collected(shadow, background, place.disk, progress, drop=True)
             if directory_bytes(shadow) > asked.bytes:
                 by_size = _fitting(repository, asked, progress, chain)
                 if by_size < at:
