@@ -18,9 +18,9 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
-from stet.cli.arguments import COMMANDS, GROUPS, HAVE_COMMANDS, parse, typed_alone
+from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
-from stet.cli.history import moment
+from stet.cli.history import parse_time
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments, UsageError
 
@@ -45,7 +45,7 @@ def ws() -> Iterator[Installation]:
 
 def test_commands_with_commands_of_their_own_are_known() -> None:
     own = [name for name, each in Parser().parsers.items() if each._subparsers is not None]
-    assert sorted(own) == sorted(HAVE_COMMANDS)
+    assert sorted(own) == sorted(WITH_SUBCOMMANDS)
 
 
 def test_every_command_is_in_one_group_and_has_two_examples() -> None:
@@ -65,7 +65,7 @@ def test_examples_are_what_the_parser_takes(example: str) -> None:
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--no-pager", "--json"]], ids=" ".join)
 def test_a_command_typed_alone_is_what_the_parser_takes_it_for(name: str, flags: list[str]) -> None:
-    alone = typed_alone([name, *flags])
+    alone = parse_bare([name, *flags])
 
     assert alone is None or alone == Parser(name).parse_args([name, *flags], Arguments())
     assert alone is not None or name not in ("overview", "status", "log", "diff", "undo")
@@ -222,27 +222,27 @@ def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
     [("30m", 1800), ("2 hours ago", 7200), ("3 days", 259200), ("1w", 604800), ("now", 0)],
 )
 def test_times_in_words(word: str, seconds: float) -> None:
-    assert moment(word) == pytest.approx(time.time() - seconds, abs=5)
+    assert parse_time(word) == pytest.approx(time.time() - seconds, abs=5)
 
 
 def test_yesterday_is_a_day_before_today() -> None:
-    today, yesterday = moment("today"), moment("yesterday")
+    today, yesterday = parse_time("today"), parse_time("yesterday")
     assert isinstance(today, float)
     assert isinstance(yesterday, float)
     assert 82800 <= today - yesterday <= 90000
 
 
 def test_a_time_without_an_offset_is_of_the_clock_here() -> None:
-    day = moment("2026-11-01")
+    day = parse_time("2026-11-01")
     assert day == datetime.datetime(2026, 11, 1).timestamp()
-    assert moment("2026-11-01 06:30") == day + 6.5 * 3600
-    assert moment("2026-11-01T06:30:00Z") == "2026-11-01T06:30:00Z"
-    assert moment("1700000000.5") == 1700000000.5
+    assert parse_time("2026-11-01 06:30") == day + 6.5 * 3600
+    assert parse_time("2026-11-01T06:30:00Z") == "2026-11-01T06:30:00Z"
+    assert parse_time("1700000000.5") == 1700000000.5
 
 
 @pytest.mark.parametrize("day", ["monday", "last Sunday", "friday"])
 def test_a_day_of_the_week_is_the_last_one(day: str) -> None:
-    found = moment(day)
+    found = parse_time(day)
     assert isinstance(found, float)
     assert time.strftime("%A %H:%M", time.localtime(found)) == f"{day[-6:].title()} 00:00"
     assert 0 < time.time() - found < 8.1 * 86400
@@ -251,7 +251,7 @@ def test_a_day_of_the_week_is_the_last_one(day: str) -> None:
 @pytest.mark.parametrize("word", ["", "nan", "inf", "1e3", "-5", "soon", "2026-13-01", "9" * 30])
 def test_what_is_no_time_is_wrong_usage(word: str) -> None:
     with pytest.raises(UsageError, match="is no time; write 30m, 2 hours ago, yesterday"):
-        moment(word)
+        parse_time(word)
 
 
 @pytest.mark.parametrize("command", ["undo", "redo", "rollback", "show", "diff", "pin p"])

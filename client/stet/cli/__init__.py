@@ -4,9 +4,9 @@ Exit status: 0 done; 1 refused, the error on standard error and with ``--json`` 
 output too, as ``{"error": {"code", "message", "data"}}``; 2 usage; 3 no daemon could be
 reached or started; 4 conflict.
 
-Only the way in: :mod:`stet.cli.running` carries commands out. ``stet hook`` is beside it,
-because an agent waits for it twice at each of its tools; so nothing is imported here that it
-does not need (tests/hooks/test_hook_start.py).
+This module is only the entry point; :mod:`stet.cli.running` runs the commands. ``stet hook`` does
+not go through it, because an agent waits for the hook twice per tool call. So this module imports
+nothing that the hook does not need (tests/hooks/test_hook_start.py).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command; the exit status. ``argv`` None: this process's words, and its end."""
+    """Run one command; return its exit status. If ``argv`` is None, run sys.argv, then exit."""
     if argv is not None:
-        return _carry_out(argv)
-    # Collecting garbage while modules are loaded, and taking the interpreter apart at the end,
-    # takes a fifth of the time of most commands.
+        return _run(argv)
+    # Garbage collection during imports, and the interpreter's cleanup at exit, take a fifth of the
+    # time of most commands.
     gc.disable()
-    status = _carry_out(sys.argv[1:])
+    status = _run(sys.argv[1:])
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader has closed the pipe
             status = status or 1
     os._exit(status)
 
 
-def _carry_out(words: Sequence[str]) -> int:
+def _run(words: Sequence[str]) -> int:
     if words[:1] == ["hook"]:
         from stet.agents.hook import main as hook
 

@@ -1,7 +1,7 @@
-"""The daemon and who may write: ``stet init``, ``status``, ``stop``, ``workspaces``, ``tools``,
-``mode``, ``sessions``, ``requests``, ``approve``, ``deny``; and ``pin``.
+"""Commands for the daemon and for write access: ``stet init``, ``status``, ``stop``,
+``workspaces``, ``tools``, ``mode``, ``sessions``, ``requests``, ``approve``, ``deny``; and ``pin``.
 
-Requests are those of all workspaces: an id is enough to decide about one, wherever one is.
+Requests are those of all workspaces, so one can be decided by its id from any directory.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ def init(arguments: Arguments, output: Output) -> None:
 
 
 def status(arguments: Arguments, output: Output) -> None:
-    """Print the daemon's health and counts; starts one if none answers."""
+    """Print the daemon's health and counts; start a daemon if none answers."""
     session = asking.person(arguments, workspace=False)
     asking.show(session, calls.status(), output, render.status)
 
 
 def stop(arguments: Arguments, output: Output) -> None:
-    """Let the daemon end; calls in work are finished first."""
+    """Stop the daemon; it finishes the calls in progress first."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
     session = asking.person(arguments, workspace=False, start=False)
     asking.show(session, calls.shutdown(), output, lambda _: [said])
 
 
 def workspaces(arguments: Arguments, output: Output) -> None:
-    """Print the allowed workspaces and where their histories are; or allow one no more."""
+    """Print the allowed workspaces and the paths of their histories; or disallow one."""
     session = asking.person(arguments, workspace=False)
     if arguments.forget is None:
         call = calls.workspace_list()
         asking.show(session, call, output, lambda found: render.workspaces(found.workspaces))
         return
 
-    def gone(workspace: WorkspaceInfo) -> list[Line]:
+    def forgotten(workspace: WorkspaceInfo) -> list[Line]:
         said = Span(" is no workspace any more; its history is kept: ")
         return [
             (Span(visible(workspace.root), "bold"), said, Span(visible(workspace.shadow), "dim"))
         ]
 
     root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
-    asking.show(session, calls.workspace_forget(root), output, gone)
+    asking.show(session, calls.workspace_forget(root), output, forgotten)
 
 
 def tools(arguments: Arguments, output: Output) -> None:
@@ -96,12 +96,12 @@ def mode(arguments: Arguments, output: Output) -> None:
 
 
 def _check_session(arguments: Arguments) -> None:
-    """Refuse to look at a session that is not there; say so where the mode of one is set, which a
-    person may do before an agent comes under that name. It may be mistyped.
+    """Check that the session exists: its name may be mistyped. If not, reading its mode raises
+    InvalidParams; setting it only warns, since a person may do so before the agent connects.
     """
     with asking.person(arguments) as session:
-        there = session.session_list(workspace=session.workspace).sessions
-    if arguments.session in (known := [each.session for each in there]):
+        existing = session.session_list(workspace=session.workspace).sessions
+    if arguments.session in (known := [each.session for each in existing]):
         return
     import difflib
 
@@ -114,7 +114,7 @@ def _check_session(arguments: Arguments) -> None:
 
 
 def sessions(arguments: Arguments, output: Output) -> None:
-    """Print the sessions of the workspace, with --all of all workspaces; or end one."""
+    """Print the sessions of the workspace, with --all those of all workspaces; or end one."""
     if arguments.all and arguments.end is not None:
         raise UsageError("--end is about a session of this workspace; leave out --all")
     session = asking.person(arguments, workspace=not arguments.all)
@@ -131,7 +131,7 @@ def sessions(arguments: Arguments, output: Output) -> None:
 
 
 def requests(arguments: Arguments, output: Output) -> None:
-    """Print the requests that wait; with --all the decided ones, too."""
+    """Print the pending requests; with --all the decided ones, too."""
 
     def lines(found: UpgradeList) -> Iterator[Line]:
         yield from access_lines.requests(found.requests, output.now, output.width)
@@ -160,7 +160,7 @@ def _decide(arguments: Arguments, output: Output, *, approved: bool, for_: float
 
 
 def pin(arguments: Arguments, output: Output) -> None:
-    """Name a commit, forget a name, or list them."""
+    """Set a pin, delete one, or list all."""
     if (arguments.name is not None) + (arguments.delete is not None) + arguments.list > 1:
         raise UsageError("pin takes a name, --delete NAME or --list; only one of them")
     session = asking.person(arguments)
@@ -174,9 +174,9 @@ def pin(arguments: Arguments, output: Output) -> None:
         asking.show(session, calls.pin_list(), output, lambda all_: _pins(all_.pins, output))
 
 
-def _deleted(gone: PinInfo) -> list[Line]:
-    named = f"; it named {gone.commit}" if gone.commit else ""
-    return [(Span(f"Pin {visible(gone.name)} is deleted{named}"),)]
+def _deleted(pin: PinInfo) -> list[Line]:
+    named = f"; it named {pin.commit}" if pin.commit else ""
+    return [(Span(f"Pin {visible(pin.name)} is deleted{named}"),)]
 
 
 def _pins(pins: list[PinInfo], output: Output) -> Iterator[Line]:

@@ -1,7 +1,7 @@
-"""The command line as ``stet.cli.commands`` has it in a table, parsed.
+"""Parses the command line by the table in :mod:`stet.cli.commands`.
 
-A command that is typed alone needs no argparse, which takes as long to load as a call takes; what
-does is in :mod:`stet.cli.parser`. Nothing here talks to the daemon.
+A command without arguments is parsed here. All others need argparse (:mod:`stet.cli.parser`), which
+takes as long to load as a call takes. Nothing here talks to the daemon.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Command:
-    """A command as the table has it: what it does, what carries it out, its arguments' lines.
+    """A command of the table: ``what`` it does, the function to ``run``, its arguments' ``lines``.
 
-    ``examples`` are without "stet"; ``usage`` is None where argparse can say it.
+    ``examples`` omit the word "stet"; ``usage`` is None where argparse can generate it.
     """
 
     def __init__(self, name: str, what: str, run: str) -> None:
@@ -33,9 +33,9 @@ class Command:
         self.usage: str | None = None
 
 
-#: By their names, also ``clip list`` and the like.
+#: All commands by name, including subcommands such as ``clip list``.
 COMMANDS = {"overview": Command("overview", "say where you are", "taking_back.overview")}
-#: What one wants to do, and the commands for it.
+#: The groups of the help: for each title the names of its commands.
 GROUPS: dict[str, list[str]] = {}
 
 
@@ -61,10 +61,10 @@ def _read_table() -> None:
 
 
 _read_table()
-#: Commands that have commands of their own.
-HAVE_COMMANDS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
+#: Commands that have subcommands.
+WITH_SUBCOMMANDS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
 
-#: What the table's language has no words for, as argparse has it, by the words before the help.
+#: argparse settings that the table can't express, by the text of its line before the help.
 SPECIAL: dict[str, dict[str, Any]] = {
     "-C DIR =.": {"dest": "directory"},
     "--path P": {"dest": "paths", "action": "append"},
@@ -75,15 +75,15 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "client:CLIENT !": {"choices": CLIENTS},
     "shell:SHELL !": {"choices": SHELLS},
 }
-#: What may stand in front of the command, and whether a value follows it.
-_EVERYWHERE = {"-C": True, "--json": False, "--no-pager": False, "--dates": True}
-#: Compiled when the first argument is met: most commands have options alone.
+#: Options that are allowed before the command, and whether each takes a value.
+_FRONT_OPTIONS = {"-C": True, "--json": False, "--no-pager": False, "--dates": True}
+#: A positional argument in the table. Compiled at first use: most commands have only options.
 _ARGUMENT = r"(\[?)(?:([a-z]+):)?(.*?)(\.\.)?\]?"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """The arguments, with ``run`` in them: a module of this package and its function that carries
-    the command out. Ends the process with 2 on wrong usage.
+    """Parse the command line. ``run`` of the result names a module of this package and its function
+    that runs the command. Exits with status 2 on wrong usage.
     """
     own, paths = list(argv), list[str]()
     if "--" in own and "diff" in own[: own.index("--")]:  # argparse would merge the two
@@ -92,11 +92,11 @@ def parse(argv: Sequence[str]) -> Arguments:
     if {"--version", "--json"} <= {*own}:
         print(f'{{"stet": "{__version__}"}}')
         raise SystemExit(0)
-    own = _ordered(own)
+    own = _command_first(own)
     only = None if own[0] in ("-h", "--help", "--version") else own[0]
     if only is not None:
         _check_command(only, [*COMMANDS])
-    arguments = typed_alone(own)
+    arguments = parse_bare(own)
     if arguments is None:
         from stet.cli.parser import Parser
 
@@ -111,21 +111,21 @@ def parse(argv: Sequence[str]) -> Arguments:
     return arguments
 
 
-def _ordered(argv: Sequence[str]) -> list[str]:
-    """The words, with options in front of the command moved behind it, as argparse wants it."""
+def _command_first(argv: Sequence[str]) -> list[str]:
+    """Move options that precede the command behind it, where argparse expects them."""
     words, front = list(argv), list[str]()
-    while words and words[0].partition("=")[0] in _EVERYWHERE:
+    while words and words[0].partition("=")[0] in _FRONT_OPTIONS:
         front.append(words.pop(0))
-        if _EVERYWHERE[front[-1].partition("=")[0]] and "=" not in front[-1] and words:
+        if _FRONT_OPTIONS[front[-1].partition("=")[0]] and "=" not in front[-1] and words:
             front.append(words.pop(0))
     if not words:
         words = ["overview"]  # stet alone
-    at = 2 if words[0] in HAVE_COMMANDS and len(words) > 1 else 1
+    at = 2 if words[0] in WITH_SUBCOMMANDS and len(words) > 1 else 1
     return [*words[:at], *front, *words[at:]]
 
 
 def _check_command(word: str, known: Sequence[str]) -> None:
-    """End the process with 2 if there is no such command, and say which is meant."""
+    """Exit with status 2 if there is no such command, and suggest a similar one."""
     if word in known:
         return
     import difflib
@@ -139,7 +139,7 @@ def _check_command(word: str, known: Sequence[str]) -> None:
 
 
 def help_(arguments: Arguments, output: Output) -> None:
-    """Print what a command does, or which there are."""
+    """Print the help of a command, or the list of all commands."""
     from stet.cli.parser import Parser
 
     name = " ".join(arguments.command)
@@ -149,17 +149,17 @@ def help_(arguments: Arguments, output: Output) -> None:
     output.content((whole.parsers[name] if name else whole).format_help())
 
 
-def typed_alone(words: Sequence[str]) -> Arguments | None:
-    """The arguments of a command with no word behind it but these two; None where argparse has to
-    look.
+def parse_bare(words: Sequence[str]) -> Arguments | None:
+    """Parse a command that has no arguments except --json and --no-pager; None if argparse is
+    needed.
     """
     name, *flags = words
     command = COMMANDS.get(name)
-    if command is None or name in HAVE_COMMANDS or {*flags} - {"--json", "--no-pager"}:
+    if command is None or name in WITH_SUBCOMMANDS or {*flags} - {"--json", "--no-pager"}:
         return None
     found: dict[str, Any] = {"prog": command.prog, "run": command.run}
     for line in command.lines:
-        names, more = described(line)
+        names, more = parse_line(line)
         if more.get("required") or not (names[0].startswith("-") or "nargs" in more):
             return None
         value = more.get("default", [] if more.get("nargs") == "*" else None)
@@ -172,8 +172,8 @@ def typed_alone(words: Sequence[str]) -> Arguments | None:
     return Arguments(**found)
 
 
-def described(line: str) -> tuple[list[str], dict[str, Any]]:
-    """An argument or option as a line of the table has it: names, and the rest for argparse."""
+def parse_line(line: str) -> tuple[list[str], dict[str, Any]]:
+    """Parse an argument's line of the table: its names, and the keywords for add_argument()."""
     head, _, help_ = line.strip().partition("  ")
     words = head.partition(" =")[0].removesuffix(" !")
     more: dict[str, Any] = {"help": help_ or None}

@@ -1,8 +1,8 @@
-"""Sessions and calls of the commands: who asks, on which socket, and with what printed.
+"""Opens the commands' sessions, performs their calls, and prints the results.
 
-Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and ``--agent``
-or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything else is the person's
-and goes to ``control.sock``. The workspace is the one around the directory where ``stet`` runs.
+Edits are made as an agent on ``agent.sock``, with ``--session`` or $STET_SESSION, ``--agent`` or
+$STET_AGENT (the default of both is "cli") and $STET_SECRET. All other calls are the person's, on
+``control.sock``. The workspace is the one that contains the directory where ``stet`` runs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 _STEPS = re.compile(r"(?P<base>[^~^]+)(?P<steps>(?:~\d*|\^)+)")
 _STEP = re.compile(r"~(\d*)|\^")
-#: Seconds of silence after which the person is told of it.
+#: Seconds without an answer after which the person is told.
 _SILENT_S = 5.0
 
 
 def agent(arguments: Arguments) -> stet.Session:
-    """A session on agent.sock, for commands that do what agents do."""
-    return _opened(
+    """Open a session on agent.sock, for commands that act as an agent."""
+    return _connect(
         arguments.directory,
         session=arguments.session or os.environ.get("STET_SESSION") or "cli",
         agent=arguments.agent or os.environ.get("STET_AGENT") or "cli",
@@ -50,39 +50,39 @@ def person(
     timeout: float | None = TIMEOUT,
     start: bool = True,
 ) -> stet.Session:
-    """A session on control.sock; without ``workspace`` for what is no workspace's."""
+    """Open a session on control.sock; ``workspace`` is False for calls that concern none."""
     directory = arguments.directory if workspace else None
-    return _opened(
+    return _connect(
         directory, session=session, agent="person", control=True, timeout=timeout, start=start
     )
 
 
-def _opened(workspace: str | None, **options: Any) -> stet.Session:
-    """What stet.connect() gives. A daemon that hangs takes the connection and says nothing."""
-    with told_of_silence(_SILENT_S, "Ctrl-C ends that, and stet doctor says what to do."):
+def _connect(workspace: str | None, **options: Any) -> stet.Session:
+    """Call stet.connect(). A daemon that hangs accepts the connection, but does not answer."""
+    with notice_if_silent(_SILENT_S, "Ctrl-C ends that, and stet doctor says what to do."):
         return stet.connect(workspace, **options)
 
 
 @contextlib.contextmanager
-def told_of_silence(seconds: float, advice: str) -> Iterator[None]:
-    """Tell the person, with ``advice``, that the daemon is waited for after so many seconds."""
+def notice_if_silent(seconds: float, advice: str) -> Iterator[None]:
+    """Print a notice, with ``advice``, if the body takes longer than so many seconds."""
     said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}"
-    told = threading.Timer(seconds, print, [said], {"file": sys.stderr, "flush": True})
-    told.daemon = True
-    told.start()
+    timer = threading.Timer(seconds, print, [said], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        told.cancel()
+        timer.cancel()
 
 
 def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T | None:
-    """Carry out a call. With --json its result is printed as it came, with ``more`` fields, and
-    None returned.
+    """Perform a call and return its result. With --json, print the result unchanged, with the
+    fields of ``more`` added, and return None.
     """
     if not output.as_json:
         return session.perform(call)
-    # As plain values, so that what a newer daemon adds to a result is printed too.
+    # Untyped, so that fields that a newer daemon adds to a result are printed too.
     untyped = cast("Call[Any]", msgspec.structs.replace(call, result=object))
     result = session.perform(untyped)
     output.value({**result, **more} if more else result)
@@ -97,7 +97,7 @@ def show(
     *,
     long: bool = False,
 ) -> None:
-    """Carry out one call in a session for it alone, and print its result as JSON or lines."""
+    """Perform one call, print its result as JSON or lines, and close the session."""
     with session:
         result = ask(session, call, output)
     if result is not None:
@@ -105,12 +105,12 @@ def show(
 
 
 def can_ask() -> bool:
-    """Whether there is a person who sees a question and can answer it."""
+    """Whether a person can see a question and answer it."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
-    """Whether the person at the terminal says yes. Raises UsageError if there is none."""
+def confirm(question: str, otherwise: str = "Nothing was changed.") -> bool:
+    """Ask a yes-or-no question on the terminal. Raises UsageError if there is no terminal."""
     if not can_ask():
         raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
     print(f"{question} [y/N] ", end="", flush=True)
@@ -121,9 +121,9 @@ def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
 
 
 def commit_named(session: stet.Session, word: str) -> str:
-    """A commit as people write it (``@``, ``HEAD^``, ``4f3c^~2``), as the daemon takes it.
+    """Convert a commit as people write it (``@``, ``HEAD^``, ``4f3c^~2``) to the daemon's syntax.
 
-    Raises StetError for a name that is no pin, UsageError for a path of the history.
+    Raises StetError for a name that is no pin, UsageError for the path of a recorded file.
     """
     found = _STEPS.fullmatch(word)
     base, steps = found.groups() if found else (word, "")
@@ -140,7 +140,7 @@ def _check_pin(session: stet.Session, name: str) -> None:
     except stet.UnknownCommit as error:
         try:
             edits = session.log(name, limit=1).commits
-        except stet.StetError:  # no path, either
+        except stet.StetError:  # not a path either
             edits = []
         if not edits:
             raise

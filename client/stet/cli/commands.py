@@ -1,17 +1,17 @@
 """The commands of ``stet`` and their options: CONTRACT.md 6 as a table.
 
-    # What one wants to do                    a group of the help
-    name (module.function): what it does      the function of this package that carries it out
-    e.g. one use / another                    for the help
-      -o, --option VALUE =default    help     without VALUE it is a flag; N and LINE are numbers
-      dest:NAME                               an argument; its dest is its name in lower case
-      [NAME]  [NAME..]  =default              one that may be left out; any number
-      {a,b}                                   the values that there are
-      !                                       it must be given; CLIENT, SHELL: one that stet knows
-      *shared                                 the lines of SHARED of this name
+    # Title                                   a group of the help
+    name (module.function): what it does      the function of this package that runs the command
+    e.g. one use / another                    examples for the help
+      -o, --option VALUE =default    help     an option, or a flag without VALUE; N, LINE: integers
+      dest:NAME                               a positional argument; dest defaults to its lower case
+      [NAME]  [NAME..]  =default              an optional argument; any number of them
+      {a,b}                                   the allowed values
+      !                                       required; CLIENT, SHELL: one of those that stet knows
+      *shared                                 the lines of SHARED with this name
 
-What this language has no words for is in SPECIAL of :mod:`stet.cli.arguments`, by the first words
-of the line. Every command takes ``*common``.
+Settings that this language can't express are in SPECIAL of :mod:`stet.cli.arguments`, by the text
+of the line before the help. Every command takes ``*common``.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     eval "$(stet completion bash)"        in ~/.bashrc; zsh: in ~/.zshrc after compinit
     stet completion fish | source         in ~/.config/fish/config.fish
 
-The script is argcomplete's: at each TAB it runs ``stet``, whose environment says that it is to
-complete (:mod:`stet.cli`). The daemon is asked on control.sock, if one runs; none is started, and
-it has _DEADLINE_S. What could harm a terminal is not offered.
+The script is argcomplete's: at each TAB it runs ``stet`` with _ARGCOMPLETE in the environment
+(:mod:`stet.cli`). A running daemon is asked on control.sock and has _TIMEOUT_S to answer; none is
+started. Words with characters that could harm a terminal are not offered.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from stet.cli.usage import Arguments
 from stet.terminal.spans import named, short, visible
 from stet.wire.results import CommitInfo
 
-#: Seconds that the daemon has for its answers.
-_DEADLINE_S = 0.5
-#: Commits of the log that are scanned.
+#: Timeout of the daemon's answers, in seconds.
+_TIMEOUT_S = 0.5
+#: Newest commits of the log that are searched for candidates.
 _COMMITS = 200
 _KINDS = ("edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed")
 _METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", "restore")
 
-#: Candidates, and what each is.
-Found = Mapping[str, str]
+#: Candidates, each with its description.
+Candidates = Mapping[str, str]
 
 
 def completion(arguments: Arguments, output: Output) -> None:
@@ -45,9 +45,9 @@ def completion(arguments: Arguments, output: Output) -> None:
 
 
 def complete() -> None:
-    """Answer the shell's script, and end the process."""
+    """Print the candidates for the shell's script, and exit."""
     whole = Parser()
-    # It may precede a command, too (stet.cli.arguments).
+    # This option may precede the command, too (stet.cli.arguments).
     whole.add_argument("-C", dest="front", metavar="DIR")
     _add_completers(whole)
     _Finder()(
@@ -62,11 +62,11 @@ class _Finder(CompletionFinder):
     def quote_completions(
         self, completions: list[str], cword_prequote: str, last_wordbreak_pos: int | None
     ) -> list[str]:
-        """As argcomplete does it. Bash shows words alone, so where there are several each gets what
-        it is behind it. What bash inserts is what they have in common, which ends before that.
+        """Quote as argcomplete does. Bash shows words alone, so if there are several, each gets its
+        description appended. Bash inserts only their common prefix, which ends before that.
         """
-        what = self.get_display_completions()
-        described = [what.get(each, "")[:60] for each in completions]
+        descriptions = self.get_display_completions()
+        described = [descriptions.get(each, "")[:60] for each in completions]
         quoted: list[str] = super().quote_completions(
             completions, cword_prequote, last_wordbreak_pos
         )
@@ -78,7 +78,7 @@ class _Finder(CompletionFinder):
 
 
 def _add_completers(parser: argparse.ArgumentParser) -> None:
-    for action in parser._actions:  # there is no other way to ask argparse
+    for action in parser._actions:  # argparse has no public way to list them
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 _add_completers(inner)
@@ -90,10 +90,10 @@ def _add_completers(parser: argparse.ArgumentParser) -> None:
             action.completer = known  # type: ignore[attr-defined]
 
 
-def _asks(
-    what: Callable[[stet.Session, str], Mapping[str | None, str]],
-) -> Callable[..., Found]:
-    def completer(*, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Found:
+def _from_daemon(
+    find: Callable[[stet.Session, str], Mapping[str | None, str]],
+) -> Callable[..., Candidates]:
+    def completer(*, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Candidates:
         front = os.path.expanduser(getattr(parsed_args, "front", None) or ".")
         directory = os.path.expanduser(getattr(parsed_args, "directory", None) or ".")
         try:
@@ -102,10 +102,10 @@ def _asks(
                 agent="completion",
                 control=True,
                 start=False,
-                timeout=_DEADLINE_S,
+                timeout=_TIMEOUT_S,
             ) as session:
-                found = what(session, prefix)
-        except (stet.StetError, OSError):  # a TAB must not make a mess
+                found = find(session, prefix)
+        except (stet.StetError, OSError):  # a TAB must print no error
             return {}
         return {word: visible(text.split("\n")[0]) for word, text in found.items() if word}
 
@@ -116,8 +116,8 @@ def _log(session: stet.Session) -> Sequence[CommitInfo]:
     return session.log(limit=_COMMITS).commits
 
 
-def _commits_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
-    found: dict[str | None, str] = dict(_pins_found(session, prefix))
+def _find_commits(session: stet.Session, prefix: str) -> dict[str | None, str]:
+    found: dict[str | None, str] = dict(_find_pins(session, prefix))
     for commit in _log(session):
         undone = ", undone" if commit.reverted_by else ""
         who = named(commit.agent, commit.session) or commit.kind
@@ -127,48 +127,48 @@ def _commits_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
     return found
 
 
-def _pins_found(session: stet.Session, _prefix: str) -> dict[str | None, str]:
+def _find_pins(session: stet.Session, _prefix: str) -> dict[str | None, str]:
     return {pin.name: f"pin of {short(pin.commit or '')}" for pin in session.pin_list().pins}
 
 
-def _paths_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
-    """Files that are gone; the others are found without the daemon."""
+def _find_deleted_paths(session: stet.Session, prefix: str) -> dict[str | None, str]:
+    """The recorded files that no longer exist; the others are found without the daemon."""
     paths = {file.path for commit in _log(session) for file in commit.files}
-    wholes = (os.path.join(str(session.workspace), path) for path in sorted(paths))
-    gone = [path for path in wholes if not os.path.lexists(path)]
-    return {path if prefix.startswith("/") else os.path.relpath(path): "gone" for path in gone}
+    absolute = (os.path.join(str(session.workspace), path) for path in sorted(paths))
+    deleted = [path for path in absolute if not os.path.lexists(path)]
+    return {path if prefix.startswith("/") else os.path.relpath(path): "gone" for path in deleted}
 
 
-_pins = _asks(_pins_found)
-_gone = _asks(_paths_found)
-_commits = _asks(_commits_found)
+_pins = _from_daemon(_find_pins)
+_deleted_paths = _from_daemon(_find_deleted_paths)
+_commits = _from_daemon(_find_commits)
 
 
-def _paths(prefix: str, **more: Any) -> Found:
-    there = dict.fromkeys(FilesCompleter()(prefix), "")
-    return {**there, **_gone(prefix=prefix, **more)}
+def _paths(prefix: str, **more: Any) -> Candidates:
+    existing = dict.fromkeys(FilesCompleter()(prefix), "")
+    return {**existing, **_deleted_paths(prefix=prefix, **more)}
 
 
-def _commits_or_paths(prefix: str, **more: Any) -> Found:
-    behind = " -- " in os.environ["COMP_LINE"]  # stet diff COMMIT -- PATH
-    return (_paths if behind else _commits)(prefix=prefix, **more)
+def _commits_or_paths(prefix: str, **more: Any) -> Candidates:
+    after_dashes = " -- " in os.environ["COMP_LINE"]  # stet diff COMMIT -- PATH
+    return (_paths if after_dashes else _commits)(prefix=prefix, **more)
 
 
-#: What completes the value of an option or argument, by its metavar, else by its name.
+#: The completers for values of options and arguments, by metavar, else by name.
 _BY_METAVAR: Mapping[str, Callable[..., Any]] = {
     "COMMIT": _commits_or_paths,
     "PATH": _paths,
     "P": _paths,
     "path": _paths,
-    "S": _asks(lambda s, _: dict.fromkeys((each.session for each in _log(s)), "")),
-    "A": _asks(lambda s, _: dict.fromkeys((each.agent for each in _log(s)), "")),
-    "SESSION": _asks(
+    "S": _from_daemon(lambda s, _: dict.fromkeys((each.session for each in _log(s)), "")),
+    "A": _from_daemon(lambda s, _: dict.fromkeys((each.agent for each in _log(s)), "")),
+    "SESSION": _from_daemon(
         lambda s, _: {
             each.session: each.agent or ""
             for each in s.session_list(workspace=s.workspace).sessions
         }
     ),
-    "REQUEST": _asks(
+    "REQUEST": _from_daemon(
         lambda s, _: {
             each.request: f"{named(each.agent, each.session)}: {each.reason}"
             for each in s.upgrade_list(status="pending").requests

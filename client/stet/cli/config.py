@@ -1,11 +1,11 @@
 """``stet config show|path|check|reload``: the daemon's options, and where each one comes from.
 
-What the options are is the daemon's knowledge, and its libraries are never loaded here; so
-``stetd --show-config --json`` is asked, as a process. That works without a running daemon, and
-says why one does not start. It is about a daemon that is started from here: a service has
-the environment of its unit.
+Only the daemon knows its options, and a client never imports the daemon's modules. So this module
+runs ``stetd --show-config --json`` as a child process. That works without a running daemon, and
+tells why a daemon does not start. The output describes a daemon that is started from this
+environment; a service has the environment of its unit.
 
-Exit status: 1 when the configuration can't be used. With ``--json`` what stetd said
+Exit status: 1 when the configuration can't be used. ``--json`` prints the JSON of stetd
 (``stetd.config.options``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
 """
 
@@ -33,18 +33,18 @@ _STETD = (sys.executable, "-P", "-m", "stetd.cli")
 
 
 def path(_arguments: Arguments, output: Output) -> None:
-    """Print where the configuration file is looked for."""
+    """Print where the daemon looks for its configuration file."""
     found = os.path.abspath(config_path())
     output.tell({"path": found, "exists": os.path.exists(found)}, [(Span(visible(found)),)])
 
 
 def show(_arguments: Arguments, output: Output) -> int:
-    """Print every option: its value, where it comes from, what it means."""
+    """Print every option with its value, its source and its meaning."""
     return _tell(ask_stetd("--show-config"), output, _options)
 
 
 def check(arguments: Arguments, output: Output) -> int:
-    """Print what is wrong with a configuration file, by default the own one."""
+    """Print the faults of a configuration file, by default the person's own."""
     file = arguments.file
     if file is not None:
         file = os.path.join(arguments.directory, file)
@@ -53,7 +53,7 @@ def check(arguments: Arguments, output: Output) -> int:
 
 
 def reload(arguments: Arguments, output: Output) -> int:
-    """Let the daemon that runs read its configuration again."""
+    """Let the running daemon read its configuration again."""
     with asking.person(arguments, workspace=False, start=False) as session:
         result = session.perform(calls.reload())
     output.tell(result, _reloaded(result) if result.error is None else ())
@@ -63,7 +63,7 @@ def reload(arguments: Arguments, output: Output) -> int:
 
 
 def ask_stetd(*arguments: str) -> dict[str, Any]:
-    """What ``stetd`` of this installation says with --json. Raises StetError if it can't."""
+    """Run this installation's ``stetd`` and return its JSON. Raises StetError if that fails."""
     try:
         done = subprocess.run(
             [*_STETD, *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True
@@ -81,7 +81,7 @@ def ask_stetd(*arguments: str) -> dict[str, Any]:
 def _tell(
     said: dict[str, Any], output: Output, lines: Callable[[dict[str, Any]], Iterable[Line]]
 ) -> int:
-    """Print what stetd said, or what is wrong with the configuration; the exit status."""
+    """Print stetd's output, or the faults of the configuration; return the exit status."""
     faults = said.get("faults", [])
     output.tell(said, () if faults else lines(said))
     for fault in faults:
@@ -106,7 +106,7 @@ def _options(said: dict[str, Any]) -> Iterator[Line]:
 
 
 def _toml(value: Any) -> str:
-    """A value as it would be written in the file, but for what a TOML string would escape."""
+    """A value in the syntax of the file, except for the escapes of a TOML string."""
     return f"{value:g}" if isinstance(value, float) else msgspec.json.encode(value).decode()
 
 

@@ -1,7 +1,7 @@
-"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client; and
-``stet mcp``, which such a client starts.
+"""``stet connect`` and ``disconnect``: add stet to the configuration of an agent's client, or
+remove it; and ``stet mcp``, the server that such a client starts.
 
-Without ``--write`` it is printed what belongs where, and nothing is changed. No daemon is asked.
+Without ``--write``, connect only prints the files and their text. No daemon is contacted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def connect(arguments: Arguments, output: Output) -> None:
 
 
 def disconnect(arguments: Arguments, output: Output) -> None:
-    """Take stet out of a client's configuration."""
+    """Remove stet from a client's configuration."""
     from stet.agents import carrying_out
 
     request = _request(arguments)
@@ -127,7 +127,7 @@ def _hints(request: Request) -> Iterator[str]:
 
 
 def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:
-    """The command that writes what a request wants, or takes it out, when typed where we are."""
+    """The shell command that carries out or reverts a request, for the current directory."""
     connecting = verb == "connect"
     workspace = request.workspace if connecting else None
     words = ["stet", verb, request.client.name, *(["--write"] if connecting else [])]
@@ -143,8 +143,8 @@ def command_line(verb: Literal["connect", "disconnect"], request: Request) -> st
 
 
 def mcp(arguments: Arguments, _output: Output) -> None:
-    """Serve one client until it is gone. Everything it asks for is done as an agent."""
-    # Not at the top: no other command needs them.
+    """Serve one client until it disconnects. All its calls are made as an agent."""
+    # Imported here: no other command needs them.
     from stet.mcp import catalogue, server
     from stet.mcp.tool_calls import Options
 

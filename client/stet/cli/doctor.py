@@ -1,9 +1,9 @@
-"""``stet doctor``: what is wrong with this installation, and the command that mends it.
+"""``stet doctor``: checks this installation, and prints a command that mends each fault.
 
-Each check gives a finding; a wrong one says what to run. Run in the order in which they are
-printed, the commands mend one another's causes first. Nothing is changed or created, and no daemon
-started, but that of a service is asked through its socket. Exit status 0 when nothing is wrong, 1
-otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}``.
+Each check gives a finding. The findings are in the order in which their commands should be run:
+causes before effects. The checks change nothing and start no daemon, except that connecting to a
+service's socket makes systemd start its daemon. Exit status 0 when nothing is wrong, 1 otherwise.
+With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import stet
 from stet.cli import doctor_clients, doctor_places, service
-from stet.cli.asking import told_of_silence
+from stet.cli.asking import notice_if_silent
 from stet.cli.doctor_places import START, Finding, fine, wrong
 from stet.cli.output import Output
 from stet.cli.usage import Arguments
@@ -29,14 +29,14 @@ from stet.terminal.spans import Line, Span, plural, size, visible
 
 _PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
 _INSTALL = "stet service install"
-#: Seconds for an answer; that of a service may have to be started for it.
+#: Seconds that the daemon has to answer; systemd may have to start a service's daemon first.
 _ANSWER_S = 20.0
-#: Seconds without one after which the person is told what is waited for.
+#: Seconds without an answer after which the person is told of the wait.
 _SILENT_S = 2.0
 
 
 def doctor(arguments: Arguments, output: Output) -> int:
-    """Look at everything that edits depend on."""
+    """Check everything that edits depend on, and print the findings."""
     findings = list(_findings(arguments.directory))
     wrong = sum(not finding.ok for finding in findings)
     said = f"{plural(wrong, 'thing')} to mend, in this order." if wrong else "All is well."
@@ -55,7 +55,7 @@ def _lines(finding: Finding) -> Iterator[Line]:
 
 def _findings(directory: str) -> Iterator[Finding]:
     endpoint = Endpoint.from_environment(control=True)
-    # No older Python than 3.11 loads this package.
+    # Never wrong: this package does not load in a Python older than 3.11.
     yield fine("python", f"{platform.python_version()} ({sys.executable})")
     yield _packages()
     yield doctor_places.runtime(endpoint)
@@ -87,11 +87,11 @@ def _packages() -> Finding:
 
 
 def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
-    """Whether it answers; then what it says of itself and of the workspace."""
+    """Whether the daemon answers, and what it reports on itself and on the workspaces."""
     advice = f"after {_ANSWER_S:.0f} s this says what to do."
     try:
         with (
-            told_of_silence(_SILENT_S, advice),
+            notice_if_silent(_SILENT_S, advice),
             stet.connect(
                 None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
             ) as session,
@@ -99,26 +99,26 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
             status, workspaces = session.status(), session.workspace_list().workspaces
     except stet.StetError as error:
         pid, where = holder(endpoint), elsewhere(endpoint)
-        # It may be killed at any time: what it answered is safe, the rest is settled at the start.
+        # A kill is always safe: answered calls are durable, recovery at the start settles the rest.
         mend = START if pid is None else f"kill -9 {pid}; {START}"
         mend = f"export STET_RUNTIME_DIR={shlex.quote(where)}" if where else mend
         silent = isinstance(error, stet.TimedOut)
         said = f"no answer within {_ANSWER_S:.0f} s" if silent else error.message
         yield wrong("daemon", said, mend)
         return
-    again = f"kill {status.pid}; {START}"
+    restart = f"kill {status.pid}; {START}"
     if isinstance(status.read_only, str):
-        yield wrong("daemon", f"read-only: {status.read_only}", again)
+        yield wrong("daemon", f"read-only: {status.read_only}", restart)
         return
     said = f"version {status.version} answers, process {status.pid}"
     if status.version != stet.__version__:
-        yield wrong("daemon", f"{said}, but stet is {stet.__version__}", again)
+        yield wrong("daemon", f"{said}, but stet is {stet.__version__}", restart)
     else:
         last = status.last_error
         said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
         yield fine("daemon", said)
     if status.trouble:
-        yield wrong("history", status.trouble, doctor_places.room(endpoint.state))
+        yield wrong("history", status.trouble, doctor_places.command_for_space(endpoint.state))
     else:
         held = f"{plural(status.commits or 0, 'commit')} of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
@@ -148,13 +148,13 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     return fine("workspace", f"{session.workspace} is allowed{f', {mode}' if mode else ''}")
 
 
-# -- the service: one command mends all that can be wrong with it
+# -- the service: _INSTALL mends every fault of its units
 
 
 def _service(endpoint: Endpoint) -> Finding:
     directory = unit_files.units_directory()
     units = {name: service.installed_unit(name) for name in NAMES}
-    # A link: the socket is enabled although its unit is gone.
+    # If this link exists, the socket is enabled although its unit may be gone.
     link = os.path.join(directory, "sockets.target.wants", SOCKET)
     if not any(units.values()) and not os.path.islink(link):
         return fine("service", "not installed: commands start the daemon")
@@ -164,15 +164,15 @@ def _service(endpoint: Endpoint) -> Finding:
     if not all((text or "").startswith(MARKER) for text in units.values()):
         return fine("service", f"the units in {directory} were not written by stet")
     unit = units[SERVICE] or ""
-    its = unit_files.variable(unit, "STET_RUNTIME_DIR")
-    if its != endpoint.runtime:
-        return _elsewhere(its)
+    runtime = unit_files.variable(unit, "STET_RUNTIME_DIR")
+    if runtime != endpoint.runtime:
+        return _other_sockets(runtime)
     stale = _stale(unit, endpoint)
     return wrong("service", stale, _INSTALL) if stale else _running(endpoint)
 
 
 def _stale(unit: str, endpoint: Endpoint) -> str | None:
-    """Why the units are not those of this installation and environment."""
+    """Why the units do not match this installation and environment; None if they do."""
     program = unit_files.program_of(unit)
     if program is None or not os.access(program, os.X_OK):
         return f"the unit starts {program or 'nothing'}, which is not there"
@@ -201,10 +201,10 @@ def _running(endpoint: Endpoint) -> Finding:
     return fine("service", f"{SOCKET} listens, {SERVICE} is {running}")
 
 
-def _elsewhere(its: str | None) -> Finding:
-    """The service has other sockets than those that are used here: on purpose, or by mistake."""
+def _other_sockets(runtime: str | None) -> Finding:
+    """The finding on a service whose sockets this environment does not use, perhaps by mistake."""
     login = f"/run/user/{os.geteuid()}"
-    if not os.environ.get("XDG_RUNTIME_DIR") and its == f"{login}/stet":
-        detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {its} are not found"
+    if not os.environ.get("XDG_RUNTIME_DIR") and runtime == f"{login}/stet":
+        detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {runtime} are not found"
         return wrong("service", detail, f"export XDG_RUNTIME_DIR={login}")
-    return fine("service", f"it serves {its}, which is not asked for here")
+    return fine("service", f"it serves {runtime}, which is not asked for here")

@@ -1,10 +1,10 @@
-"""The part of ``stet doctor`` that looks at the agents' clients: do they start what is there?
+"""The checks of ``stet doctor`` on agents' clients: do the programs that they start exist?
 
-Only what ``stet connect`` has written is checked, in the files of the user and of this directory. A
-client that is not connected, or a file that can't be read, is nothing wrong with stet.
+Only entries that ``stet connect`` has written are checked, in the user's files and in those of this
+directory. A client that is not connected, or a file that can't be read, is no fault of stet.
 
-Codex passes a hook over in silence until a person has trusted it as it is now. Which it trusts is
-for Codex to say, so it is asked (``codex app-server``, in JSON lines).
+Codex silently ignores a hook until a person has trusted its present text. Only Codex knows which
+hooks are trusted, so it is asked (``codex app-server``, in JSON lines).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from stet.cli.doctor_places import Finding, fine, wrong
 if TYPE_CHECKING:
     from stet.agents.carrying_out import Request
 
-#: Codex takes a third of a second.
+#: Timeout of Codex's answer, in seconds; it takes about a third of a second.
 _WITHIN_S = 5.0
 _TRUST = "start codex, run /hooks there, and trust the hooks of stet"
 
 
 def findings(directory: str) -> Iterator[Finding]:
-    """A finding for each file of a client that stet is in."""
+    """One finding for each file of a client that has entries of stet."""
     from stet.agents.carrying_out import Request, connected
     from stet.agents.clients import CLIENTS, SCOPES
     from stet.agents.entries import this_stet
@@ -56,7 +56,7 @@ def findings(directory: str) -> Iterator[Finding]:
 
 
 def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
-    """What was asked for when the entries with these commands were written."""
+    """The request that wrote the entries with these commands."""
     from stet.agents.entries import own_options
 
     servers = [argv for argv in commands if "mcp" in argv]
@@ -64,8 +64,8 @@ def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
     for argv in servers:
         options |= own_options(argv[argv.index("mcp") + 1 :])[0]
     workspace = options.get("--workspace")
-    anyway = request.project if request.scope == "project" else None
-    if workspace is not None and (workspace.startswith("$") or workspace == anyway):
+    default = request.project if request.scope == "project" else None
+    if workspace is not None and (workspace.startswith("$") or workspace == default):
         workspace = None
     return replace(
         request,
@@ -76,13 +76,13 @@ def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
 
 
 def _trusted(path: str, program: str, directory: str) -> Finding:
-    """What Codex does with the hooks in a file of its configuration, which start this program."""
+    """Whether Codex runs the hooks in a file of its configuration; they start ``program``."""
     from stet.agents.entries import own_handler
 
     starts = f"{path} starts {program}"
     if shutil.which("codex") is None:
         return fine("codex", f"{starts}; no codex is on PATH to ask whether it is trusted")
-    listed = _listed(directory)
+    listed = _list_hooks(directory)
     if listed is None:
         return fine("codex", f"{starts}; codex did not say whether it is trusted")
     same = os.path.realpath(path)
@@ -94,14 +94,14 @@ def _trusted(path: str, program: str, directory: str) -> Finding:
     if not own:
         trust = f"start codex in {directory}, and say that you trust the directory"
         return wrong("codex", f"Codex does not read {path}", trust)
-    passed_over = {why: None for each in own if (why := _passed_over(each))}
-    if passed_over:
-        detail = f"Codex does not run the hooks in {path}: {', '.join(passed_over)}"
+    reasons = {why: None for each in own if (why := _why_ignored(each))}
+    if reasons:
+        detail = f"Codex does not run the hooks in {path}: {', '.join(reasons)}"
         return wrong("codex", detail, _TRUST)
     return fine("codex", f"{starts}, which Codex trusts")
 
 
-def _passed_over(hook: dict[str, Any]) -> str | None:
+def _why_ignored(hook: dict[str, Any]) -> str | None:
     """Why Codex does not run a hook; None if it does."""
     if not hook.get("enabled"):
         return "disabled"
@@ -109,8 +109,8 @@ def _passed_over(hook: dict[str, Any]) -> str | None:
     return None if status in ("trusted", "managed") else status
 
 
-def _listed(directory: str) -> list[dict[str, Any]] | None:
-    """The hooks that Codex knows of in a directory; None if it does not say."""
+def _list_hooks(directory: str) -> list[dict[str, Any]] | None:
+    """Ask Codex for its hooks in a directory; None if it does not answer."""
     messages: list[dict[str, Any]] = [
         {
             "id": 1,
@@ -120,12 +120,13 @@ def _listed(directory: str) -> list[dict[str, Any]] | None:
         {"method": "initialized"},
         {"id": 2, "method": "hooks/list", "params": {"cwds": [directory]}},
     ]
-    # A session of its own: what npm installs is a script that has started the program.
+    # Its own process group, so that all of it can be killed: npm's codex is a script that starts
+    # the program.
     with suppress(OSError, ValueError, LookupError, TypeError), subprocess.Popen(
         ["codex", "app-server"], cwd=directory, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as codex:  # fmt: skip
-        timer = threading.Timer(_WITHIN_S, _end, [codex])
+        timer = threading.Timer(_WITHIN_S, _kill, [codex])
         timer.start()
         try:
             assert codex.stdin is not None
@@ -138,10 +139,10 @@ def _listed(directory: str) -> list[dict[str, Any]] | None:
                     return [dict(each) for each in answer["result"]["data"][0]["hooks"]]
         finally:
             timer.cancel()
-            _end(codex)
+            _kill(codex)
     return None
 
 
-def _end(codex: subprocess.Popen[bytes]) -> None:
+def _kill(codex: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(codex.pid, signal.SIGKILL)

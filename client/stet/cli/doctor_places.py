@@ -1,8 +1,8 @@
-"""The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal; and
-what a finding is.
+"""The checks of ``stet doctor`` on files: directories, sockets, disk, lock and journal; and the
+class of a finding.
 
-Nothing is created. A socket on which systemd listens is not connected to: that would start the
-service, and is the last check's.
+Nothing is created. Whether somebody listens on a socket is tested by connecting to it, which may
+make systemd start the service.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stet.errors import StetError
 from stet.service.socket_path import UnsafeDirectory, check_private, config_path
 from stet.service.spawn import Endpoint, holder, is_running
 
-#: Less than this much free space, or so few files, for the history is worth a word.
+#: The history's disk is reported if it has less free space, or fewer free inodes, than this.
 _SPARE_BYTES = 500 * 1024 * 1024
 _SPARE_FILES = 1000
 
@@ -32,7 +32,7 @@ START = "stet status"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """``mend``: the command that mends what is wrong; where none can, what to look at."""
+    """The result of a check. ``mend``: the command that mends the fault or helps to examine it."""
 
     check: str
     ok: bool
@@ -41,17 +41,17 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def fine(check: str, detail: str) -> Finding:
-    """Nothing is to be mended."""
+    """A finding without a fault."""
     return Finding(check, True, detail)
 
 
 def wrong(check: str, detail: str, mend: str | None) -> Finding:
-    """Something is."""
+    """A finding with a fault."""
     return Finding(check, False, detail, mend)
 
 
 def _quoted(path: str) -> str:
-    """A path for a shell; in single quotes, so that it is seen where it ends."""
+    """A path quoted for a shell; always in quotes, so that its end is visible."""
     return f"'{path}'" if "'" not in path else shlex.quote(path)
 
 
@@ -59,7 +59,7 @@ def _as_root(command: str) -> str:
     return command if os.geteuid() == 0 else f"sudo {command}"
 
 
-def _own_again(directory: str) -> str:
+def _chown_command(directory: str) -> str:
     return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {_quoted(directory)}")
 
 
@@ -73,14 +73,14 @@ def _is_foreign(directory: str) -> bool:
 
 
 def runtime(endpoint: Endpoint) -> Finding:
-    """The directory of the sockets, and the one above it."""
+    """Check the directory of the sockets, and its parent."""
     name, directory = "runtime directory", endpoint.runtime
     try:
         check_private(directory)
     except FileNotFoundError:
         return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
-        again = _own_again(directory) if _is_foreign(directory) else None
+        again = _chown_command(directory) if _is_foreign(directory) else None
         return wrong(name, str(error), error.mend or again)
     except OSError as error:
         again = _as_root(f"rm -r {_quoted(directory)}")
@@ -95,20 +95,20 @@ def _missing_runtime(name: str, directory: str) -> Finding:
     uid, gid = os.geteuid(), os.getegid()
     made = f"install -d -o {uid} -g {gid} -m 700 {_quoted(above)}"
     if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
-        # logind makes it, keeps it, and starts the user manager.
+        # Lingering: logind creates the directory, keeps it, and starts the user manager.
         made = f"loginctl enable-linger {uid}"
     detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
     return wrong(name, detail, _as_root(made))
 
 
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:
-    """What is wrong with the sockets; nothing about one that is missing (see the daemon)."""
+    """Check the sockets. A missing one is left to the check of the daemon."""
     for path in _socket_paths(endpoint):
         name, quoted = os.path.basename(path), _quoted(path)
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, PermissionError):
-            continue  # the finding about its directory says it
+            continue  # the check of the daemon or of the directory reports it
         except OSError as error:
             yield wrong(name, f"{path}: {error.strerror}", f"rm -r {quoted}")
             continue
@@ -118,7 +118,7 @@ def sockets(endpoint: Endpoint) -> Iterator[Finding]:
         elif permissions != 0o600:
             yield wrong(name, f"{path} has mode {permissions:04o}, not 0600", f"chmod 600 {quoted}")
         elif not _is_listened_on(path):
-            # Not removed first: by the time that is done, it may be the one of a new daemon.
+            # No ``rm`` here: when the person runs it, a new daemon may own the socket.
             yield wrong(name, f"{path} is stale: nobody listens there any more", START)
         else:
             yield fine(name, path)
@@ -129,8 +129,8 @@ def _socket_paths(endpoint: Endpoint) -> list[str]:
 
 
 def _is_listened_on(path: str) -> bool:
-    # Tried, and not looked for in /proc/net/unix: that has names only, and the same name may be
-    # another socket's, in another mount namespace or before it was moved.
+    # Not by /proc/net/unix: it lists names only, and a name may belong to another socket, in
+    # another mount namespace or from before a rename.
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(1)
         try:
@@ -146,21 +146,21 @@ def _is_listened_on(path: str) -> bool:
 
 
 def state(directory: str) -> Finding:
-    """The directory of the history: whose it is, and whether it can be written."""
+    """Check the directory of the history: its owner, mode and file system."""
     name = "state directory"
     try:
         found = os.stat(directory)
     except FileNotFoundError:
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
-        again = _own_again(directory) if _is_foreign(directory) else None
+        again = _chown_command(directory) if _is_foreign(directory) else None
         return wrong(name, f"{directory}: {error.strerror}", again)
     if not stat.S_ISDIR(found.st_mode):
         away = f"mv {_quoted(directory)} {_quoted(directory + '.old')}"
         return wrong(name, f"{directory} is no directory", away)
-    foreign = _foreign(directory, found.st_uid)
+    foreign = _foreign_entry(directory, found.st_uid)
     if foreign:
-        return wrong(name, foreign, _own_again(directory))
+        return wrong(name, foreign, _chown_command(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         point = _quoted(_mount_point(directory))
@@ -176,8 +176,8 @@ def state(directory: str) -> Finding:
     return fine(name, directory)
 
 
-def _foreign(directory: str, owner: int) -> str | None:
-    """What in a directory belongs to somebody else: usually a command was run with sudo."""
+def _foreign_entry(directory: str, owner: int) -> str | None:
+    """Describe an entry that another user owns: usually a command was run with sudo."""
     owners = {directory: owner}
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
@@ -189,7 +189,7 @@ def _foreign(directory: str, owner: int) -> str | None:
 
 
 def space(directory: str) -> Finding:
-    """Whether the disk has room for the history."""
+    """Check the free space on the disk of the history."""
     name, where = "disk space", _existing(directory)
     try:
         found = os.statvfs(where)
@@ -198,17 +198,17 @@ def space(directory: str) -> Finding:
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
     if free < _SPARE_BYTES:
-        return wrong(name, detail, room(directory, free))
+        return wrong(name, detail, command_for_space(directory, free))
     if found.f_files and found.f_favail < _SPARE_FILES:
-        few = f"only {found.f_favail} more files can be made on the disk of the history"
-        return wrong(name, few, "stet gc")
+        detail = f"only {found.f_favail} more files can be made on the disk of the history"
+        return wrong(name, detail, "stet gc")
     return fine(name, detail)
 
 
-def room(directory: str, free: int = 0) -> str:
-    """What gives room on the disk of the history, of which ``free`` bytes are left.
+def command_for_space(directory: str, free: int = 0) -> str:
+    """The command that frees space on the disk of the history, which has ``free`` bytes left.
 
-    A log that has grown is emptied; otherwise the person has to choose what goes.
+    It truncates the logs if that is enough. Otherwise it lists the largest files for the person.
     """
     logs = [os.path.join(directory, name) for name in ("stetd.log", "stetd.log.1")]
     sizes = {path: os.path.getsize(path) for path in logs if os.path.isfile(path)}
@@ -224,7 +224,7 @@ def _existing(path: str) -> str:
 
 
 def _mount_point(path: str) -> str:
-    """Where the file system of a path is mounted; bind mounts too, unlike os.path.ismount."""
+    """The mount point of a path's file system. Unlike os.path.ismount it finds bind mounts."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = {line.split(" ")[4].replace("\\040", " ") for line in table}
     path = os.path.realpath(path)
@@ -237,7 +237,7 @@ def _mount_point(path: str) -> str:
 
 
 def configuration() -> Finding:
-    """Whether a daemon that is started now could use its configuration."""
+    """Check that a daemon that is started now could use its configuration."""
     name, path = "configuration", os.path.abspath(config_path())
     try:
         checked = ask_stetd("--check-config")
@@ -245,13 +245,13 @@ def configuration() -> Finding:
         return wrong(name, error.message, f"{sys.executable} -m pip check")
     if not checked["ok"]:
         messages = "; ".join(fault["message"] for fault in checked["faults"])
-        return wrong(name, messages, _without(path, checked["faults"]))
+        return wrong(name, messages, _command_without(path, checked["faults"]))
     there = "is used" if os.path.exists(path) else "is not there: every default holds"
     return fine(name, f"{path} {there}")
 
 
-def _without(path: str, faults: list[dict[str, Any]]) -> str:
-    """The command after which what is wrong is not read: lines become comments."""
+def _command_without(path: str, faults: list[dict[str, Any]]) -> str:
+    """The command that makes stetd ignore the faults, usually by commenting out their lines."""
     in_file = [fault for fault in faults if fault["where"] == path]
     if not in_file:
         return "unset " + " ".join(fault["where"].split()[-1] for fault in faults)
@@ -263,7 +263,7 @@ def _without(path: str, faults: list[dict[str, Any]]) -> str:
 
 
 def lock(endpoint: Endpoint) -> Finding:
-    """Whether the process that the locks name runs; one that was killed leaves its sockets."""
+    """Check that the process named in the lock file runs. A killed one leaves its sockets."""
     pid = holder(endpoint)
     if pid is not None:
         return fine("lock", f"process {pid} has the history open")
@@ -278,7 +278,7 @@ def lock(endpoint: Endpoint) -> Finding:
 
 
 def journal(endpoint: Endpoint) -> Finding | None:
-    """What the next start will find; nothing while a daemon has it open, or has none."""
+    """Check the journal for the next start; None if a daemon has it open, or if there is none."""
     if holder(endpoint) is not None or not os.path.isdir(os.path.join(endpoint.state, "journal")):
         return None
     environ = os.environ | {"STET_STATE_DIR": endpoint.state}
@@ -306,7 +306,7 @@ def journal(endpoint: Endpoint) -> Finding | None:
 
 
 def _upgrade() -> str:
-    """How this installation gets a newer version."""
+    """The command that upgrades this installation."""
     if "/pipx/venvs/" in sys.prefix:
         return "pipx upgrade stetd"
     if "/uv/tools/" in sys.prefix:

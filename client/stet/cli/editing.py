@@ -1,4 +1,4 @@
-"""The dialects, ``read`` and ``clip``: what agents do, from the command line."""
+"""Commands that make agents' calls: the edit dialects, ``read`` and ``clip``."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def patch_block(arguments: Arguments, output: Output) -> None:
 
 
 def apply_patch(arguments: Arguments, output: Output) -> None:
-    """Send a patch in Codex's format: a file's, or the argument itself.
+    """Send a patch in Codex's format, from a file or from the argument itself.
 
-    What Codex's apply_patch prints goes to standard output, warnings to standard error.
+    Standard output gets the text that Codex's apply_patch prints, standard error the warnings.
     """
     given: str = arguments.file
     patch = given if is_patch(given) else _text(arguments)
@@ -78,7 +78,7 @@ def _edit(
     call: Call[EditResult],
     lines: Callable[..., Iterator[Line]],
 ) -> EditResult | None:
-    """Carry out an edit and print what it did; its result, unless that is printed as JSON."""
+    """Perform an edit and print its result; return the result unless it was printed as JSON."""
     params = call.params
     if arguments.message is not None:
         params["message"] = arguments.message
@@ -88,7 +88,7 @@ def _edit(
     with asking.agent(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
-        # By the params: the JSON that was given may ask for one, too.
+        # By the params: JSON input may ask for a preview, too.
         preview = True in (params.get("preview"), params.get("dry_run"))
         output.lines(lines(result, preview=preview, show_diff=output.diff))
     return result
@@ -133,7 +133,7 @@ def clip_rm(arguments: Arguments, output: Output) -> None:
 
 
 def _text(arguments: Arguments) -> str:
-    """The text of FILE, or with "-" that of standard input; line ends are kept."""
+    """Read FILE, or standard input for "-"; line ends are kept. Raises UsageError."""
     name: str = arguments.file
     try:
         if name == "-":

@@ -1,4 +1,4 @@
-"""``stet export`` and ``report``: edits as an mbox for ``git am``, a diff, JSON lines, a page."""
+"""``stet export`` and ``report``: edits as an mbox for ``git am``, a diff, JSON lines, HTML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TextIO
 import msgspec
 
 from stet.cli import asking
-from stet.cli.history import filters, say_why_none
+from stet.cli.history import filters, report_no_commits
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.report.gathering import export_pages, gather
@@ -23,21 +23,21 @@ _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 
 
 def export(arguments: Arguments, output: Output) -> None:
-    """Print edits, or write them to a file, page after page."""
+    """Print edits, or write them to a file, one page of the reply after the other."""
     first, last, paths = _range(arguments)
     wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
     with asking.person(arguments, timeout=None) as session:
         ends = [each and asking.commit_named(session, each) for each in (first, last)]
         pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
         if output.as_json:
-            output.value(_joined(list(pages)))
+            output.value(_concatenated(list(pages)))
             return
         commits = context = 0
         with contextlib.ExitStack() as stack:
             write: Callable[[str], object] = output.content
             if arguments.output is not None:
                 path = os.path.join(arguments.directory, arguments.output)
-                write = stack.enter_context(_whole_file(path)).write
+                write = stack.enter_context(_atomic_file(path)).write
             for page in pages:
                 write(page.content)
                 commits, context = commits + page.commits, context + page.context
@@ -45,11 +45,11 @@ def export(arguments: Arguments, output: Output) -> None:
         more = f", {context} of them made by others in between" if context else ""
         print(f"{arguments.output}: {plural(commits, 'commit')}{more}", file=sys.stderr)
     elif not commits:
-        say_why_none(arguments, paths)
+        report_no_commits(arguments, paths)
 
 
 def report(arguments: Arguments, output: Output) -> None:
-    """Write a page with edits for a pull request or an auditor."""
+    """Write an HTML page with edits, for a pull request or an auditor."""
     from stet.report import page
 
     if output.as_json:
@@ -57,15 +57,15 @@ def report(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments, timeout=None) as session:
         made = gather(session, filters(arguments, "paths"))
     path = os.path.join(arguments.directory, arguments.output)
-    with _whole_file(path) as file:
+    with _atomic_file(path) as file:
         file.writelines(page.html(made))
     output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
-        say_why_none(arguments, arguments.paths)
+        report_no_commits(arguments, arguments.paths)
 
 
 def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
-    """``A..B``, either left out, and the paths after it."""
+    """A and B of ``A..B``, where both are optional, and the paths after it."""
     words: list[str] = arguments.what
     is_path = words and os.path.exists(os.path.join(arguments.directory, words[0]))
     found = _RANGE.fullmatch(words[0]) if words and not is_path else None
@@ -74,7 +74,7 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
     return found[1] or None, found[2] or None, words[1:]
 
 
-def _joined(pages: list[ExportResult]) -> ExportResult:
+def _concatenated(pages: list[ExportResult]) -> ExportResult:
     return msgspec.structs.replace(
         pages[0],
         content="".join(page.content for page in pages),
@@ -86,8 +86,8 @@ def _joined(pages: list[ExportResult]) -> ExportResult:
 
 
 @contextlib.contextmanager
-def _whole_file(path: str) -> Iterator[TextIO]:
-    """A file to write to, which is there whole afterwards or not at all."""
+def _atomic_file(path: str) -> Iterator[TextIO]:
+    """Open a file that appears at its path only when it is complete. Raises UsageError."""
     unfinished = path + ".part"
     try:
         with open(unfinished, "w", encoding="utf-8", errors="replace", newline="") as file:

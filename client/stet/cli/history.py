@@ -1,4 +1,4 @@
-"""``stet log``, ``show``, ``diff`` and ``blame``: what was done."""
+"""The commands that print the history: ``stet log``, ``show``, ``diff`` and ``blame``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import BlameResult, CommitInfo, LogResult
 
-#: Commits of a page, if --limit does not say; and at most of one answer.
-_PAGE, _MOST = 50, 1000
+#: Commits without --limit, and the most commits of one answer of the daemon.
+_DEFAULT_LIMIT, _MOST = 50, 1000
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
@@ -31,20 +31,20 @@ _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?
 def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
     with asking.person(arguments) as session:
-        wanted = _PAGE if arguments.limit is None else arguments.limit
+        wanted = _DEFAULT_LIMIT if arguments.limit is None else arguments.limit
         first = wanted if output.as_json else min(wanted, _MOST)
         page = asking.ask(session, _log(arguments, first, arguments.cursor), output)
         if page is None:
             return
-        # A search that the index can't help with gives short pages, even empty ones.
+        # A search that can't use the index returns short pages, even empty ones.
         while page.cursor is not None and len(page.commits) < wanted:
             call = _log(arguments, min(wanted - len(page.commits), _MOST), page.cursor)
             more = session.perform(call)
             page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
         diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
     if arguments.path is not None and not page.commits:
-        say_why_none(arguments, [arguments.path])
-    lines = list(_page(page.commits, diffs, arguments, output))
+        report_no_commits(arguments, [arguments.path])
+    lines = list(_page_lines(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
         lines.append((Span(older, "dim"),))
@@ -58,19 +58,19 @@ def log(arguments: Arguments, output: Output) -> None:
 
 
 def _grouped(arguments: Arguments, output: Output) -> bool:
-    """Whether it is for a person on a terminal, with a heading for each burst."""
+    """Whether diffs are printed, or needed for the headings of bursts on a wide terminal."""
     wide = output.now is not None and (output.width or 0) >= log_lines.NARROW
     return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
 
 
 def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, str]:
-    """The diff of each commit; nothing for those that are not there any more."""
+    """The diff of each commit, by id; commits that no longer exist are left out."""
     found = session.perform_all([calls.show(commit.commit) for commit in commits])
     shown = [each for each in found if not isinstance(each, stet.StetError)]
     return {each.commit: each.diff for each in shown}
 
 
-def _page(
+def _page_lines(
     commits: Sequence[CommitInfo], diffs: dict[str, str], arguments: Arguments, output: Output
 ) -> Iterator[Line]:
     if arguments.graph:
@@ -96,8 +96,8 @@ def _page(
             yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
 
 
-def say_why_none(arguments: Arguments, paths: Sequence[str]) -> None:
-    """Say of which files no commit was found, perhaps because of the other filters."""
+def report_no_commits(arguments: Arguments, paths: Sequence[str]) -> None:
+    """Report files without a commit; perhaps the other filters excluded their commits."""
     for path in paths:
         is_there = os.path.lexists(os.path.join(arguments.directory, path))
         there = "" if is_there else "; there is no such file, either"
@@ -110,8 +110,8 @@ def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.C
 
 
 def filters(arguments: Arguments, *names: str) -> dict[str, Any]:
-    """Whose commits, and when they were made, and these arguments: parameters of a call."""
-    when = {name: moment(value) for name, value in arguments.given("since", "until").items()}
+    """A call's parameters from the options for session, agent and time, and from ``names``."""
+    when = {name: parse_time(value) for name, value in arguments.given("since", "until").items()}
     return arguments.given("session", "agent") | when | arguments.given(*names)
 
 
@@ -150,12 +150,12 @@ def blame(arguments: Arguments, output: Output) -> None:
     asking.show(session, calls.blame(arguments.path, at=at), output, lines, long=True)
 
 
-def moment(text: str | None) -> str | float | None:
-    """A time as people write it, for ``since`` and ``until``; raises UsageError.
+def parse_time(text: str | None) -> str | float | None:
+    """Parse a time as people write it, for ``since`` and ``until``. Raises UsageError.
 
-    ``30m``, ``2h``, ``3d``, ``2 days ago``: so long ago, as seconds since 1970; ``today``,
-    ``yesterday``, ``monday``: when that day began here; a date and time without an offset: of the
-    clock here; else as it is.
+    ``30m``, ``2h``, ``3d``, ``2 days ago``: that long ago, as seconds since 1970. ``today``,
+    ``yesterday``, ``monday``: the start of that day in local time. A date and time without an
+    offset is local time; one with an offset is returned unchanged.
     """
     if text is None:
         return None

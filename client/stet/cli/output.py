@@ -1,12 +1,12 @@
-"""Where a command's output goes: JSON, plain text, or a terminal with colour and pager.
+"""Writes a command's output: as JSON, as plain text, or to a terminal with colour and pager.
 
     --json             one JSON value, indented on a terminal
     no terminal        the text of the lines, and nothing else; times absolute
     terminal           control characters spelled out, times relative, colour by rich
-                       (:mod:`stet.terminal.colours`), a pager for what is long
+                       (:mod:`stet.terminal.colours`), a pager for long output
 
-What the lines say is decided in :mod:`stet.terminal.render`. What only a terminal needs is imported
-where it is used: most calls come from programs, and wait for every import.
+:mod:`stet.terminal.render` makes the lines. Modules that only a terminal needs are imported where
+they are used: most calls come from programs, which wait for every import.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from stet.cli.usage import columns
 from stet.terminal.colours import colours
 from stet.terminal.spans import Line, Span, visible, visible_lines
 
-#: What terminals understand since ever; attributes come before colours.
-_CODES = {"bold": 1, "dim": 2, "italic": 3, "strike": 9} | {
+#: The SGR codes that every terminal knows; attributes have smaller numbers than colours.
+_SGR_CODES = {"bold": 1, "dim": 2, "italic": 3, "strike": 9} | {
     f"{bright}{name}": first + number
     for bright, first in (("", 30), ("bright_", 90))
     for number, name in enumerate(("black", "red", "green", "yellow", "blue", "magenta", "cyan"))
@@ -41,7 +41,7 @@ class Output:
         self.as_json = as_json
         self.terminal = sys.stdout.isatty()
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # Where the terminal's encoding lacks a character, it is spelled out.
+            # Characters that the encoding of the terminal lacks are printed as escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
@@ -54,18 +54,18 @@ class Output:
 
     @property
     def now(self) -> datetime.datetime | None:
-        """What relative times are relative to; None where times are to be absolute."""
+        """The reference of relative times; None if times are printed as absolute ones."""
         return datetime.datetime.now(datetime.UTC) if self._relative else None
 
     @property
     def width(self) -> int | None:
-        """The terminal's columns; None where there is none."""
+        """The terminal's width in columns; None without a terminal."""
         return columns() if self.terminal else None
 
     def diff(self, text: str, *, titles: bool = True, words: bool = False) -> Iterator[Line]:
-        """A unified diff: with the terminal's colours, or as it is.
+        """The lines of a unified diff, coloured where the terminal has colours.
 
-        ``titles``: whether to say which files they are; ``words``: by words instead of lines.
+        ``titles``: whether to name the files; ``words``: compare by words instead of lines.
         """
         if words:
             from stet.terminal.diff_lines import word_diff
@@ -83,7 +83,7 @@ class Output:
 
     @property
     def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
-        """Gives a file's lines as coloured tokens, by its text and path; None without colour."""
+        """A function from a file's text and path to its lines as tokens; None without colour."""
         if not self._colours.on:
             return None
         from stet.terminal.diff_colours import lexed_lines
@@ -91,7 +91,7 @@ class Output:
         return lexed_lines
 
     def value(self, value: Any) -> None:
-        """Print a value as JSON, which is UTF-8 whatever the locale is."""
+        """Print a value as JSON, in UTF-8 whatever the locale."""
         encoded = msgspec.json.encode(value)
         if self.terminal:
             encoded = msgspec.json.format(encoded, indent=2)
@@ -99,7 +99,7 @@ class Output:
         sys.stdout.buffer.write(encoded + b"\n")
 
     def tell(self, value: Any, lines: Iterable[Line], *, long: bool = False) -> None:
-        """Print a value with --json, else lines that say the same to a person."""
+        """Print a value with --json, else the lines that tell a person the same."""
         if self.as_json:
             self.value(value)
         else:
@@ -111,11 +111,11 @@ class Output:
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
         text = self._coloured(lines) if self._colours.on else _plain(lines)
-        if not (text and long and self.terminal and self._pager and _page(text)):
+        if not (text and long and self.terminal and self._pager and _show_in_pager(text)):
             sys.stdout.write(text)
 
     def content(self, text: str) -> None:
-        """Print a text: byte for byte, spelled out on a terminal, with --json as a JSON string."""
+        """Print a text: as it is, on a terminal with escapes, with --json as a JSON string."""
         if self.as_json:
             self.value(text)
             return
@@ -126,17 +126,17 @@ class Output:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
     def _coloured(self, lines: Iterable[Line]) -> str:
-        # Sixteen colours are the terminal's own; the nearest to a dark green is grey.
+        # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
         darker = self._colours.light and self._colour_system != "standard"
         style = self._colours.style if darker else str
         return "".join(
-            "".join(self._painted(visible(span.text), style(span.style)) for span in line) + "\n"
+            "".join(self._styled(visible(span.text), style(span.style)) for span in line) + "\n"
             for line in lines
         )
 
-    def _painted(self, text: str, style: str) -> str:
-        """A text with a style; in colours without a code by rich, which takes long to load."""
-        codes = [_CODES.get(word, 0) for word in style.split()]
+    def _styled(self, text: str, style: str) -> str:
+        """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
+        codes = [_SGR_CODES.get(word, 0) for word in style.split()]
         if 0 in codes:
             from rich.console import COLOR_SYSTEMS
             from rich.style import Style
@@ -146,7 +146,7 @@ class Output:
 
     @functools.cached_property
     def _colour_system(self) -> str:
-        """What colours the terminal has, by rich: standard, 256, truecolor."""
+        """The terminal's colours as rich names them: standard, 256, truecolor."""
         from rich.console import Console
 
         return Console(force_terminal=True).color_system or "standard"
@@ -156,18 +156,18 @@ def _plain(lines: Iterable[Line]) -> str:
     return "".join("".join(visible(s.text) for s in line) + "\n" for line in lines)
 
 
-def _page(text: str) -> bool:
+def _show_in_pager(text: str) -> bool:
     """Show text in the pager; False if there is none."""
     import shlex
     import subprocess
 
     try:
         command = shlex.split(os.environ.get("PAGER", "less"))
-    except ValueError:  # an open quote
+    except ValueError:  # an unclosed quote
         return False
     if not command or command == ["cat"]:
         return False
-    # As git sets it: quit if it fits one screen, colours through, no clearing at the end.
+    # As git sets it: quit if the text fits one screen, pass colours, do not clear at the end.
     environ = {"LESS": "FRX", **os.environ}
     try:
         pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)

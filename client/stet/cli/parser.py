@@ -1,19 +1,19 @@
-"""The parser of the commands, and help for people, out of the table."""
+"""The argparse parser of the commands, and their help, built from the table."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any, NoReturn
 
-from stet.cli.arguments import COMMANDS, GROUPS, HAVE_COMMANDS, Command, described
+from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, Command, parse_line
 from stet.cli.usage import columns
 from stet.version import __version__
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of all commands, or of ``only`` one: to make all takes as long as most commands.
+    """The parser of all commands, or of ``only`` one: building all takes as long as most calls.
 
-    ``parsers``: those of the commands, by name.
+    ``parsers``: the commands' parsers, by name.
     """
 
     def __init__(self, only: str | None = None) -> None:
@@ -25,13 +25,13 @@ class Parser(argparse.ArgumentParser):
             group, _, own = name.rpartition(" ")
             if only is None or only == name.split()[0]:
                 self.parsers[name] = _parser(inside[group], own, command)
-                if name in HAVE_COMMANDS:
+                if name in WITH_SUBCOMMANDS:
                     inside[name] = _subparsers(self.parsers[name])
                 else:
                     _add_arguments(self.parsers[name], command)
 
     def format_help(self) -> str:
-        """All commands in their groups."""
+        """The list of all commands, by group."""
         lines = ["See what agents did to your files, and take any of it back.", ""]
         for title, names in GROUPS.items():
             lines += [title, *(f"  {name:<13}{COMMANDS[name].what}" for name in names), ""]
@@ -64,7 +64,7 @@ def _parser(inside: Any, own: str, command: Command) -> argparse.ArgumentParser:
         description=f"{command.what[:1].upper()}{command.what[1:]}.",
         epilog=f"examples:\n{examples}" if examples else None,
         formatter_class=_Formatter,
-        allow_abbrev=False,  # a script's --pre would mean something else once --prefix exists
+        allow_abbrev=False,  # else a script's --pre would change its meaning once --prefix exists
     )
     return made
 
@@ -73,7 +73,7 @@ def _add_arguments(made: argparse.ArgumentParser, command: Command) -> None:
     made.prog, made.usage = command.prog, command.usage
     made.set_defaults(prog=command.prog, run=command.run)
     for line in command.lines:
-        names, more = described(line)
+        names, more = parse_line(line)
         if more.get("action") == "boolean":
             more["action"] = argparse.BooleanOptionalAction
         made.add_argument(*names, **more)

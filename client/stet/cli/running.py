@@ -1,8 +1,7 @@
-"""Carrying out one ``stet`` command: its exit status, and errors as words and exit status.
+"""Runs one ``stet`` command, and turns its errors into messages and the exit status.
 
-:mod:`stet.cli.arguments` says which commands there are and which function carries each
-one out. This module runs it and turns errors into exit status; nothing else does. What the exit
-status says: :mod:`stet.cli`.
+:mod:`stet.cli.arguments` finds the command's function. Only this module turns errors into exit
+statuses; :mod:`stet.cli` lists them.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out one command; the exit status."""
-    _open_what_is_closed()
+    """Run one command; return its exit status."""
+    _open_missing_streams()
     arguments = parse(argv)
     output = Output(as_json=arguments.json, pager=not arguments.no_pager, dates=arguments.dates)
     try:
         if not os.path.isdir(arguments.directory):
             raise UsageError(f"-C: {arguments.directory} is not a directory")
         module, _, function = arguments.run.partition(".")
-        # Only now, and only this one: all together take longer than most commands.
+        # Only this module, and only now: importing all takes longer than most commands.
         command = getattr(import_module(f"stet.cli.{module}"), function)
         gc.enable()  # see stet.cli
         status: int = command(arguments, output) or DONE
@@ -42,7 +41,7 @@ def run(argv: Sequence[str]) -> int:
             output.value(
                 {"error": {"code": error.code, "message": error.message, "data": error.data}}
             )
-        _complain(error, arguments)
+        _print_error(error, arguments)
         if isinstance(error, TransportError):
             return UNREACHABLE
         return CONFLICT if isinstance(error, Conflict) else REFUSED
@@ -52,26 +51,26 @@ def run(argv: Sequence[str]) -> int:
             print(f"Try: {arguments.prog} --help", file=sys.stderr)
         return USAGE
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain at exit.
+        # The reader has closed the pipe. Without /dev/null Python would print an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except OSError as error:
-        print(f"stet: {visible(_own_trouble(error))}", file=sys.stderr)
+        print(f"stet: {visible(_local_error(error))}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         return 130
     return status
 
 
-def _open_what_is_closed() -> None:
-    """Give this process the standard streams that it was started without."""
+def _open_missing_streams() -> None:
+    """Open /dev/null for the standard streams that this process was started without."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
-def _own_trouble(error: OSError) -> str:
-    """What this process itself has met; what the daemon meets is a StetError."""
+def _local_error(error: OSError) -> str:
+    """Describe an error of this process itself; errors of the daemon are StetErrors."""
     try:
         os.getcwd()
     except OSError:
@@ -79,7 +78,7 @@ def _own_trouble(error: OSError) -> str:
     return f"{error.filename or 'standard output'}: {error.strerror}"
 
 
-def _complain(error: StetError, arguments: Arguments) -> None:
+def _print_error(error: StetError, arguments: Arguments) -> None:
     from stet.terminal.refusals import as_typed, helping
 
     print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)

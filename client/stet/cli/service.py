@@ -274,7 +274,7 @@ def uninstall(arguments: Arguments, output: Output) -> None:
         known = (
             f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
         )
-        purge = arguments.yes or asking.agreed(f"{known}\nRemove it?", "")
+        purge = arguments.yes or asking.confirm(f"{known}\nRemove it?", "")
     removed = _remove(own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
     purged = _purge(endpoint.state) if purge else []

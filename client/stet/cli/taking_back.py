@@ -56,7 +56,7 @@ def undo(arguments: Arguments, output: Output) -> None:
             would = session.perform(call(preview=True))
             edits = _taken_back(session, would)
             output.lines(_report(would, edits, output, "Would undo:", preview=True), long=True)
-            if not asking.agreed(f"Undo {_summary(edits)}?"):
+            if not asking.confirm(f"Undo {_summary(edits)}?"):
                 return
         _take_back(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
 
@@ -165,7 +165,7 @@ def oops(arguments: Arguments, output: Output) -> None:
             if arguments.preview:
                 output.lines(_changed(preview, output, preview=True))
                 return
-            if not (arguments.yes or asking.agreed(f"Undo {_summary(edits)}?")):
+            if not (arguments.yes or asking.confirm(f"Undo {_summary(edits)}?")):
                 return
         call = calls.undo(ids, **arguments.given("message", "preview"))
         result = asking.ask(session, call, output, also_changed=also)

@@ -66,7 +66,7 @@ def forget(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments, timeout=None) as session:
         if not output.as_json and not arguments.yes:
             output.lines(_forgotten(session.perform(call(preview=True))))
-            if arguments.preview or not asking.agreed(_QUESTION, ""):
+            if arguments.preview or not asking.confirm(_QUESTION, ""):
                 return
         with _progress(arguments, session.workspace):
             result = asking.ask(session, call(preview=arguments.preview), output)

@@ -19,7 +19,7 @@ import stet
 from stet import aio, calls
 from stet.aio import AsyncEventStream
 from stet.calls import Call, LogFilters
-from stet.cli.history import moment
+from stet.cli.history import parse_time
 from stet.cli.usage import UsageError
 from stet.service.spawn import Endpoint
 from stet.terminal.log_lines import first_changed
@@ -174,7 +174,7 @@ class HistoryApp(App[None]):
         given: dict[str, Any] = {**filters, "limit": PAGE, "cursor": cursor}
         try:
             for name in given.keys() & {"since", "until"}:
-                given[name] = moment(given[name])
+                given[name] = parse_time(given[name])
         except UsageError as error:  # perhaps it is not typed to its end
             self.notify(visible(str(error)), severity="error", markup=False)
             return None
