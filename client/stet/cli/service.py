@@ -1,11 +1,10 @@
-"""``stet service``: the daemon as a user service of systemd, opened by its sockets.
+"""``stet service``: the daemon as a user service of systemd, activated by its sockets.
 
-Installing changes what differs from what is there, and nothing else: units as
-:mod:`stet.service.unit_files` makes them, the socket enabled and listening, a daemon that
-somebody's command started asked to make room. While that happens no client starts another one.
-Only units that were written here are replaced or removed. A hardened service is the same one with
-a drop-in; it stays so until ``install --no-hardened``. Exit status 1 where there is no systemd;
-then nothing is lost, because every command starts the daemon when it needs one.
+``install`` writes those units of :mod:`stet.service.unit_files` that differ from the files on disk,
+enables and starts the socket unit, and stops a daemon that a command has started. Meanwhile no
+client can start another daemon. Only units that stet has written are replaced or removed. A
+hardened service has an additional drop-in, which stays until ``install --no-hardened``. Without
+systemd the exit status is 1; the service is optional, since every command can start the daemon.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from stet.session.connection import Connection
 from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
 
-#: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.
+#: Seconds that a daemon has to finish its calls and stop, as in the unit; and to answer.
 _STOP_S = 90.0
 _ANSWER_S = 60.0
 _POLL_S = 0.02
 
-#: Variables that are in the unit, or of the client alone.
+#: Variables that the unit sets, or that only the client reads.
 _NOT_OPTIONS = {
     *("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG"),
     *("STET_SESSION", "STET_AGENT", "STET_SECRET"),
@@ -51,21 +50,21 @@ class ServiceTrouble(StetError):
 
 
 class HistoryInUse(StetError):
-    """A daemon runs with this history."""
+    """A daemon has this history open."""
 
 
 # -- install ---------------------------------------------------------------------------------
 
 
 def install(arguments: Arguments, output: Output) -> None:
-    """Write the units, let the sockets listen, see that a daemon answers."""
-    _need_manager()
+    """Write the units, start the socket unit, and check that a daemon answers."""
+    _require_systemd()
     endpoint = Endpoint.from_environment(control=False)
     hardened = is_hardened() if arguments.hardened is None else arguments.hardened
     units = unit_files.rendered(this_installation(endpoint), hardened=hardened)
     changed = differing(units)
     if changed or not_in_charge(endpoint):
-        _take_over(changed, endpoint)
+        _replace_units(changed, endpoint)
     _check_loaded()
     version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
@@ -91,7 +90,7 @@ def install(arguments: Arguments, output: Output) -> None:
 
 
 def is_hardened() -> bool:
-    """Whether the drop-in that was written here is there."""
+    """Whether stet's drop-in for hardening is installed."""
     return (installed_unit(HARDENED) or "").startswith(MARKER)
 
 
@@ -109,12 +108,12 @@ def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
 
 
 def this_installation(endpoint: Endpoint) -> Installed:
-    """The program of this very installation, and the directories of this environment."""
+    """The ``stetd`` of this installation, and the directories of this environment."""
     program = program_beside(sys.executable, "stetd", "stetd.cli")
     return Installed(program, endpoint.runtime, endpoint.state, config_path())
 
 
-def _need_manager() -> None:
+def _require_systemd() -> None:
     reason = systemd.why_not()
     if reason:
         raise systemd.NoUserManager(
@@ -124,9 +123,9 @@ def _need_manager() -> None:
 
 
 def differing(units: Mapping[str, str]) -> dict[str, str | None]:
-    """The units that are not on disk as they should be; None for one that should not be there.
+    """The units whose files differ, with the text that they should have; None: to be removed.
 
-    Raises ServiceTrouble for foreign ones.
+    Raises ServiceTrouble for a unit that stet did not write.
     """
     changed: dict[str, str | None] = {}
     if HARDENED not in units and is_hardened():
@@ -145,7 +144,7 @@ def differing(units: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def installed_unit(name: str) -> str | None:
-    """The text of a unit in the person's directory of units; None if there is none."""
+    """The text of a unit in the user's unit directory; None if there is no such file."""
     try:
         with open(unit_path(name), encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -154,7 +153,7 @@ def installed_unit(name: str) -> str | None:
 
 
 def not_in_charge(endpoint: Endpoint) -> str | None:
-    """Why systemd does not listen, now or at the next login, or that another daemon runs."""
+    """Why systemd does not listen now or at the next login, or which other daemon runs; or None."""
     found = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
     if found["ActiveState"] != "active":
         return f"{SOCKET} is {found['ActiveState']} ({found['Result']})"
@@ -167,21 +166,21 @@ def not_in_charge(endpoint: Endpoint) -> str | None:
 
 
 def main_process() -> int | None:
-    """The process of the service, if it runs."""
+    """The process id of the service; None if it does not run."""
     return int(systemd.properties(SERVICE, "MainPID")["MainPID"] or 0) or None
 
 
-def _take_over(changed: Mapping[str, str | None], endpoint: Endpoint) -> None:
+def _replace_units(changed: Mapping[str, str | None], endpoint: Endpoint) -> None:
     with turn_to_start(endpoint):
         _stop_units()
-        _make_room(endpoint)
+        _stop_daemon(endpoint)
         for name, text in changed.items():
             if text is None:
                 _remove_file(unit_path(name))
             else:
-                _write(unit_path(name), text)
+                _write_unit(unit_path(name), text)
         systemd.systemctl("daemon-reload")
-        _forget_failures()
+        _reset_failed()
         systemd.systemctl("enable", "--now", SOCKET)
 
 
@@ -191,15 +190,15 @@ def _stop_units() -> None:
             systemd.systemctl("stop", name)
 
 
-def _forget_failures() -> None:
-    """Let a unit that was given up be started again, or be forgotten when its file is gone."""
+def _reset_failed() -> None:
+    """Reset failed units, so that systemd can start them again, or forget those without a file."""
     for name in NAMES:
         with contextlib.suppress(systemd.UnitTrouble):  # systemd does not know it any more
             systemd.systemctl("reset-failed", name)
 
 
-def _write(path: str, text: str) -> None:
-    """Under its name only when it is whole; a link there is replaced, not followed."""
+def _write_unit(path: str, text: str) -> None:
+    """Write a file atomically; a symbolic link at the path is replaced, not followed."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = path + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -209,24 +208,24 @@ def _write(path: str, text: str) -> None:
 
 
 def _remove_file(path: str) -> None:
-    """Also remove a directory of drop-ins that is then empty."""
+    """Remove a unit or drop-in, and the directory of drop-ins if that is then empty."""
     os.unlink(path)
     if path.endswith(HARDENED):
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))
 
 
-def _make_room(endpoint: Endpoint) -> None:
-    """Let a daemon that runs with these directories end; it finishes its calls first."""
+def _stop_daemon(endpoint: Endpoint) -> None:
+    """Stop a daemon with these directories; it finishes its calls first. Raises ServiceTrouble."""
     control = msgspec.structs.replace(endpoint, control=True)
     try:
         with stet.connect(None, control=True, start=False, timeout=30, endpoint=control) as session:
             session.perform(calls.request("shutdown"))
-        patience = time.monotonic() + _STOP_S
+        deadline = time.monotonic() + _STOP_S
     except TransportError:
-        patience = time.monotonic()
+        deadline = time.monotonic()
     while (pid := holder(endpoint)) is not None:
-        if time.monotonic() >= patience:
+        if time.monotonic() >= deadline:
             raise ServiceTrouble(
                 f"process {pid} uses {endpoint.state}, and does not stop when asked at "
                 f"{control.path}. Stop it, then try again: kill {pid}"
@@ -247,7 +246,7 @@ def _check_loaded() -> None:
 
 
 def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
-    """What answers on agent.sock. Raises TransportError when nothing does in time."""
+    """The version of the daemon on agent.sock. Raises TransportError without an answer in time."""
     connected = connect(endpoint)
     if connected is None:
         raise DaemonUnreachable(
@@ -297,7 +296,7 @@ def _check_same_state(endpoint: Endpoint) -> None:
 
 
 def _remove(own: list[str]) -> list[str]:
-    """Remove units that were written here; their paths. Without a manager the files only."""
+    """Remove stet's units; return their paths. Without systemd only the files are removed."""
     if not own:
         return []
     managed = systemd.why_not() is None
@@ -309,12 +308,12 @@ def _remove(own: list[str]) -> list[str]:
         _remove_file(path)
     if managed:
         systemd.systemctl("daemon-reload")
-        _forget_failures()
+        _reset_failed()
     return removed
 
 
 def _links(own: list[str]) -> Iterator[str]:
-    """What enabling made and disabling, where nobody could be asked, has left."""
+    """The links of enabled units that are left where systemd could not disable them."""
     for wanting in sorted(os.listdir(unit_files.units_directory())):
         if wanting.endswith((".wants", ".requires")):
             links = [unit_path(os.path.join(wanting, name)) for name in own]
@@ -323,9 +322,9 @@ def _links(own: list[str]) -> Iterator[str]:
 
 # -- removing the history
 
-#: What a daemon, and a client that starts one, make in the state directory; the lock goes last.
 _LOCK = "stetd.lock"
-_OWN = (
+#: What a daemon, or a client that starts one, creates in the state directory. The lock is last.
+_STATE_FILES = (
     *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
     *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
 )
@@ -342,24 +341,24 @@ def _check_unused(endpoint: Endpoint, service: int | None) -> None:
 
 
 def _purge(state: str) -> list[str]:
-    """Remove the history; the paths that went. Raises HistoryInUse when a daemon has it open.
+    """Remove the history; return the removed paths. Raises HistoryInUse if a daemon has it open.
 
-    Only what a daemon keeps in its state directory goes, by name; whatever else is there stays,
-    and the directory with it. The daemon's lock is held meanwhile, so none can start in between.
+    Only _STATE_FILES are removed. If there are other files, they and the directory stay. The
+    daemon's lock is held during the removal, so that no daemon can start.
     """
     if not os.path.isdir(state):
         return []
     with _locked(state):
-        gone = []
-        for name in _OWN:
+        removed = []
+        for name in _STATE_FILES:
             path = os.path.join(state, name)
             if os.path.lexists(path):
                 shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-                gone.append(path)
+                removed.append(path)
     try:
         os.rmdir(state)
     except OSError:
-        return gone
+        return removed
     return [state]
 
 
@@ -379,8 +378,8 @@ def _locked(state: str) -> Iterator[None]:
 
 
 def status(_: Arguments, output: Output) -> int:
-    """Print what systemd knows of the service; starts nothing. 1 unless it listens."""
-    _need_manager()
+    """Print systemd's state of the service, and start nothing; 1 unless the socket listens."""
+    _require_systemd()
     endpoint = Endpoint.from_environment(control=False)
     socket = systemd.properties(SOCKET, "LoadState", "ActiveState", "SubState", "UnitFileState")
     service = systemd.properties(
@@ -415,7 +414,7 @@ def _state(unit: Mapping[str, str]) -> str:
 
 def _version_if_running(endpoint: Endpoint, running: bool) -> str | None:
     if not running:
-        return None  # asking would start it
+        return None  # a connection would start it
     try:
         return version_of_daemon(endpoint, 5)
     except TransportError:
@@ -442,7 +441,7 @@ def _status_lines(facts: Mapping[str, object]) -> Iterator[Line]:
 
 
 def logs(arguments: Arguments, _: Output) -> None:
-    """Become ``journalctl`` for the service. Returns only by raising."""
+    """Replace this process by ``journalctl`` for the service. Raises ServiceTrouble."""
     endpoint = Endpoint.from_environment(control=False)
     own = f"A daemon that a command started writes to {endpoint.log}"
     if installed_unit(SERVICE) is None:
@@ -451,6 +450,6 @@ def logs(arguments: Arguments, _: Output) -> None:
     if journalctl is None:
         raise ServiceTrouble(f"there is no journalctl to read the service's log with. {own}")
     sys.stdout.flush()
-    # --user-unit, not --user --unit: where journals are not kept per user, it finds them too.
+    # --user-unit, not --user --unit: it also works where there are no journals per user.
     options = ["--user-unit", SERVICE, "-n", str(arguments.lines), *(["-f"] * arguments.follow)]
     os.execv(journalctl, ["journalctl", *options])  # noqa: S606 - no shell is wanted

@@ -1,11 +1,10 @@
-"""Taking edits back, as the person: ``stet undo``, ``redo``, ``rollback``, ``restore``, ``oops``.
+"""The person's commands that revert edits: ``stet undo``, ``redo``, ``rollback``, ``restore``,
+``oops``; and ``stet`` alone, which prints an overview with the last burst.
 
-``stet`` alone says where one is, with the last burst.
-
-oops takes the last burst: the newest edits of one session, up to the first pause of more than five
-minutes. The session is that of the newest edit that is not undone. What is undone already, or was
-forgotten, is left out. What else happened between the edits stays; who else changed the same files
-since, is said.
+oops undoes the last burst: the newest edits of one session, back to the first pause of more than
+five minutes. The session is that of the newest edit that is not undone. Edits that are undone or
+forgotten are left out. Other edits in between stay; who else has since changed the same files is
+reported.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from stet.terminal import log_lines, render
 from stet.terminal.spans import PAUSE_S, Line, Span, ago, plural, visible, who
 from stet.wire.results import CommitInfo, EditResult
 
-#: Commits taken back that are listed; more are only counted.
+#: The most reverted commits that are listed; further ones are only counted.
 _LISTED = 50
-#: Commits of a page in which the last burst is looked for; by ``stet`` alone, fewer.
+#: Commits of a page in the search for the last burst; ``stet`` alone reads one smaller page.
 _PAGE, _OVERVIEW_PAGE = 200, 50
-#: As many commits as one call takes.
+#: The most commits that one call accepts.
 _MOST = 10_000
 
 
 def undo(arguments: Arguments, output: Output) -> None:
-    """Take back edits, or with --preview show which and how.
+    """Undo edits, or with --preview print the edits and the changes.
 
-    Without a commit a person on a terminal is shown what it would be, and asked.
+    If no edits are chosen, a person on a terminal first sees the preview and is asked.
     """
     if arguments.commits and arguments.last is not None:
         raise UsageError("undo takes commits or --last N, not both")
@@ -53,33 +52,33 @@ def undo(arguments: Arguments, output: Output) -> None:
 
         chosen = commits or arguments.last or arguments.request or arguments.yes
         if not (chosen or arguments.preview or output.as_json) and asking.can_ask():
-            would = session.perform(call(preview=True))
-            edits = _taken_back(session, would)
-            output.lines(_report(would, edits, output, "Would undo:", preview=True), long=True)
+            preview = session.perform(call(preview=True))
+            edits = _reverted(session, preview)
+            output.lines(_report(preview, edits, output, "Would undo:", preview=True), long=True)
             if not asking.confirm(f"Undo {_summary(edits)}?"):
                 return
-        _take_back(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
+        _revert(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
 
 
 def redo(arguments: Arguments, output: Output) -> None:
-    """Take undos back, so that the edits that they took back hold again."""
+    """Revert undos, so that the edits that they reverted apply again."""
     with asking.person(arguments) as session:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
         call = calls.redo(commits or None, **arguments.given("message", "preview"))
-        _take_back(session, call, arguments, output, "redo", "Redone")
+        _revert(session, call, arguments, output, "redo", "Redone")
 
 
 def rollback(arguments: Arguments, output: Output) -> None:
-    """Take back everything after a commit."""
+    """Revert everything after a commit."""
     with asking.person(arguments) as session:
         which = arguments.given("session", "agent", "paths", "include_outside")
         writing = arguments.given("message", "preview")
         call = calls.rollback(asking.commit_named(session, arguments.to), **which, **writing)
-        _take_back(session, call, arguments, output, "roll back", "Rolled back")
+        _revert(session, call, arguments, output, "roll back", "Rolled back")
 
 
 def restore(arguments: Arguments, output: Output) -> None:
-    """Make a file what it was right after a commit."""
+    """Give a file the content that it had right after a commit."""
     session = asking.person(arguments)
     at = asking.commit_named(session, arguments.at)
     call = calls.restore(arguments.path, at, **arguments.given("message", "preview"))
@@ -87,7 +86,7 @@ def restore(arguments: Arguments, output: Output) -> None:
     asking.show(session, call, output, lines, long=True)
 
 
-def _take_back(
+def _revert(
     session: stet.Session,
     call: Call[EditResult],
     arguments: Arguments,
@@ -98,16 +97,16 @@ def _take_back(
     result = asking.ask(session, call, output)
     if result is not None:
         title = f"Would {verb}:" if arguments.preview else f"{done}:"
-        edits = _taken_back(session, result)
+        edits = _reverted(session, result)
         output.lines(_report(result, edits, output, title, preview=arguments.preview), long=True)
 
 
-def _taken_back(session: stet.Session, result: EditResult) -> list[CommitInfo]:
-    """The commits that a call takes back, to be shown as log shows them."""
+def _reverted(session: stet.Session, result: EditResult) -> list[CommitInfo]:
+    """The commits that a call reverts, at most _LISTED, for printing as in the log."""
     ids = result.undone if isinstance(result.undone, list) else []
     found = session.perform_all([calls.show(commit) for commit in ids[:_LISTED]])
     return [
-        # What takes them back is said below.
+        # The report names the reverting commit below.
         msgspec.structs.replace(commit, reverted_by=None)
         for commit in found
         if not isinstance(commit, stet.StetError)
@@ -122,7 +121,7 @@ def _summary(edits: Sequence[CommitInfo]) -> str:
 
 
 def _paths_of(commit: CommitInfo) -> Iterator[str]:
-    """The files of a commit, by both names if it moved one."""
+    """The paths of a commit's files; for a moved file both paths."""
     for change in commit.files:
         yield change.path
         if change.old_path is not None:
@@ -132,7 +131,7 @@ def _paths_of(commit: CommitInfo) -> Iterator[str]:
 def _report(
     result: EditResult, commits: Sequence[CommitInfo], output: Output, title: str, *, preview: bool
 ) -> Iterator[Line]:
-    """What was taken back, and what that changed, or would."""
+    """The reverted commits, and the changes that the revert made, or in a preview would make."""
     yield (Span(title, "bold"),)
     yield from log_lines.log(commits, output.now, output.width)
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
@@ -143,7 +142,7 @@ def _report(
 
 def _changed(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:
     yield (Span("Which would change:" if preview else "By:", "bold"),)
-    # The message says the same as the lines above, with less about who and when.
+    # The message would repeat the lines above, with fewer details.
     result = msgspec.structs.replace(result, message="")
     yield from render.edited(result, preview=preview, show_diff=output.diff)
 
@@ -158,9 +157,9 @@ def oops(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments) as session:
         edits = _newest_burst(session, arguments.session)
         ids = [edit.commit for edit in edits]
-        also = _others(session, edits)
+        also = _later_changes(session, edits)
         if not output.as_json:
-            output.lines(_shown(edits, also, output))
+            output.lines(_burst_lines(edits, also, output))
             preview = session.undo(ids, preview=True)  # a conflict is reported before asking
             if arguments.preview:
                 output.lines(_changed(preview, output, preview=True))
@@ -186,9 +185,10 @@ def _newest_burst(session: stet.Session, name: str | None) -> list[CommitInfo]:
 
 
 def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
-    """Of the commits of one session the edits of its last burst that are not undone, newest first.
+    """The edits of a session's last burst that are not undone, newest first.
 
-    Edits that were undone are left out, but fill pauses after the first one that is not undone.
+    ``newest_first``: the session's commits. Undone edits are left out, but those older than the
+    first result count when pauses are measured.
     """
     last: datetime.datetime | None = None
     for commit in newest_first:
@@ -202,10 +202,11 @@ def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
             yield commit
 
 
-def _others(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
-    """Who else has changed files after a burst changed them, and how many times.
+def _later_changes(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
+    """How often others have changed files after a burst changed them, by author.
 
-    What was recorded of a file before its first edit was there before.
+    An outside change that was recorded just before the burst's first edit of a file is older, so
+    it does not count.
     """
     first, ids = burst[-1], {each.commit for each in burst}
     since = session.history(since=first.time, limit=_PAGE)
@@ -222,14 +223,14 @@ def _others(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
 
 
 def _is_edit(commit: CommitInfo) -> bool:
-    # As undo counts them: recovery restores files too, and what was forgotten can't come back.
+    # The rule of undo: recovery makes restore commits, too, and forgotten contents are lost.
     if commit.forgotten:
         return False
     restored = commit.kind == "restore" and commit.method == "restore"
     return commit.session is not None and (commit.kind in ("edit", "observed") or restored)
 
 
-def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
+def _burst_lines(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
     yield (Span(f"The last burst, {plural(len(edits), 'edit')} by {who(edits[0])}:", "bold"),)
     yield from log_lines.log(edits[:_LISTED], output.now, output.width)
     if len(edits) > _LISTED:
@@ -246,7 +247,7 @@ def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Ite
 
 
 def overview(arguments: Arguments, output: Output) -> None:
-    """Say where one is: workspace, mode, last burst, requests, what to do next."""
+    """Print an overview: workspace, mode, last burst, requests, and the next commands."""
     try:
         with asking.person(arguments) as session:
             mode = session.mode_get().mode

@@ -1,4 +1,4 @@
-"""``stet gc``, ``snapshot``, ``forget``, ``verify``: long work on a history."""
+"""``stet gc``, ``snapshot``, ``forget``, ``verify``: long-running work on a history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stet.errors import InvalidParams, IoError, StetError
 from stet.terminal.spans import Line, Span, plural, size, visible
 from stet.wire.results import ForgetResult, VerifyResult, WorkInfo, WorkspaceInfo
 
-_LOOK_S = 0.3
+_POLL_S = 0.3
 _QUESTION = "Forget it? It can't be brought back."
 
 
@@ -65,16 +65,16 @@ def forget(arguments: Arguments, output: Output) -> None:
 
     with asking.person(arguments, timeout=None) as session:
         if not output.as_json and not arguments.yes:
-            output.lines(_forgotten(session.perform(call(preview=True))))
+            output.lines(_forget_lines(session.perform(call(preview=True))))
             if arguments.preview or not asking.confirm(_QUESTION, ""):
                 return
         with _progress(arguments, session.workspace):
             result = asking.ask(session, call(preview=arguments.preview), output)
     if result is not None:
-        output.lines(_forgotten(result))
+        output.lines(_forget_lines(result))
 
 
-def _forgotten(result: ForgetResult) -> Iterator[Line]:
+def _forget_lines(result: ForgetResult) -> Iterator[Line]:
     would = "" if result.commit else "would be "
     paths = ", ".join(visible(path) for path in result.paths[:5])
     more = f" and {len(result.paths) - 5:,} more" if len(result.paths) > 5 else ""
@@ -104,12 +104,12 @@ def _forgotten(result: ForgetResult) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def _progress(arguments: Arguments, root: str | None) -> Iterator[None]:
-    """Show on a terminal how far the daemon has come with what is done inside."""
+    """Show the daemon's progress on a terminal while the body waits for a call."""
     if not sys.stderr.isatty():
         yield
         return
     done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(arguments, root, done), daemon=True)
+    watcher = threading.Thread(target=_poll_progress, args=(arguments, root, done), daemon=True)
     watcher.start()
     try:
         yield
@@ -120,10 +120,10 @@ def _progress(arguments: Arguments, root: str | None) -> Iterator[None]:
         sys.stderr.flush()
 
 
-def _watch(arguments: Arguments, root: str | None, done: threading.Event) -> None:
-    # On a connection of its own: the other one waits for its answer.
+def _poll_progress(arguments: Arguments, root: str | None, done: threading.Event) -> None:
+    # On a second connection, since the first one waits for its answer.
     with contextlib.suppress(StetError), asking.person(arguments, workspace=False) as session:
-        while not done.wait(_LOOK_S):
+        while not done.wait(_POLL_S):
             work = session.status().work or []
             own = next((each for each in work if each.workspace == root), None)
             if own is not None:
@@ -132,7 +132,7 @@ def _watch(arguments: Arguments, root: str | None, done: threading.Event) -> Non
 
 
 def progress(work: WorkInfo) -> str:
-    """How far a piece of work has come, in one short line."""
+    """The progress of a piece of work, in one short line."""
     if not work.phase:
         return f"{work.what}: waits for other work"
     count = f" {work.done:,}" if work.done else ""
@@ -145,10 +145,10 @@ def progress(work: WorkInfo) -> str:
 
 
 def verify(arguments: Arguments, output: Output) -> int:
-    """Verify the history of the workspace; 1 if something is wrong with it."""
+    """Verify the history of the workspace; exit status 1 if it has problems."""
     if not re.fullmatch("[0-9a-f]{12,40}", arguments.expect or "0" * 40):
         raise InvalidParams("--expect is the id of a commit, or at least 12 digits of it")
-    # A long history takes minutes.
+    # No timeout: verifying a long history takes minutes.
     try:
         with asking.person(arguments, timeout=None) as session:
             result = session.perform(calls.verify(expect=arguments.expect))
@@ -160,12 +160,12 @@ def verify(arguments: Arguments, output: Output) -> int:
         with asking.person(arguments, workspace=False, timeout=None) as session:
             call = calls.verify(expect=arguments.expect, workspace=deferred.root)
             result, shadow = session.perform(call), deferred.shadow
-    output.tell(result, _verified(result, shadow), long=True)
+    output.tell(result, _verify_lines(result, shadow), long=True)
     return 0 if result.ok else 1
 
 
 def _find_deferred(arguments: Arguments) -> WorkspaceInfo | None:
-    """The workspace of the directory, if it is one in which no call works, and hello neither."""
+    """The workspace of the directory, if it is deferred: hello and all calls in it fail."""
     here = os.path.realpath(arguments.directory)
     with asking.person(arguments, workspace=False) as session:
         known = session.perform(calls.workspace_list()).workspaces
@@ -174,7 +174,7 @@ def _find_deferred(arguments: Arguments) -> WorkspaceInfo | None:
     return innermost if innermost is not None and innermost.trouble else None
 
 
-def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:
+def _verify_lines(result: VerifyResult, shadow: str) -> Iterator[Line]:
     counts = f"{plural(result.commits, 'commit')} and {plural(result.objects, 'object')}"
     if result.ok:
         yield (Span("The history is whole", "bold green"), Span(f": {counts}."))
@@ -199,7 +199,7 @@ def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:
         yield from _advice(result, shadow)
 
 
-#: What to do, by the kinds of problems; the shadow repository is put in.
+#: Advice by kinds of problems; {shadow} is the path of the shadow repository.
 _ADVICE = {
     "damaged_object missing_object damaged_pack damaged_index missing_pack wrong_object": """\
 Your files are not affected; reading, diffing and undoing what is damaged is.

@@ -1,4 +1,4 @@
-"""What the command line may say, and how a command says that it makes no sense."""
+"""Values that the command line accepts, and the error for wrong usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 class Arguments(SimpleNamespace):
-    """What was typed: argparse.Namespace would load argparse."""
+    """The parsed arguments. Not an argparse.Namespace, which would load argparse."""
 
     def given(self, *names: str) -> dict[str, Any]:
         """These arguments as a call's parameters of the same names; None for an empty list."""
@@ -22,7 +22,7 @@ class Arguments(SimpleNamespace):
 
 
 class UsageError(Exception):
-    """The command line, or what was read as input, makes no sense: exit status 2."""
+    """The command line or the input is invalid: exit status 2."""
 
 
 def duration(text: str) -> float:
@@ -30,13 +30,13 @@ def duration(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     if unit in UNITS and number.isascii() and number.isdigit() and int(number[:12]):
         return float(int(number[:12]) * UNITS[unit])
-    import argparse  # whose own words for a ValueError are others
+    import argparse  # which replaces the message of a ValueError
 
     raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
 
 
 def columns() -> int:
-    """The terminal's width, as shutil finds it, which takes long to load."""
+    """The terminal's width in columns, as shutil finds it; shutil itself loads slowly."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said) > 0:
         return int(said)

@@ -8,9 +8,9 @@
     14:05:12  my-agent/conv-1 asks for write access: the tests need it
               stet approve 4f3c2a1b9d0e, or stet deny 4f3c2a1b9d0e
 
-Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``, RFC
-3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts of the
-daemon and misses no commit; what its own terminal can't take in time is read from the log.
+Times are local; without a terminal, or with ``--dates iso``, they are in RFC 3339. ``--json``
+prints one event per line, as the daemon sends it. The watch survives restarts of the daemon and
+misses no commit: those that the terminal can't take in time are read from the log.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from stet.terminal.spans import Line, Span, name_style, named, short, until, vis
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 
-#: Seconds after which it is looked whether the daemon is still there.
-_LOOK_S = 1.0
+#: Seconds between checks that the daemon is still connected.
+_POLL_S = 1.0
 _INDENT = " " * 10
 
 
 def watch(arguments: Arguments, output: Output) -> int:
-    """Print what happens; 0 when the person ends it."""
+    """Print events as they happen; return 0 when the person ends it."""
     if arguments.lines < 0:
         raise UsageError("--lines is how many lines of a diff are shown at most; 0 is none")
     try:
@@ -54,12 +54,12 @@ def watch(arguments: Arguments, output: Output) -> int:
 
 
 def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
-    # Another session, which would not start the daemon again that somebody has stopped.
-    with stet.connect(arguments.directory, control=True, start=False, timeout=10) as asked:
+    # A second session for diffs. It must not restart a daemon that somebody has stopped.
+    with stet.connect(arguments.directory, control=True, start=False, timeout=10) as session:
         connected = True
         last: CommitInfo | None = None
         while True:
-            event = events.wait(_LOOK_S)
+            event = events.wait(_POLL_S)
             if events.connected != connected and not output.as_json:
                 connected = events.connected
                 said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
@@ -69,11 +69,11 @@ def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
                     sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
                     sys.stdout.flush()
                 elif isinstance(event, CommitEvent):
-                    diff = _diff_of(event.commit, asked)
-                    _tell(output, _committed(event.commit, output, diff, arguments.lines, last))
+                    diff = _diff_of(event.commit, session)
+                    _tell(output, _commit_lines(event.commit, output, diff, arguments.lines, last))
                     last = event.commit
                 else:
-                    _tell(output, _other(event, output))
+                    _tell(output, _event_lines(event, output))
 
 
 def _is_wanted(event: AnyEvent, arguments: Arguments) -> bool:
@@ -85,27 +85,27 @@ def _is_wanted(event: AnyEvent, arguments: Arguments) -> bool:
     )
 
 
-def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
-    """The diff of a commit; none where the daemon is away, or it was a file's first sight."""
+def _diff_of(commit: CommitInfo, session: stet.Session) -> str:
+    """The diff of a commit; empty if the daemon is away, or if the commit first records a file."""
     if is_first_seen(commit):
         return ""
     try:
-        return asked.show(commit.commit).diff
+        return session.show(commit.commit).diff
     except stet.StetError:
         return ""
 
 
-def _committed(
+def _commit_lines(
     commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None
 ) -> Iterator[Line]:
     """A commit as ``log`` shows it, with its time, and the first lines of its diff.
 
-    ``last``: the one before it. A burst has one heading.
+    ``last``: the commit before it. A burst has one heading.
     """
     if output.width is not None and output.width >= NARROW:
         yield from _in_burst(commit, output, diff, output.width, last)
     else:
-        yield from _alone(commit, output)
+        yield from _plain_entry(commit, output)
     shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
     yield from shown[:lines]
     if len(shown) > lines > 0:
@@ -126,8 +126,8 @@ def _in_burst(
         time = " " * len(time)
 
 
-def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
-    """For a narrow terminal, and where there is none."""
+def _plain_entry(commit: CommitInfo, output: Output) -> Iterator[Line]:
+    """A commit on a narrow terminal, or without a terminal."""
     head = (
         Span(f"{_clock(output, commit.time)}  ", "dim"),
         Span(f"{short(commit.commit)}  ", "yellow"),
@@ -139,8 +139,8 @@ def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
     return entry(commit, head, "  ", max(output.width, 22), below=True)
 
 
-def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
-    """What else may happen, in a line; a request with the command that grants it."""
+def _event_lines(event: AnyEvent, output: Output) -> Iterator[Line]:
+    """An event that is no commit, in one line; for a request also the commands that decide it."""
     clock = Span(f"{_clock(output)}  ", "dim")
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
@@ -148,14 +148,14 @@ def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
         end = Span(until(event.until, output.now))
         yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), end)
     elif isinstance(event, UpgradeRequestEvent):
-        yield from _requested(event, clock)
+        yield from _request_lines(event, clock)
     else:
         assert isinstance(event, LostEvent), "BUG: an event of no known kind"
         count = "some" if event.count is None else f"{event.count:,}"
         yield (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
 
 
-def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
+def _request_lines(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
     who = Span(named(event.agent, event.session), name_style(event.agent, event.session))
     if event.status != "pending":
         note = f": {visible(event.note)}" if event.note else ""
@@ -168,7 +168,7 @@ def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
 
 
 def _clock(output: Output, time: str | None = None) -> str:
-    """The time of day here, of a time from the daemon, or of now; a text that is no time stays."""
+    """A time of the daemon, or now, as local time of day; in RFC 3339 if times are absolute."""
     now = datetime.datetime.now(datetime.UTC)
     if output.now is None:
         return visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -184,7 +184,7 @@ def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
     sys.stdout.flush()
 
 
-# -- the same on a whole screen
+# -- full screen
 
 
 def ui(arguments: Arguments, output: Output) -> None:
@@ -202,5 +202,5 @@ def ui(arguments: Arguments, output: Output) -> None:
             "stet ui needs the Python package textual, which is not installed here. In the "
             "checkout of stet: uv tool install '.[ui]', or pipx install --force '.[ui]'"
         ) from error
-    asking.person(arguments).close()  # so that a refusal is printed as by any command
+    asking.person(arguments).close()  # so that a refusal is printed like any command's
     HistoryApp(arguments.directory, light=output.light).run()

@@ -1,13 +1,13 @@
-"""Results and errors as what a client is given: text for the model, and structured content.
+"""Converts results and errors to answers: text for the model, and structured content. No I/O.
 
-The text is short: what was done, the commit to name in ``undo`` or ``show``, and warnings. The
-structured content is the result as CONTRACT.md has it, without an edit's diff unless it is a
-preview: some clients give both to the model, and it has just written that text. What is too long is
-cut in both, and both say how to get the rest: the text in its last line, the structured content in
-``cut``. A page of the log is made a shorter page instead.
+The text is short: the outcome, the commit's id for ``undo`` or ``show``, and warnings. The
+structured content is the result of CONTRACT.md. It has an edit's diff only in a preview: some
+clients give both to the model, which has just written that text. Long content is truncated in both,
+and both tell how to get the rest: the text in its last line, the structured content in ``cut``. A
+page of the log gets fewer commits instead.
 
-An error's text is the daemon's, which says what to send instead; its structured content is
-``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``). No I/O.
+An error's text is the daemon's message, which says what to send instead. Its structured content is
+``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from stet.terminal import diff_lines, log_lines, render
 from stet.terminal.spans import Line
 from stet.wire import results
 
-#: Characters of text that a model is given at once; further ones are cut off, at a line's end.
+#: The most characters of text in one answer; longer text is cut at the end of a line.
 MOST_TEXT = 100_000
 
-#: What the log's text calls the session whose call it is, so that the model knows which edits it
-#: may undo. It may name it so, too.
+#: The name of the caller's session in the log's text, so that the model knows which edits it may
+#: undo. The model may use this name in its calls.
 OWN_SESSION = "this conversation"
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Answer(NamedTuple):
-    """What a tool call is answered with."""
+    """The answer to a tool call."""
 
     text: str
     structured: dict[str, Any] | None
@@ -42,16 +42,16 @@ class Answer(NamedTuple):
 
 
 def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = "") -> Answer:
-    """A result for the model and for programs; ``given`` are the call's parameters.
+    """The answer with a result. ``given``: the call's parameters; ``session``: the caller's.
 
-    ``session``: whose call it is. As much of a page is given as may be given at once.
+    A page of the log is halved until its text has at most MOST_TEXT characters.
     """
     if isinstance(result, results.LogResult):
         while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
             commits = result.commits[: len(result.commits) // 2]
             result = results.LogResult(commits, cursor=commits[-1].commit)
     text = _text(result, session)
-    kept = _beginning(text)
+    kept = _truncated(text)
     structured = msgspec.to_builtins(result)
     if isinstance(result, results.EditResult) and result.commit is not None:
         del structured["diff"]
@@ -62,17 +62,17 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
         cut = _how_to_read_on(result, kept, given)
     else:
         if "diff" in structured:
-            structured["diff"] = _beginning(structured["diff"])
+            structured["diff"] = _truncated(structured["diff"])
         cut = f"{_missing(text, kept)} {_how_to_see_more(result)}".rstrip()
     structured["cut"] = cut
     return Answer(f"{kept}\n[{cut}]", structured)
 
 
 def refused(error: StetError) -> Answer:
-    """An error for the model and for programs."""
+    """The answer with an error."""
     structured = {"error": {**error.data, "kind": error.kind, "message": error.message}}
     text = "\n".join(_advice(error))
-    kept = _beginning(text)
+    kept = _truncated(text)
     if kept != text:
         text = f"{kept}\n[{_missing(text, kept)}]"
     return Answer(text, structured, is_error=True)
@@ -146,15 +146,15 @@ def _plain(lines: Iterable[Line]) -> str:
     return "\n".join("".join(span.text for span in line) for line in lines)
 
 
-# -- what is too long
+# -- truncation
 
 
 def _missing(text: str, kept: str) -> str:
     return f"{len(text) - len(kept):,} more characters were cut off."
 
 
-def _beginning(text: str) -> str:
-    """As many whole lines as MOST_TEXT characters hold; of a longer first line, its beginning."""
+def _truncated(text: str) -> str:
+    """The first whole lines, of at most MOST_TEXT characters; a longer first line is cut."""
     if len(text) <= MOST_TEXT:
         return text
     end = text.rfind("\n", 0, MOST_TEXT)

@@ -1,8 +1,9 @@
-"""The server's side of the Model Context Protocol: what each line from a client asks for. No I/O.
+"""The server side of the Model Context Protocol: parses a client's lines, encodes answers. No I/O.
 
-Both eras are spoken: that with ``initialize`` (HANDSHAKE_VERSIONS), and MODERN_VERSION, in which
-every request says who asks. A connection is of the era that its first sound request is of. The
-answers are those of the official SDK, which ``tests/mcp_server/test_protocol.py`` compares.
+It speaks the versions that begin with ``initialize`` (HANDSHAKE_VERSIONS), and MODERN_VERSION, in
+which every request has an envelope that names the client. The first valid request of a connection
+decides between them. The answers are those of the official SDK
+(``tests/mcp_server/test_protocol.py`` compares them).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from stet.mcp import catalogue
 from stet.mcp.answers import Answer
 from stet.version import __version__
 
-#: Versions that begin with ``initialize``, oldest first; who asks for another is offered the last.
+#: Versions that begin with ``initialize``, oldest first; a client with another gets the last.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-#: The version in which every request says who asks, and for what version.
+#: The version in which every request names its client and version.
 MODERN_VERSION = "2026-07-28"
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -42,7 +43,7 @@ Id = str | int
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool. ``client``: what the client calls itself."""
+    """A call of a tool. ``client``: the name that the client gives itself."""
 
     request: Id
     tool: str
@@ -52,26 +53,26 @@ class ToolCall(NamedTuple):
 
 
 class Cancelled(NamedTuple):
-    """The client does not wait for the answer to this request any more."""
+    """The client no longer waits for the answer to this request."""
 
     request: Id
 
 
 class _Refused(Exception):
-    """A request that is answered with an error of the protocol: code, message and data."""
+    """A request gets an error of the protocol as its answer; args: code, message and data."""
 
 
 class Protocol:
-    """One connection: takes every line that the client sends."""
+    """The protocol's state of one connection; takes every line that the client sends."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._tools = tools
-        #: The version of the connection, None before the first sound request.
+        #: The version of the connection, None before the first valid request.
         self._version: str | None = None
         self._client = ""
 
     def take(self, line: bytes) -> bytes | ToolCall | Cancelled | None:
-        """The line to answer with, None for nothing, or what the answer depends on."""
+        """Parse a line: the line of its answer, None for no answer, or the event to act on."""
         try:
             message = _decoded(line)
         except (ValueError, RecursionError) as error:
@@ -80,7 +81,7 @@ class Protocol:
         if not _is_message(message) or ("id" in message and request is None):
             is_object = isinstance(message, dict) and "method" not in message
             if is_object and ("result" in message or "error" in message):
-                return None  # a reply: an answer to it could begin a quarrel
+                return None  # a reply: an answer to it could start an endless exchange
             return error_line(request, INVALID_REQUEST, _NO_REQUEST)
         method, params = message["method"], message.get("params") or {}
         if request is None:  # a notification
@@ -162,8 +163,8 @@ class Protocol:
         return {"protocolVersion": self._version, "serverInfo": _SERVER, **_ABOUT}
 
 
-def _check(sound: bool) -> None:
-    if not sound:
+def _check(valid: bool) -> None:
+    if not valid:
         raise _Refused(INVALID_PARAMS, "Invalid request parameters", "")
 
 
@@ -207,7 +208,7 @@ _NO_REQUEST = (
 
 
 def error_line(request: Id | None, code: int, message: str, data: object = None) -> bytes:
-    """The error for a request; None: nobody knows which one."""
+    """The line of an error response; ``request`` is None if the request's id is unknown."""
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return _encoded({"jsonrpc": "2.0", "id": request, "error": error})
 
@@ -231,7 +232,7 @@ def _id_in(fields: Mapping[str, Any], name: str) -> Id | None:
 
 
 def _number(text: str) -> int | float:
-    """A number written with a point or an exponent: to JSON Schema 1.0 is an integer, too."""
+    """Parse a number with a point or an exponent. In JSON Schema 1.0 is an integer, too."""
     number = float(text)
     return int(number) if abs(number) <= 2**53 and number.is_integer() else number
 
@@ -243,13 +244,13 @@ def _decoded(line: bytes) -> Any:
     try:
         return _decode(line)
     except ValueError:
-        # json takes more: half of a surrogate pair, which JavaScript writes when a text was cut in
-        # the wrong place, and numbers out of range. Whoever asked should read what is wrong.
+        # json accepts more: lone surrogates, which JavaScript writes when it cuts a pair, and
+        # numbers out of range. A later check then tells the client what is wrong.
         return json.loads(line, parse_float=_number)
 
 
 def _encoded(message: object) -> bytes:
     try:
         return msgspec.json.encode(message)
-    except UnicodeEncodeError:  # half of a surrogate pair, which goes back as it came
+    except UnicodeEncodeError:  # a lone surrogate, which is sent back unchanged
         return json.dumps(message).encode()

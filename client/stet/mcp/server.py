@@ -1,14 +1,14 @@
-"""The life of ``stet mcp``: one client on standard input and output, until it is gone.
+"""The server of ``stet mcp``: one client on standard input and output, until it disconnects.
 
-    input ends         calls under way are answered, for at most DRAIN_S, then the server ends
+    input ends         calls in progress are answered, for at most DRAIN_S, then the server exits
     SIGTERM, SIGINT    the same, for at most STOP_S
-    output breaks      the server ends at once; calls that were sent are carried out by the daemon
+    output breaks      the server exits at once; the daemon completes the calls that were sent
 
-A cancelled call is not sent if it still waits for its turn. One that was sent is carried out and
-recorded; only its answer is dropped, as the protocol has it.
+A cancelled call that still waits for its turn is not sent. One that was sent is performed and
+recorded; only its answer is dropped, as the protocol demands.
 
-Every failure of a call is a tool error, which a model reads and can act on: wrong arguments and
-unknown tools too, for which the protocol has errors that clients keep from the model.
+Every failure of a call is a tool error, which the model reads and can act on. So are wrong
+arguments and unknown tools: clients hide the protocol's own errors for these from the model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STOP_S = 1.0
 
 
 def run(options: Options) -> NoReturn:
-    """Serve on standard input and output until the client is gone; ends the process."""
+    """Serve on standard input and output until the client disconnects; then exit."""
     reader, writer = claim()
     asyncio.run(_serve(reader, writer, options))
     raise AssertionError("BUG: the process has not ended")
@@ -50,7 +50,7 @@ def run(options: Options) -> NoReturn:
 async def _serve(reader: BinaryIO, writer: BinaryIO, options: Options) -> None:
     server = _Server(writer, options)
     loop = asyncio.get_running_loop()
-    #: Seconds that the calls under way still have.
+    #: Set when the server has to end: seconds that the calls in progress still have.
     ending: asyncio.Future[float] = loop.create_future()
 
     def end(seconds: float) -> None:
@@ -64,11 +64,11 @@ async def _serve(reader: BinaryIO, writer: BinaryIO, options: Options) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, STOP_S)
-    # A thread, because nothing else waits for any kind of descriptor.
+    # A thread: only a blocking read works for every kind of descriptor.
     threading.Thread(target=read, name="stdin", daemon=True).start()
     await server.drain(await ending)
-    # Not by returning: asyncio.run() would wait for threads that wait for the client, or for a
-    # daemon to start.
+    # No return: asyncio.run() would wait for threads that wait for the client, or for a daemon's
+    # start.
     os._exit(0)
 
 
@@ -83,10 +83,10 @@ class _Server:
         )
         self._names = [each["name"] for each in tools]
         self._protocol = Protocol(tools)
-        self._under_way: dict[asyncio.Task[None], Id] = {}
+        self._running: dict[asyncio.Task[None], Id] = {}
 
     async def receive(self, line: bytes | NoLine) -> None:
-        """Answer a line, or begin to."""
+        """Answer a line, or start a task that will."""
         if isinstance(line, NoLine):
             text = f"A message of more than {LONGEST_LINE:,} bytes was ignored."
             await self._write(error_line(None, INVALID_REQUEST, text))
@@ -96,26 +96,26 @@ class _Server:
             await self._write(asked)
         elif isinstance(asked, ToolCall):
             task = asyncio.create_task(self._answer(asked))
-            self._under_way[task] = asked.request
-            task.add_done_callback(self._under_way.pop)
+            self._running[task] = asked.request
+            task.add_done_callback(self._running.pop)
         elif isinstance(asked, Cancelled):
-            for task, request in self._under_way.items():
+            for task, request in self._running.items():
                 if request == asked.request:
                     task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Let the calls under way be answered."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=seconds)
+        """Wait until the calls in progress are answered, for at most so many seconds."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
 
     async def _answer(self, call: ToolCall) -> None:
         try:
-            line = self._protocol.answered(call, *await self._carried_out(call))
+            line = self._protocol.answered(call, *await self._perform(call))
         except Exception as error:  # noqa: BLE001 - no request may stay without an answer
             line = error_line(call.request, INTERNAL, f"{type(error).__name__}: {error}")
         await self._write(line)
 
-    async def _carried_out(self, asked: ToolCall) -> tuple[Answer, dict[str, Any]]:
+    async def _perform(self, asked: ToolCall) -> tuple[Answer, dict[str, Any]]:
         meta: dict[str, Any] = {}
         try:
             call = call_of(asked.tool, asked.arguments, asked.meta, self._names)
@@ -131,10 +131,10 @@ class _Server:
             answer = refused(error)
         if request:
             meta[REQUEST_KEY] = request
-        # Claude Code and Codex show their models this instead of the text, where it is given.
+        # If there is structured content, Claude Code and Codex show it instead of the text.
         return answer if self._options.structured else answer._replace(structured=None), meta
 
     async def _write(self, line: bytes) -> None:
         async with self._writing:
             if not await asyncio.to_thread(write_line, self._writer, line):
-                os._exit(0)  # nobody reads any more
+                os._exit(0)  # the client has closed its end

@@ -1,13 +1,13 @@
-"""The sessions of one MCP server: connections to the daemon, and carrying out calls on them.
+"""The sessions of one MCP server: their connections to the daemon, and calls on them.
 
-There is one session for each conversation and agent, opened at its first call and kept; the least
-recently used ones are closed when there are many, which costs them nothing but a new connection:
-the calls whose outcome is not known outlast it. A daemon that is gone is started again, and a call
-that lost its connection is sent again with the same request id (:mod:`stet.aio`).
+Each pair of conversation and agent has one session, opened at its first call. Above MOST_OPEN
+sessions the least recently used ones are closed. A closed session only needs a new connection,
+because its calls of unknown outcome are kept. :mod:`stet.aio` starts a daemon that is gone again,
+and resends a call that lost its connection, with the same request id.
 
-A call whose answer got lost may have been carried out. A model that sees the error makes the same
-call again, and does not know of request ids: so the id is kept, and used again if the session's
-next writing call is the same one. Then its outcome is returned, and nothing done twice.
+A call whose answer was lost may have been performed. The model sees an error and repeats the call,
+without a request id. So the id is kept here, and reused if the session's next writing call is the
+same one. The daemon then returns the recorded outcome, and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from stet.wire.results import EditResult
 
 T = TypeVar("T")
 
-#: Sessions whose connections are kept open.
+#: The most sessions whose connections are kept open.
 MOST_OPEN = 8
-#: Sessions without a connection whose calls of unknown outcome are remembered.
+#: The most closed sessions whose calls of unknown outcome are kept.
 MOST_UNSETTLED = 1000
-#: Calls of a session that are sent at the same time; a later one waits, and one that is
-#: cancelled while it waits is never sent.
+#: The most concurrent calls of a session. Further ones wait, and one that is cancelled while it
+#: waits is never sent.
 MOST_UNDER_WAY = 16
 
-#: Request ids, by what was to be done.
+#: Request ids of calls of unknown outcome, by the encoded method and parameters.
 _Unsettled = dict[bytes, str]
 
 
@@ -44,11 +44,11 @@ class Sessions:
         self._workspace = workspace
         self._secret = secret
         self._open: dict[Caller, _Session] = {}
-        #: What is not settled of those that are closed, oldest first.
+        #: Calls of unknown outcome of closed sessions, the oldest first.
         self._unsettled: dict[Caller, _Unsettled] = {}
 
     async def perform(self, caller: Caller, call: Call[T]) -> T:
-        """Carry out a call. Raises StetError."""
+        """Perform a call. Raises StetError."""
         session = self._open.pop(caller, None)
         if session is None:
             connection = aio.connect(
@@ -64,7 +64,7 @@ class Sessions:
             session.users -= 1
 
     async def _close_unused(self) -> None:
-        """Close what was not used for longest, the first of the dict."""
+        """Close the least recently used sessions, which are the first ones of the dict."""
         unused = [caller for caller, session in self._open.items() if not session.users]
         for caller in unused[: max(0, len(self._open) - MOST_OPEN)]:
             session = self._open.pop(caller)
@@ -76,7 +76,7 @@ class Sessions:
 
 
 class _Session:
-    """A connection, how many use it, and the calls whose outcome is not known."""
+    """A connection, the number of its users, and its calls of unknown outcome."""
 
     def __init__(self, connection: aio.AsyncSession, unsettled: _Unsettled) -> None:
         self.connection, self.unsettled = connection, unsettled
@@ -90,21 +90,21 @@ class _Session:
             return await self._perform_once(call)
 
     async def _perform_once(self, call: Call[T]) -> T:
-        """Carry out a writing call whose request id is ours to choose."""
-        meant = msgspec.json.encode([call.method, call.params], order="deterministic")
-        known = self.unsettled.pop(meant, None)
+        """Perform a writing call for which the client gave no request id."""
+        key = msgspec.json.encode([call.method, call.params], order="deterministic")
+        known = self.unsettled.pop(key, None)
         if known is None:
-            self.unsettled.clear()  # the model goes on with something else
+            self.unsettled.clear()  # a different call: the model does not repeat the earlier one
         request = known or new_id()
         call = msgspec.structs.replace(call, params={**call.params, "request_id": request})
         try:
             return await self.connection.perform(call)
         except (TransportError, OutcomeUnknown, asyncio.CancelledError):
-            self.unsettled[meant] = request
+            self.unsettled[key] = request
             raise
         except StetError:
-            # What refuses a retry may say nothing about the attempts before it (a connection
-            # that is turned away). If it does, the id is as good as new: nothing was recorded.
+            # A refused retry may tell nothing about the first attempt, such as a refused
+            # connection. If it does, nothing was recorded, and the id is as good as a new one.
             if known is not None:
-                self.unsettled[meant] = known
+                self.unsettled[key] = known
             raise

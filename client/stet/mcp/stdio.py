@@ -1,9 +1,9 @@
-"""One JSON message a line, on two file descriptors: MCP's transport, without the protocol.
+"""MCP's transport: one JSON message per line, on two file descriptors. The protocol is elsewhere.
 
-The descriptors 0 and 1 are taken at once (:func:`claim`): from then on whatever prints in this
-process prints to standard error, and no child can read what the client sends. A line that is longer
-than LONGEST_LINE is skipped as it comes, so it costs no memory. A line that the end of the input
-cuts off is a line.
+:func:`claim` takes the descriptors 0 and 1 at the start. After that, all prints in this process go
+to standard error, and no child can read the client's messages. The part of a line beyond
+LONGEST_LINE is discarded while it is read, so it needs no memory. A last line without a newline
+counts as a line.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import os
 from enum import Enum
 from typing import BinaryIO
 
-#: Several times what the daemon takes as one message (``max_frame``), so that what is too large
-#: for it is refused as an answer to its request.
+#: Several times the daemon's limit for a message (``max_frame``), so that a request above that
+#: limit can still be parsed, and be refused in an answer with its id.
 LONGEST_LINE = 64 * 1024 * 1024
 
 _BUFFER_BYTES = 256 * 1024
 
 
 class NoLine(Enum):
-    """What there is in the place of a line."""
+    """Why there is no line."""
 
     TOO_LONG = "too long"
     END = "end"
@@ -42,7 +42,7 @@ def next_line(file: BinaryIO) -> bytes | NoLine:
 
 
 def write_line(file: BinaryIO, line: bytes) -> bool:
-    """Write a line and wait until it is taken; False when nobody reads any more."""
+    """Write a line and wait until the pipe has taken it; False if the reader has closed it."""
     try:
         file.write(line + b"\n")
         file.flush()
@@ -53,21 +53,21 @@ def write_line(file: BinaryIO, line: bytes) -> bool:
 
 def claim() -> tuple[BinaryIO, BinaryIO]:
     """Take standard input and output for the protocol alone."""
-    nothing = fcntl.fcntl(os.open(os.devnull, os.O_RDWR), fcntl.F_DUPFD_CLOEXEC, 3)
-    incoming, outgoing = (_private(fd, instead=nothing) for fd in (0, 1))
-    os.dup2(nothing, 0)
+    null = fcntl.fcntl(os.open(os.devnull, os.O_RDWR), fcntl.F_DUPFD_CLOEXEC, 3)
+    incoming, outgoing = (_private(fd, instead=null) for fd in (0, 1))
+    os.dup2(null, 0)
     try:
         os.dup2(2, 1)
     except OSError:  # started without a standard error
-        os.dup2(nothing, 1)
+        os.dup2(null, 1)
     return open(incoming, "rb", _BUFFER_BYTES), open(outgoing, "wb", _BUFFER_BYTES)
 
 
 def _private(descriptor: int, *, instead: int) -> int:
-    """The same stream under a number that no child inherits."""
+    """Duplicate a descriptor to one that no child inherits; ``instead`` if it is closed."""
     try:
         fresh = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    except OSError:  # closed by whoever started this process
+    except OSError:  # closed by the parent process
         return instead
     os.set_blocking(fresh, True)
     return fresh

@@ -1,8 +1,8 @@
-"""A tool call of MCP as a call of stet, and whose call it is.
+"""Converts MCP tool calls to calls of stet, and finds the session and the agent of each.
 
-docs/mcp.md has what a client may say in ``_meta``, and which name of a conversation counts. The
-session is the conversation, so that what the agent does through stet and what its client's hooks
-record of its other tools is one session. What a hook of the same client process has reported
+docs/mcp.md lists the keys of ``_meta``, and says which name of a conversation takes precedence. The
+session is the conversation, so that the agent's edits through stet and the edits that its client's
+hooks record are in one session. The conversation that a hook of the same client process reports
 (:mod:`stet.agents.joining`) is read at each call, since /clear begins another one.
 """
 
@@ -31,7 +31,7 @@ _CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
 
 _PRODUCTS = {client.mcp_name: client.name for client in CLIENTS.values()}
 
-#: What each tool gives back.
+#: The type of each tool's result.
 RESULTS: dict[str, type[msgspec.Struct]] = {
     "patch": EditResult,
     "patch_file": EditResult,
@@ -45,20 +45,20 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "request_mode_upgrade": UpgradeResult,
 }
 
-#: Half of what the daemon takes as one message unless it is configured otherwise. A larger one
-#: would end the connection, and with it all other calls.
+#: Half of the daemon's default limit for a message. A message above the limit would end the
+#: connection, and with it all other calls.
 LARGEST_ARGUMENTS = 8 * 1024 * 1024
 
-#: The daemon's bound for names of sessions, agents and requests.
+#: The daemon's limits for names of sessions, agents and requests, and for ``wait`` in seconds.
 _LONGEST_LABEL = 200
-_LONGEST_WAIT = 86_400
+_LONGEST_WAIT_S = 86_400
 _NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def call_of(
     tool: str, arguments: object, meta: Mapping[str, Any], offered: Sequence[str]
 ) -> Call[Any]:
-    """The call to be sent, with a request id only if the client gives one.
+    """Convert a tool call to a call, with a request id only if the client gives one.
     Raises InvalidParams, InputTooLarge and NotPermitted, written for a model.
     """
     if tool not in offered:
@@ -90,15 +90,15 @@ def call_of(
         given = label_in(meta, REQUEST_KEY)
         if given is not None:
             params["request_id"] = given
-    # Seconds that the daemon will wait for a person; none for what it is going to refuse.
+    # Seconds that the daemon will wait for a person; 0 for a value that it will refuse.
     wait = params.get("wait") if result is UpgradeResult else 0.0
-    if not isinstance(wait, int | float) or not 0 <= wait <= _LONGEST_WAIT:
+    if not isinstance(wait, int | float) or not 0 <= wait <= _LONGEST_WAIT_S:
         wait = 0.0
     return Call(tool, params, result, wait=wait)
 
 
 def label_in(meta: Mapping[str, Any], key: str) -> str | None:
-    """A label that the client gives in ``_meta``. Raises InvalidParams for what is none."""
+    """A label that the client gives in ``_meta``. Raises InvalidParams for an invalid one."""
     value = meta.get(key)
     if value is None:
         return None
@@ -111,21 +111,20 @@ def label_in(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 def label(text: str) -> str:
-    """A text as the daemon takes it for a name; empty if nothing is left of it."""
+    """Reduce a text to a name that the daemon accepts; empty if nothing is left of it."""
     return _NOT_IN_LABELS.sub("", text).strip()[:_LONGEST_LABEL].strip()
 
 
-# -- whose call it is
+# -- the session and the agent of a call
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the command line of ``stet mcp`` and the environment say.
+    """The options of ``stet mcp``, from its command line and the environment.
 
-    ``workspace``: an absolute directory. ``session``: that of calls that name none; None: the
-    conversation that the client holds, or ``own_session``, which is this process's alone.
-    ``agent``: instead of the name that the client gives itself. ``dialects``: the edit tools
-    offered. ``secret``: of the session (CONTRACT.md 2). ``structured``: results have structured
-    content beside the text.
+    ``workspace``: an absolute directory. ``session``: the session of calls that name none; None:
+    the client's conversation, or else ``own_session``, which only this process uses. ``agent``:
+    replaces the client's name for itself. ``dialects``: the edit tools offered. ``secret``: the
+    session's (CONTRACT.md 2). ``structured``: results have structured content besides the text.
     """
 
     workspace: str
@@ -145,7 +144,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(meta: Mapping[str, Any], options: Options, client: str) -> Caller:
-    """Whose call it is. ``client``: what the client calls itself. Raises InvalidParams."""
+    """The caller. ``client``: the name that the client gives itself. Raises InvalidParams."""
     session = label_in(meta, SESSION_KEY) or options.session
     agent = options.agent or _PRODUCTS.get(client) or label(client) or "mcp"
     if session is None and options.secret is None:

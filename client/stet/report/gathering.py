@@ -1,4 +1,4 @@
-"""What a report is made of, asked of the daemon."""
+"""Collects the data of a report from the daemon."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import msgspec
 import stet
 from stet.wire.results import BlameResult, ExportResult, ShowResult
 
-#: Files for which it is said who wrote each line: those changed most often.
+#: The most files with an author for each line: those that were changed most often.
 MOST_BLAMED = 30
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The commits, oldest first, and who wrote the files that they changed."""
+    """The commits, oldest first, and the blames of the files that they changed."""
 
     workspace: str
     made: datetime.datetime
-    #: What was asked for, as words: "session conv-1", "since 2026-11-01".
+    #: The filters as text: "session conv-1", "since 2026-11-01".
     filters: list[str]
     commits: list[ShowResult]
     blames: list[BlameResult]
@@ -45,17 +45,17 @@ def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
     decode_lines = msgspec.json.Decoder(ShowResult).decode_lines
     exported = export_pages(session, {"format": "jsonl", **filters})
     commits = [commit for page in exported for commit in decode_lines(page.content)]
-    said = [f"{name} {_said(value)}" for name, value in filters.items() if value is not None]
+    said = [f"{name} {_filter_text(value)}" for name, value in filters.items() if value is not None]
     now = datetime.datetime.now(datetime.UTC)
     return Report(session.workspace or "", now, said, commits, _blames(session, commits))
 
 
-def _said(value: object) -> str:
-    """A filter's value, as whoever reads the page would write it."""
+def _filter_text(value: object) -> str:
+    """A filter's value, as a reader of the page would write it."""
     if isinstance(value, list):
         return " ".join(value)
     if isinstance(value, int | float):
-        with contextlib.suppress(ValueError, OverflowError):  # a year that there is not
+        with contextlib.suppress(ValueError, OverflowError):  # a year out of range
             moment = datetime.datetime.fromtimestamp(int(value), datetime.UTC)
             return moment.isoformat().replace("+00:00", "Z")
     return str(value)
@@ -66,8 +66,8 @@ def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResul
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
         try:
-            # Replies have paths from the root; the session's directory may be one inside.
+            # Paths in replies are relative to the root; the session's directory may be below it.
             found.append(session.blame(os.path.join(session.workspace or "", path)))
         except stet.StetError:
-            continue  # it is gone, or no text
+            continue  # the file is deleted, or no text
     return found

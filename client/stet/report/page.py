@@ -1,7 +1,7 @@
-"""The page of a report. Pure: from values to one HTML file that loads nothing.
+"""Renders a report as one HTML page that loads nothing else. Pure functions of the values.
 
-Everything that comes from agents and files is escaped, and control characters are spelled out. The
-content security policy allows the page's own style and nothing else: no script, no network.
+All text from agents and files is escaped, and control characters are made visible. The content
+security policy allows the page's own style and nothing else: no script, no network.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stet.terminal.log_lines import first_changed, subject_and_why
 from stet.terminal.spans import padded, plural, short, shortened, visible, who
 from stet.wire.results import BlameResult, CommitInfo, ShowResult
 
-#: Lines of one commit's diff and of one file that are shown, and characters of a line.
-_MOST_LINES, _MOST_BLAMED_LINES, _LONGEST = 400, 2000, 1000
-#: Strengths of the colour of a file's lines, from the oldest commits to the newest.
+#: The most lines shown of a commit's diff and of a file, and the most characters of a line.
+_MOST_LINES, _MOST_BLAMED_LINES, _LONGEST_LINE = 400, 2000, 1000
+#: Levels of the colour of a file's lines, from the oldest commits to the newest.
 _HEATS = 5
-#: Colours of agents: by name, the same on every page.
+#: Number of agents' colours. An agent's name has the same colour on every page.
 _COLOURS = 8
 
 with open(os.path.join(os.path.dirname(__file__), "page.css"), encoding="utf-8") as _file:
@@ -86,13 +86,13 @@ def _head(report: Report, name: str) -> Iterator[str]:
 
 
 def _lines(commits: Sequence[ShowResult], path: str | None = None) -> str:
-    """Lines added and removed in all of them, or in one file."""
+    """Lines that the commits added and removed, in all files or in one."""
     changes = [c for commit in commits for c in commit.files if path in (None, c.path)]
     return f"+{sum(c.added for c in changes):,} -{sum(c.removed for c in changes):,}"
 
 
 def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
-    """One dot a commit, from the first to the last; a row for each agent."""
+    """A dot for each commit, from the first to the last; a row for each agent."""
     if not commits:
         yield "<p>No edits.</p>\n"
         return
@@ -143,7 +143,7 @@ def _commit(commit: ShowResult) -> Iterator[str]:
     yield f'<span class="dim">{_time(commit.time)}{undone}</span></summary>\n'
     if why:
         yield f'<div class="why">{"<br>".join(_text(line) for line in why)}</div>\n'
-    # Inside, so that a browser opens what a link leads to.
+    # The id is inside, so that a browser opens the details when a link leads there.
     yield f'<pre id="{_id(commit)}">'
     yield from _diff(commit.diff)
     yield "</pre></details>\n"
@@ -203,7 +203,7 @@ def _blame(blame: BlameResult) -> Iterator[str]:
     yield "</pre></details>\n"
 
 
-# -- words
+# -- formatting
 
 
 def _agent(commit: CommitInfo) -> str:
@@ -231,7 +231,7 @@ def _text(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return _text(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
+    return _text(text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "…")
 
 
 def _time(time: str | datetime.datetime) -> str:
