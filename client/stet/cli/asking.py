@@ -65,7 +65,7 @@ def _connect(workspace: str | None, **options: Any) -> stet.Session:
 
 @contextlib.contextmanager
 def notice_if_silent(seconds: float, advice: str) -> Iterator[None]:
-    """Print a notice, with ``advice``, if the body takes longer than so many seconds."""
+    """Print a notice, with ``advice``, if the body takes longer than ``seconds``."""
     said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}"
     timer = threading.Timer(seconds, print, [said], {"file": sys.stderr, "flush": True})
     timer.daemon = True

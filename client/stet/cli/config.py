@@ -40,7 +40,7 @@ def path(_arguments: Arguments, output: Output) -> None:
 
 def show(_arguments: Arguments, output: Output) -> int:
     """Print every option with its value, its source and its meaning."""
-    return _tell(ask_stetd("--show-config"), output, _options)
+    return _tell(ask_stetd("--show-config"), output, _option_lines)
 
 
 def check(arguments: Arguments, output: Output) -> int:
@@ -56,7 +56,7 @@ def reload(arguments: Arguments, output: Output) -> int:
     """Let the running daemon read its configuration again."""
     with asking.person(arguments, workspace=False, start=False) as session:
         result = session.perform(calls.reload())
-    output.tell(result, _reloaded(result) if result.error is None else ())
+    output.tell(result, _reload_lines(result) if result.error is None else ())
     if result.error is not None:
         print(f"stet: nothing was taken over:\n{visible_lines(result.error)}", file=sys.stderr)
     return 0 if result.error is None else 1
@@ -89,7 +89,7 @@ def _tell(
     return 1 if faults else 0
 
 
-def _options(said: dict[str, Any]) -> Iterator[Line]:
+def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
     there = "" if said["exists"] else " (not there: every default holds)"
     yield (Span(f"# {visible(said['path'])}{there}", "dim"),)
     for option in said["options"]:
@@ -119,7 +119,7 @@ def _source(option: dict[str, Any]) -> str:
     return f"line {option['line']}; default {default}"
 
 
-def _reloaded(result: ReloadResult) -> Iterator[Line]:
+def _reload_lines(result: ReloadResult) -> Iterator[Line]:
     yield (Span(f"read again: {visible(result.path)}"),)
     for each in result.changed:
         before, after = (_toml(value) for value in (each.before, each.after))

@@ -33,12 +33,12 @@ def log(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments) as session:
         wanted = _DEFAULT_LIMIT if arguments.limit is None else arguments.limit
         first = wanted if output.as_json else min(wanted, _MOST)
-        page = asking.ask(session, _log(arguments, first, arguments.cursor), output)
+        page = asking.ask(session, _log_call(arguments, first, arguments.cursor), output)
         if page is None:
             return
         # A search that can't use the index returns short pages, even empty ones.
         while page.cursor is not None and len(page.commits) < wanted:
-            call = _log(arguments, min(wanted - len(page.commits), _MOST), page.cursor)
+            call = _log_call(arguments, min(wanted - len(page.commits), _MOST), page.cursor)
             more = session.perform(call)
             page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
         diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
@@ -104,7 +104,7 @@ def report_no_commits(arguments: Arguments, paths: Sequence[str]) -> None:
         print(f"stet: no commit was found that changed {path!r}{there}", file=sys.stderr)
 
 
-def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
+def _log_call(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
     wanted = filters(arguments, "method", "kind", "text")
     return calls.log(arguments.path, **wanted, limit=limit, cursor=cursor)
 

@@ -270,10 +270,10 @@ def uninstall(arguments: Arguments, output: Output) -> None:
         _check_same_state(endpoint)
         managed = systemd.why_not() is None
         _check_unused(endpoint, main_process() if managed else None)
-        known = (
+        warning = (
             f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
         )
-        purge = arguments.yes or asking.confirm(f"{known}\nRemove it?", "")
+        purge = arguments.yes or asking.confirm(f"{warning}\nRemove it?", "")
     removed = _remove(own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
     purged = _purge(endpoint.state) if purge else []
@@ -304,7 +304,7 @@ def _remove(own: list[str]) -> list[str]:
         _stop_units()
         systemd.systemctl("disable", *own)
     removed = [unit_path(name) for name in [*own, *([HARDENED] if is_hardened() else [])]]
-    for path in [*removed, *_links(own)]:
+    for path in [*removed, *_leftover_links(own)]:
         _remove_file(path)
     if managed:
         systemd.systemctl("daemon-reload")
@@ -312,7 +312,7 @@ def _remove(own: list[str]) -> list[str]:
     return removed
 
 
-def _links(own: list[str]) -> Iterator[str]:
+def _leftover_links(own: list[str]) -> Iterator[str]:
     """The links of enabled units that are left where systemd could not disable them."""
     for wanting in sorted(os.listdir(unit_files.units_directory())):
         if wanting.endswith((".wants", ".requires")):
@@ -389,10 +389,10 @@ def status(_: Arguments, output: Output) -> int:
     running = service["ActiveState"] == "active"
     facts: dict[str, object] = {
         "installed": all(installed_unit(name) is not None for name in NAMES),
-        "socket_unit": _state(socket),
+        "socket_unit": _unit_state(socket),
         "enabled": socket["UnitFileState"] == "enabled",
         "hardened": is_hardened(),
-        "service_unit": _state(service),
+        "service_unit": _unit_state(service),
         "result": service["Result"] or None,
         "pid": int(service["MainPID"] or 0) or None,
         "since": service["ActiveEnterTimestamp"] or None if running else None,
@@ -406,7 +406,7 @@ def status(_: Arguments, output: Output) -> int:
     return 0 if socket["ActiveState"] == "active" else 1
 
 
-def _state(unit: Mapping[str, str]) -> str:
+def _unit_state(unit: Mapping[str, str]) -> str:
     if unit["LoadState"] == "not-found":
         return "not installed"
     return f"{unit['ActiveState']} ({unit['SubState']})"

@@ -137,10 +137,10 @@ def _report(
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
     if commits and more > 0:  # oops has listed them before it asked
         yield (Span(f"and {more} more"),)
-    yield from _changed(result, output, preview=preview)
+    yield from _change_lines(result, output, preview=preview)
 
 
-def _changed(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:
+def _change_lines(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message would repeat the lines above, with fewer details.
     result = msgspec.structs.replace(result, message="")
@@ -162,7 +162,7 @@ def oops(arguments: Arguments, output: Output) -> None:
             output.lines(_burst_lines(edits, also, output))
             preview = session.undo(ids, preview=True)  # a conflict is reported before asking
             if arguments.preview:
-                output.lines(_changed(preview, output, preview=True))
+                output.lines(_change_lines(preview, output, preview=True))
                 return
             if not (arguments.yes or asking.confirm(f"Undo {_summary(edits)}?")):
                 return
@@ -269,10 +269,10 @@ def overview(arguments: Arguments, output: Output) -> None:
         "burst": [each.commit for each in burst],
         "requests": [each.request for each in asked],
     }
-    output.tell(told, _overview(session.workspace or "", mode, burst, len(asked)))
+    output.tell(told, _overview_lines(session.workspace or "", mode, burst, len(asked)))
 
 
-def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:
+def _overview_lines(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:
     style = "green" if mode == "unrestricted" else "yellow"
     yield (Span("workspace  ", "dim"), Span(visible(root), "bold"))
     yield (Span("mode       ", "dim"), Span(mode, style))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -37,8 +37,8 @@ _POLL_S = 1.0
 _INDENT = " " * 10
 
 
-def watch(arguments: Arguments, output: Output) -> int:
-    """Print events as they happen; return 0 when the person ends it."""
+def watch(arguments: Arguments, output: Output) -> None:
+    """Print events as they happen, until the person presses Ctrl-C."""
     if arguments.lines < 0:
         raise UsageError("--lines is how many lines of a diff are shown at most; 0 is none")
     try:
@@ -50,7 +50,6 @@ def watch(arguments: Arguments, output: Output) -> int:
     except KeyboardInterrupt:
         if output.terminal:
             print()
-    return 0
 
 
 def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
@@ -179,7 +178,7 @@ def _clock(output: Output, time: str | None = None) -> str:
     return moment.astimezone().strftime("%H:%M:%S")
 
 
-def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
+def _tell(output: Output, lines: Iterable[Line]) -> None:
     output.lines(lines)
     sys.stdout.flush()
 

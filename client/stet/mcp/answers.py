@@ -63,7 +63,7 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
     else:
         if "diff" in structured:
             structured["diff"] = _truncated(structured["diff"])
-        cut = f"{_missing(text, kept)} {_how_to_see_more(result)}".rstrip()
+        cut = f"{_cut_notice(text, kept)} {_how_to_see_more(result)}".rstrip()
     structured["cut"] = cut
     return Answer(f"{kept}\n[{cut}]", structured)
 
@@ -71,14 +71,14 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
 def refused(error: StetError) -> Answer:
     """The answer with an error."""
     structured = {"error": {**error.data, "kind": error.kind, "message": error.message}}
-    text = "\n".join(_advice(error))
+    text = "\n".join(_error_lines(error))
     kept = _truncated(text)
     if kept != text:
-        text = f"{kept}\n[{_missing(text, kept)}]"
+        text = f"{kept}\n[{_cut_notice(text, kept)}]"
     return Answer(text, structured, is_error=True)
 
 
-def _advice(error: StetError) -> Iterable[str]:
+def _error_lines(error: StetError) -> Iterable[str]:
     yield error.message
     if isinstance(error, Conflict):
         for conflict in error.conflicts:
@@ -109,16 +109,16 @@ def _text(result: msgspec.Struct, session: str) -> str:
     if isinstance(result, results.ShowResult):
         return _plain(render.show(result, None, diff_lines.diff))
     if isinstance(result, results.LogResult):
-        return _logged(result, session)
+        return _log_text(result, session)
     if isinstance(result, results.UpgradeResult):
         note = [f"The person says: {result.note}"] if result.note else []
         until = [] if result.until is None else [f"Until {result.until}."]
         return "\n".join([f"{result.status.capitalize()}. {result.message}", *note, *until])
     assert isinstance(result, results.EditResult), "BUG: a tool with another result"
-    return _edited(result)
+    return _edit_text(result)
 
 
-def _edited(result: results.EditResult) -> str:
+def _edit_text(result: results.EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
         lines.append(f"Commit {result.commit[:12]}")
@@ -130,7 +130,7 @@ def _edited(result: results.EditResult) -> str:
     return "\n".join(lines) or "Nothing was changed."
 
 
-def _logged(result: results.LogResult, session: str) -> str:
+def _log_text(result: results.LogResult, session: str) -> str:
     own = {"session": OWN_SESSION}
     commits = [
         msgspec.structs.replace(each, **own) if session and each.session == session else each
@@ -149,7 +149,7 @@ def _plain(lines: Iterable[Line]) -> str:
 # -- truncation
 
 
-def _missing(text: str, kept: str) -> str:
+def _cut_notice(text: str, kept: str) -> str:
     return f"{len(text) - len(kept):,} more characters were cut off."
 
 

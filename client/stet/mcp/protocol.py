@@ -30,13 +30,13 @@ _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 _CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 _SERVER = {"name": catalogue.NAME, "title": catalogue.TITLE, "version": __version__}
-_OF_SERVER = {"io.modelcontextprotocol/serverInfo": _SERVER}
+_SERVER_META = {"io.modelcontextprotocol/serverInfo": _SERVER}
 _ABOUT = {"capabilities": {"tools": {"listChanged": False}}, "instructions": catalogue.INSTRUCTIONS}
-_COMPLETE = {
+_RESULT_FIELDS = {
     "resultType": "complete",
     "ttlMs": catalogue.LIST_TTL_MS,
     "cacheScope": catalogue.CACHE_SCOPE,
-    "_meta": _OF_SERVER,
+    "_meta": _SERVER_META,
 }
 
 Id = str | int
@@ -82,7 +82,7 @@ class Protocol:
             is_object = isinstance(message, dict) and "method" not in message
             if is_object and ("result" in message or "error" in message):
                 return None  # a reply: an answer to it could start an endless exchange
-            return error_line(request, INVALID_REQUEST, _NO_REQUEST)
+            return error_line(request, INVALID_REQUEST, _NOT_A_REQUEST)
         method, params = message["method"], message.get("params") or {}
         if request is None:  # a notification
             cancelled = _id_in(params, "requestId")
@@ -105,7 +105,7 @@ class Protocol:
             result["structuredContent"] = answer.structured
         if self._version == MODERN_VERSION:
             result["resultType"] = "complete"
-            meta = {**meta, **_OF_SERVER}
+            meta = {**meta, **_SERVER_META}
         if meta:
             result["_meta"] = meta
         return _result_line(call.request, result)
@@ -116,7 +116,7 @@ class Protocol:
         meta = params.get("_meta")
         enveloped = isinstance(meta, dict) and _VERSION_KEY in meta
         if method == "initialize":
-            return self._initialized(params)
+            return self._initialize(params)
         if self._version == MODERN_VERSION or (self._version is None and enveloped):
             _check_envelope(meta)
             self._version = MODERN_VERSION
@@ -131,13 +131,13 @@ class Protocol:
             _check(isinstance(meta, dict | None))
             return {}
         if method == "server/discover" and modern:
-            return {"supportedVersions": [MODERN_VERSION], **_ABOUT, **_COMPLETE}
+            return {"supportedVersions": [MODERN_VERSION], **_ABOUT, **_RESULT_FIELDS}
         if method not in ("tools/list", "tools/call"):
             raise _Refused(NO_METHOD, "Method not found", method)
         _check(self._version is not None and isinstance(meta, dict | None))
         if method == "tools/list":
             _check(isinstance(params.get("cursor"), str | None))
-            return {"tools": self._tools, **(_COMPLETE if modern else {})}
+            return {"tools": self._tools, **(_RESULT_FIELDS if modern else {})}
         name, arguments = params.get("name"), params.get("arguments")
         _check(isinstance(name, str))
         client = (meta or {}).get(_CLIENT_KEY)
@@ -146,7 +146,7 @@ class Protocol:
             request, str(name), {} if arguments is None else arguments, meta or {}, client
         )
 
-    def _initialized(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         asked, client = params.get("protocolVersion"), params.get("clientInfo")
         if self._version == MODERN_VERSION:
             requested = {"requested": asked} if isinstance(asked, str) else {}
@@ -201,7 +201,7 @@ def _is_capabilities(value: object) -> bool:
 
 # -- JSON-RPC
 
-_NO_REQUEST = (
+_NOT_A_REQUEST = (
     'Not a JSON-RPC request: one object with "jsonrpc": "2.0", a method, params, and an id that is '
     "a text or an integer."
 )

@@ -104,7 +104,7 @@ class _Server:
                     task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the calls in progress are answered, for at most so many seconds."""
+        """Wait until the calls in progress are answered, for at most ``seconds``."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
 

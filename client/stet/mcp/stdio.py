@@ -1,4 +1,4 @@
-"""MCP's transport: one JSON message per line, on two file descriptors. The protocol is elsewhere.
+"""MCP's transport: one JSON message per line, on two file descriptors.
 
 :func:`claim` takes the descriptors 0 and 1 at the start. After that, all prints in this process go
 to standard error, and no child can read the client's messages. The part of a line beyond

@@ -29,7 +29,7 @@ _CODEX_SESSION_KEY = "sessionId"
 _CODEX_TURN_KEY = "x-codex-turn-metadata"
 _CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
 
-_PRODUCTS = {client.mcp_name: client.name for client in CLIENTS.values()}
+_AGENT_NAMES = {client.mcp_name: client.name for client in CLIENTS.values()}
 
 #: The type of each tool's result.
 RESULTS: dict[str, type[msgspec.Struct]] = {
@@ -146,7 +146,7 @@ class Caller(NamedTuple):
 def caller_of(meta: Mapping[str, Any], options: Options, client: str) -> Caller:
     """The caller. ``client``: the name that the client gives itself. Raises InvalidParams."""
     session = label_in(meta, SESSION_KEY) or options.session
-    agent = options.agent or _PRODUCTS.get(client) or label(client) or "mcp"
+    agent = options.agent or _AGENT_NAMES.get(client) or label(client) or "mcp"
     if session is None and options.secret is None:
         named = meta.get(_CODEX_SESSION_KEY)
         if isinstance(named, str):

@@ -24,9 +24,9 @@ from stet.wire.results import BlameResult, CommitInfo, ShowResult
 #: The most lines shown of a commit's diff and of a file, and the most characters of a line.
 _MOST_LINES, _MOST_BLAMED_LINES, _LONGEST_LINE = 400, 2000, 1000
 #: Levels of the colour of a file's lines, from the oldest commits to the newest.
-_HEATS = 5
+_HEAT_LEVELS = 5
 #: Number of agents' colours. An agent's name has the same colour on every page.
-_COLOURS = 8
+_AGENT_COLOURS = 8
 
 with open(os.path.join(os.path.dirname(__file__), "page.css"), encoding="utf-8") as _file:
     STYLE = _file.read()
@@ -50,7 +50,7 @@ def html(report: Report) -> Iterator[str]:
     sessions = _by_session(report.commits)
     yield from _sessions(sessions)
     for number, commits in enumerate(sessions.values()):
-        when = f'<span class="dim">{_span(commits)}</span>'
+        when = f'<span class="dim">{_period(commits)}</span>'
         yield f'<h3 id="s{number}">{_who(commits[0])} {when}</h3>\n'
         for commit in commits:
             yield from _commit(commit)
@@ -79,13 +79,13 @@ def _head(report: Report, name: str) -> Iterator[str]:
     yield f'<p class="dim">{_text(report.workspace)}{asked}, {made}</p>\n'
     yield (
         f"<p>{plural(edits, 'edit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
-        f"{_lines(commits)}.</p>\n"
+        f"{_line_counts(commits)}.</p>\n"
     )
     yield '<p><a href="#sessions">Sessions</a> · <a href="#files">Files</a>'
     yield ' · <a href="#lines">Lines</a></p>\n' if report.blames else "</p>\n"
 
 
-def _lines(commits: Sequence[ShowResult], path: str | None = None) -> str:
+def _line_counts(commits: Sequence[ShowResult], path: str | None = None) -> str:
     """Lines that the commits added and removed, in all files or in one."""
     changes = [c for commit in commits for c in commit.files if path in (None, c.path)]
     return f"+{sum(c.added for c in changes):,} -{sum(c.removed for c in changes):,}"
@@ -128,7 +128,7 @@ def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Itera
         undone = sum(commit.reverted_by is not None for commit in commits)
         yield (
             f'<tr><td><a href="#s{number}">{_who(commits[0])}</a></td><td>{len(commits):,}</td>'
-            f"<td>{undone:,}</td><td>{_lines(commits)}</td><td>{_span(commits)}</td></tr>\n"
+            f"<td>{undone:,}</td><td>{_line_counts(commits)}</td><td>{_period(commits)}</td></tr>\n"
         )
     yield "</table>\n"
 
@@ -136,7 +136,7 @@ def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Itera
 def _commit(commit: ShowResult) -> Iterator[str]:
     subject, why = subject_and_why(commit.message)
     undone = f" · undone by {short(commit.reverted_by)}" if commit.reverted_by else ""
-    yield f"<details{_class('undone' if commit.reverted_by else '')}><summary>"
+    yield f"<details{_class_attr('undone' if commit.reverted_by else '')}><summary>"
     changed = escape(shortened(first_changed(commit.diff), 80))
     what = f'<span class="what">{_text(subject)} <code>{changed}</code></span>'
     yield f'<span class="id">{_id(commit)}</span> {what} '
@@ -160,7 +160,7 @@ def _diff(text: str) -> Iterator[str]:
             yield f'<span class="at">{_text(hunk.header)}</span>'
             for line in hunk.lines[: max(left, 0)]:
                 kind = {"+": "add", "-": "del", "\\": "at"}.get(line[:1], "")
-                yield f"<span{_class(kind)}>{_line(line)}</span>"
+                yield f"<span{_class_attr(kind)}>{_line(line)}</span>"
             left -= len(hunk.lines)
     if left < 0:
         yield f'<span class="at">{-left:,} more lines: stet show</span>'
@@ -172,7 +172,7 @@ def _files(commits: Sequence[ShowResult]) -> Iterator[str]:
         for change in commit.files:
             by_path.setdefault(change.path, []).append(commit)
     for path, touching in sorted(by_path.items()):
-        changed = f"{plural(len(touching), 'commit')} {_lines(touching, path)}"
+        changed = f"{plural(len(touching), 'commit')} {_line_counts(touching, path)}"
         yield f"<details><summary><code>{_text(path)}</code> "
         yield f'<span class="dim">{changed}</span></summary>\n<pre>'
         for commit in touching:
@@ -188,7 +188,7 @@ def _blame(blame: BlameResult) -> Iterator[str]:
     yield f"<details><summary><code>{_text(blame.path)}</code> "
     yield f'<span class="dim">{plural(count, "line")}</span></summary>\n<pre class="blame">'
     times = sorted({run.time or "" for run in blame.lines})
-    heats = {time: number * _HEATS // len(times) for number, time in enumerate(times, 1)}
+    heats = {time: number * _HEAT_LEVELS // len(times) for number, time in enumerate(times, 1)}
     for run in blame.lines:
         if run.line > _MOST_BLAMED_LINES:
             yield f'<span class="at">{count - run.line + 1:,} more lines: stet blame</span>'
@@ -199,7 +199,7 @@ def _blame(blame: BlameResult) -> Iterator[str]:
         author += short(run.commit) if run.commit else ""
         for offset, line in enumerate(run.text.split("\n")[: run.count]):
             margin = padded(f"{run.line + offset:>5}  {'' if offset else author}", 36)
-            yield f"<span{_class(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
+            yield f"<span{_class_attr(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
     yield "</pre></details>\n"
 
 
@@ -215,10 +215,10 @@ def _who(commit: CommitInfo) -> str:
 
 
 def _colour(agent: str | None) -> str:
-    return f"c{zlib.crc32((agent or '').encode('utf-8', 'replace')) % _COLOURS}"
+    return f"c{zlib.crc32((agent or '').encode('utf-8', 'replace')) % _AGENT_COLOURS}"
 
 
-def _class(name: str) -> str:
+def _class_attr(name: str) -> str:
     return f' class="{name}"' if name else ""
 
 
@@ -239,6 +239,6 @@ def _time(time: str | datetime.datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _span(commits: Sequence[CommitInfo]) -> str:
+def _period(commits: Sequence[CommitInfo]) -> str:
     first, last = _time(commits[0].time), _time(commits[-1].time)
     return first if first == last else f"{first} to {last}"
