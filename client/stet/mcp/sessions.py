@@ -103,8 +103,8 @@ class _Session:
             self.unsettled[key] = request
             raise
         except StetError:
-            # A refused retry may tell nothing about the first attempt, such as a refused
-            # connection. If it does, nothing was recorded, and the id is as good as a new one.
+            # The retry's refusal may tell nothing about the first attempt: the connection may have
+            # been refused. If it does, nothing was recorded, and the id is as good as a new one.
             if known is not None:
                 self.unsettled[key] = known
             raise
