@@ -357,6 +357,14 @@ def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installati
     assert ws.stet("status").returncode == 0
 
 
+def test_a_path_with_an_apostrophe_is_quoted_in_a_command_to_type(ws: Installation) -> None:
+    state = f"{ws.base}/it's"
+    told = ws.stet("service", "logs", STET_STATE_DIR=state).stderr
+
+    command = told.splitlines()[0].rpartition(": ")[2]
+    assert shlex.split(command) == ["tail", "-n", "100", f"{state}/stetd.log"]
+
+
 def test_errors_speak_of_commands(ws: Installation) -> None:
     done = ws.stet("approve", "ffff")
 

@@ -4,7 +4,7 @@
     name (module.function): what it does      the function of this package that runs the command
     e.g. one use / another                    examples for the help
       -o, --option VALUE =default    help     an option, or a flag without VALUE; N, LINE: integers
-      dest:NAME                               a positional argument; dest defaults to its lower case
+      dest:NAME                               an argument; its dest defaults to NAME in lower case
       [NAME]  [NAME..]  =default              an optional argument; any number of them
       {a,b}                                   the allowed values
       !                                       required; CLIENT, SHELL: one of those that stet knows

@@ -18,7 +18,7 @@ import stet
 from stet.cli import doctor_clients, doctor_places, service
 from stet.cli.asking import notice_if_silent
 from stet.cli.doctor_places import START, Finding, fine, wrong
-from stet.cli.output import Output
+from stet.cli.output import Output, quoted
 from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service import systemd, unit_files
@@ -132,7 +132,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
             mend = f"move it back, or: stet workspaces --forget {shlex.quote(each.root)}"
             yield wrong("workspace", f"{each.root} is not there any more", mend)
         elif each.trouble:
-            yield wrong("workspace", each.trouble, f"stet verify -C '{each.root}'")
+            yield wrong("workspace", each.trouble, f"stet verify -C {quoted(each.root)}")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:

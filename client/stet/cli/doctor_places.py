@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import socket
 import stat
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from stet.cli.config import ask_stetd
+from stet.cli.output import quoted
 from stet.errors import StetError
 from stet.service.socket_path import UnsafeDirectory, check_private, config_path
 from stet.service.spawn import Endpoint, holder, is_running
@@ -50,17 +50,12 @@ def wrong(check: str, detail: str, mend: str | None) -> Finding:
     return Finding(check, False, detail, mend)
 
 
-def _quoted(path: str) -> str:
-    """A path quoted for a shell; always in quotes, so that its end is visible."""
-    return f"'{path}'" if "'" not in path else shlex.quote(path)
-
-
 def _as_root(command: str) -> str:
     return command if os.geteuid() == 0 else f"sudo {command}"
 
 
 def _chown_command(directory: str) -> str:
-    return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {_quoted(directory)}")
+    return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
 
 
 def _is_foreign(directory: str) -> bool:
@@ -83,7 +78,7 @@ def runtime(endpoint: Endpoint) -> Finding:
         again = _chown_command(directory) if _is_foreign(directory) else None
         return wrong(name, str(error), error.mend or again)
     except OSError as error:
-        again = _as_root(f"rm -r {_quoted(directory)}")
+        again = _as_root(f"rm -r {quoted(directory)}")
         return wrong(name, f"{directory}: {error.strerror}", again)
     return fine(name, directory)
 
@@ -93,7 +88,7 @@ def _missing_runtime(name: str, directory: str) -> Finding:
     if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
         return fine(name, f"{directory}, made at the first start")
     uid, gid = os.geteuid(), os.getegid()
-    made = f"install -d -o {uid} -g {gid} -m 700 {_quoted(above)}"
+    made = f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}"
     if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
         # Lingering: logind creates the directory, keeps it, and starts the user manager.
         made = f"loginctl enable-linger {uid}"
@@ -104,19 +99,19 @@ def _missing_runtime(name: str, directory: str) -> Finding:
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:
     """Check the sockets. A missing one is left to the check of the daemon."""
     for path in _socket_paths(endpoint):
-        name, quoted = os.path.basename(path), _quoted(path)
+        name, target = os.path.basename(path), quoted(path)
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, PermissionError):
             continue  # the check of the daemon or of the directory reports it
         except OSError as error:
-            yield wrong(name, f"{path}: {error.strerror}", f"rm -r {quoted}")
+            yield wrong(name, f"{path}: {error.strerror}", f"rm -r {target}")
             continue
         permissions = stat.S_IMODE(mode)
         if not stat.S_ISSOCK(mode):
-            yield wrong(name, f"{path} is no socket", f"rm -r {quoted}")
+            yield wrong(name, f"{path} is no socket", f"rm -r {target}")
         elif permissions != 0o600:
-            yield wrong(name, f"{path} has mode {permissions:04o}, not 0600", f"chmod 600 {quoted}")
+            yield wrong(name, f"{path} has mode {permissions:04o}, not 0600", f"chmod 600 {target}")
         elif not _is_listened_on(path):
             # No ``rm`` here: when the person runs it, a new daemon may own the socket.
             yield wrong(name, f"{path} is stale: nobody listens there any more", START)
@@ -156,16 +151,16 @@ def state(directory: str) -> Finding:
         again = _chown_command(directory) if _is_foreign(directory) else None
         return wrong(name, f"{directory}: {error.strerror}", again)
     if not stat.S_ISDIR(found.st_mode):
-        away = f"mv {_quoted(directory)} {_quoted(directory + '.old')}"
+        away = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         return wrong(name, f"{directory} is no directory", away)
     foreign = _foreign_entry(directory, found.st_uid)
     if foreign:
         return wrong(name, foreign, _chown_command(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
-        point = _quoted(_mount_point(directory))
+        point = quoted(_mount_point(directory))
         return wrong(name, detail, _as_root(f"mount -o remount,rw {point}"))
-    private = f"chmod 700 {_quoted(directory)}"
+    private = f"chmod 700 {quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{directory} is read-only: its mode forbids writing", private)
     mode = stat.S_IMODE(found.st_mode)
@@ -194,7 +189,7 @@ def space(directory: str) -> Finding:
     try:
         found = os.statvfs(where)
     except OSError as error:
-        return wrong(name, f"{where}: {error.strerror}", f"df -h {_quoted(where)}")
+        return wrong(name, f"{where}: {error.strerror}", f"df -h {quoted(where)}")
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
     if free < _SPARE_BYTES:
@@ -213,8 +208,8 @@ def command_for_space(directory: str, free: int = 0) -> str:
     logs = [os.path.join(directory, name) for name in ("stetd.log", "stetd.log.1")]
     sizes = {path: os.path.getsize(path) for path in logs if os.path.isfile(path)}
     if free + sum(sizes.values()) >= _SPARE_BYTES:
-        return f"truncate -s 0 {' '.join(map(_quoted, sizes))}"
-    return f"du -xah {_quoted(_mount_point(_existing(directory)))} | sort -h | tail -n 20"
+        return f"truncate -s 0 {' '.join(map(quoted, sizes))}"
+    return f"du -xah {quoted(_mount_point(_existing(directory)))} | sort -h | tail -n 20"
 
 
 def _existing(path: str) -> str:
@@ -257,9 +252,9 @@ def _command_without(path: str, faults: list[dict[str, Any]]) -> str:
         return "unset " + " ".join(fault["where"].split()[-1] for fault in faults)
     lines = sorted({fault["line"] for fault in in_file if fault["line"]})
     if len(lines) < len({fault["key"] for fault in in_file}):
-        return f"mv {_quoted(path)} {_quoted(path + '.wrong')}"
+        return f"mv {quoted(path)} {quoted(path + '.wrong')}"
     edits = " ".join(f"-e '{line}s/^/# /'" for line in lines)
-    return f"sed -i {edits} {_quoted(path)}"
+    return f"sed -i {edits} {quoted(path)}"
 
 
 def lock(endpoint: Endpoint) -> Finding:
@@ -296,11 +291,11 @@ def journal(endpoint: Endpoint) -> Finding | None:
         return wrong("journal", said, _upgrade())
     if found["refused"]:
         path = found["refused"].partition(": ")[0]
-        away = f"mv {_quoted(path)} {_quoted(path + '.damaged')}"
+        away = f"mv {quoted(path)} {quoted(path + '.damaged')}"
         return wrong("journal", found["refused"], f"{away}; {START}")
     for torn in found["torn"]:
         said = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
-        kept = f"cp {_quoted(torn['path'])} {_quoted(torn['path'] + '.damaged')}"
+        kept = f"cp {quoted(torn['path'])} {quoted(torn['path'] + '.damaged')}"
         return wrong("journal", f"{said}; a start cuts them off", f"{kept}; {START}")
     return fine("journal", f"{found['segments']} segments, all readable")
 
@@ -311,4 +306,4 @@ def _upgrade() -> str:
         return "pipx upgrade stetd"
     if "/uv/tools/" in sys.prefix:
         return "uv tool upgrade stetd"
-    return f"{_quoted(sys.executable)} -m pip install --upgrade stetd"
+    return f"{quoted(sys.executable)} -m pip install --upgrade stetd"

@@ -22,7 +22,7 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli import asking
-from stet.cli.output import Output
+from stet.cli.output import Output, quoted
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
@@ -136,7 +136,7 @@ def differing(units: Mapping[str, str]) -> dict[str, str | None]:
             path = unit_path(name)
             raise ServiceTrouble(
                 f"{path} was not written by stet, so it is not replaced. Move it away first: "
-                f"mv '{path}' '{path}.old'"
+                f"mv {quoted(path)} {quoted(path + '.old')}"
             )
         if found != text:
             changed[name] = text
@@ -260,7 +260,7 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
 
 
 def uninstall(arguments: Arguments, output: Output) -> None:
-    """Stop the service and remove its units; history and configuration stay."""
+    """Stop the service and remove its units; with --purge-history remove the history, too."""
     purge = arguments.purge_history
     if output.as_json and purge and not arguments.yes:
         raise UsageError("with --json nobody is asked: add --yes")
@@ -290,7 +290,7 @@ def _check_same_state(endpoint: Endpoint) -> None:
     if state and state != endpoint.state:
         raise ServiceTrouble(
             f"the service keeps its history in {state}, but here it would be {endpoint.state}. "
-            f"Nothing was done. Try: STET_STATE_DIR='{state}' stet service uninstall "
+            f"Nothing was done. Try: STET_STATE_DIR={quoted(state)} stet service uninstall "
             "--purge-history"
         )
 
@@ -445,7 +445,7 @@ def logs(arguments: Arguments, _: Output) -> None:
     endpoint = Endpoint.from_environment(control=False)
     own = f"A daemon that a command started writes to {endpoint.log}"
     if installed_unit(SERVICE) is None:
-        raise ServiceTrouble(f"no service is installed. {own}: tail -n 100 '{endpoint.log}'")
+        raise ServiceTrouble(f"no service is installed. {own}: tail -n 100 {quoted(endpoint.log)}")
     journalctl = shutil.which("journalctl")
     if journalctl is None:
         raise ServiceTrouble(f"there is no journalctl to read the service's log with. {own}")
