@@ -23,7 +23,7 @@ from stet.service.spawn import program_beside
 
 #: Variables with the daemon's directories, if not the default ones; a client passes them on.
 LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
-#: Variables that a client which starts servers with few variables must pass on for these directories.
+#: Variables that a client must pass on for these directories if it starts servers with few.
 FORWARDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 #: The name of the entry in every client; tools are then called ``mcp__stet__patch`` and the like.
