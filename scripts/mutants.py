@@ -205,9 +205,9 @@ MUTANTS = [
     Mutant(
         "removed-and-taken-for-present",
         "who writes objects does not learn which have been removed",
-        "historian/maintenance/gc.py",
-        "            background.forget_written(shadow)",
-        "            pass",
+        "repository/git_writer.py",
+        "                self._unsynced[repository].recent.clear()",
+        "                pass",
         ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
     ),
     Mutant(

@@ -134,6 +134,17 @@ def test_nor_does_one_patch_make_a_directory_of_a_file(site: Site, goes: str, co
     assert before == site.picture()
 
 
+def test_two_calls_are_not_offered_where_a_directory_would_stay(site: Site) -> None:
+    site.write("x.sh/only.txt", "one\n")
+    lines = ["*** Delete File: x.sh/only.txt", "*** Add File: x.sh", "+new"]
+    refusal = site.agent.refusal("apply_patch", **codex(*lines)["params"])
+    assert "this is a directory" in refusal.message
+    assert "two calls" not in refusal.message
+    site.agent.call("apply_patch", **codex(lines[0])["params"])
+    again = site.agent.refusal("apply_patch", **codex(*lines[1:])["params"])
+    assert "this is a directory" in again.message
+
+
 def test_it_is_said_in_a_directory_of_the_workspace_too(site: Site) -> None:
     site.write("sub/x.sh", "one\n")
     client = site.daemon.agent()

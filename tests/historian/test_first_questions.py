@@ -19,7 +19,7 @@ sys.setswitchinterval(1e-6)
 place = messages.Place(
     name="", root="", shadow="", head=None, number=0, directory="", cut=None, inner=[]
 )
-table = questions._ABOUT_A_PLACE.items()
+table = (questions._ABOUT_A_PLACE | questions._ABOUT_BOTH).items()
 kinds = {name: kind for name, (kind, _) in table if hasattr(kind, "__struct_fields__")}
 asked = []
 for name, kind in kinds.items():

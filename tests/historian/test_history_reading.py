@@ -35,7 +35,7 @@ def pages_of(place: Place, text: str | None = None) -> list[LogResult]:
 def test_a_search_that_looks_into_commits_goes_on_where_it_ended(
     tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_reading, "_MOST_SEARCHED", 3)
+    monkeypatch.setattr(history_reading, "_MAX_SEARCHED", 3)
     histories = Histories(tmp_path)
     for number in range(10):
         histories.commit({"a": "here\n" if number in (1, 8) else f"{number}\n"})
@@ -56,7 +56,7 @@ def test_a_search_that_looks_into_commits_goes_on_where_it_ended(
 def test_a_page_ends_when_its_commits_name_very_many_files_and_tells_each_whole(
     tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_reading, "_MOST_FILES", 5)
+    monkeypatch.setattr(history_reading, "_MAX_FILES", 5)
     histories = Histories(tmp_path)
     for number, files in enumerate([1, 9, 2, 2, 2, 7]):
         histories.commit({f"{n}": f"{number}\n" for n in range(files)})

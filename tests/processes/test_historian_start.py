@@ -14,7 +14,7 @@ import pytest
 
 from stet.wire.failures import Kind, Refused
 from stetd import __version__
-from stetd.processes import historian_client
+from stetd.processes import framing, historian_client
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian, Run, start_process
 from stetd.storage.journal import Position
@@ -146,6 +146,26 @@ def test_when_another_one_has_begun_there_is_no_trouble_any_more() -> None:
         peers.all[1].kill()
 
     asyncio.run(story())
+
+
+def test_one_that_is_not_understood_is_ended_and_another_one_is_started(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        historian = historian_by(peers.run)
+        await historian.start()
+        peers.all[0].socket.sendall(framing.framed(b"\xc1"))
+        async with asyncio.timeout(20):
+            while len(peers.all) < 2:
+                await asyncio.sleep(0.01)
+        assert peers.all[0].killed
+        historian._closing = True
+        peers.all[1].kill()
+
+    asyncio.run(story())
+    assert "the historian is not understood" in caplog.text
 
 
 def test_a_stop_waits_until_it_has_ended() -> None:

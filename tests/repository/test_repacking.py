@@ -124,6 +124,17 @@ def test_a_pass_after_another_packs_what_is_new_and_chains_stay_short(
             assert max(depths, default=0) <= 30
 
 
+def test_two_packs_of_like_size_become_one_of_the_version_that_git_writes(
+    histories: Histories,
+) -> None:
+    for content in (b"one", b"two"):
+        item = NewObject("blob", object_id("blob", content), content)
+        write_pack(histories.path, [item], Disk())
+    repack(histories.path)
+    [pack] = Path(histories.path, "objects/pack").glob("*.pack")
+    assert pack.read_bytes()[:8] == b"PACK\0\0\0\2"
+
+
 def test_nothing_to_do_changes_nothing(histories: Histories) -> None:
     grown(histories, 10)
     repack(histories.path, drop=True)

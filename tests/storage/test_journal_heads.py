@@ -97,6 +97,15 @@ def test_a_flipped_bit_anywhere_is_told(journal: Journal, tmp_path: Path, older:
     assert heads(journal, tmp_path).damage == []
 
 
+def test_room_that_a_kill_left_reserved_is_no_damage(journal: Journal, tmp_path: Path) -> None:
+    journal.append(change(1, commit("a", None)))
+    journal.start_segment()
+    journal.append(change(2, commit("b", "a")))
+    with (tmp_path / "00000001.wal").open("ab") as segment:
+        segment.write(b"\0" * 4096)
+    assert heads(journal, tmp_path) == JournalHead("b", 2, [])
+
+
 def test_a_segment_cut_short_is_told(journal: Journal, tmp_path: Path) -> None:
     journal.append(change(1, commit("a", None)))
     os.truncate(tmp_path / "00000001.wal", journal.position.offset - 1)

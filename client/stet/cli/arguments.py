@@ -77,7 +77,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 #: What may stand in front of the command, and whether a value follows it.
 _EVERYWHERE = {"-C": True, "--json": False, "--no-pager": False, "--dates": True}
-_ARGUMENT = re.compile(r"(\[?)(?:([a-z]+):)?(.*?)(\.\.)?\]?")
+#: Compiled when the first argument is met: most commands have options alone.
+_ARGUMENT = r"(\[?)(?:([a-z]+):)?(.*?)(\.\.)?\]?"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -185,7 +186,7 @@ def described(line: str) -> tuple[list[str], dict[str, Any]]:
         if head.endswith(" !"):
             more["required"] = True
     else:
-        found = _ARGUMENT.fullmatch(words)
+        found = re.fullmatch(_ARGUMENT, words)
         assert found is not None, f"BUG: {line}"
         optional, dest, value, several = found.groups()
         names = [dest or value.lower()]

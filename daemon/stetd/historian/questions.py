@@ -82,25 +82,18 @@ class Library:
     files: dict[str, KnownFiles] = field(default_factory=dict)
 
 
-class About(msgspec.Struct, frozen=True):
-    """A question's workspace, and the progress of its answer."""
-
-    library: Library
-    given: messages.Place
-    place: Place
-    progress: Progress
-
-
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """Answer a question. Raises Refused."""
-    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
+    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE | _ABOUT_BOTH
     expected, run = table[asked.question]
     params = msgspec.msgpack.decode(asked.params, type=known(expected))
     try:
         if asked.place is None:
             return run(library, params, progress)
-        with _opened(library, asked.place) as place:
-            return run(About(library, asked.place, place, progress), params)
+        with _opened(library, asked.place, progress) as place:
+            if asked.question in _ABOUT_BOTH:
+                return run(library, place, params)
+            return run(place, params)
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
@@ -114,7 +107,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 
 
 @contextmanager
-def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
+def _opened(library: Library, given: messages.Place, progress: Progress) -> Iterator[Place]:
     """Open a place once Git has all records that the question must see. Raises Refused."""
     if given.number:
         _require(library, given.shadow)
@@ -132,7 +125,7 @@ def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
         yield Place(
             worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
             library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
-            frozenset(given.inner),
+            frozenset(given.inner), given.name, given.number, library.disk, progress,
         )  # fmt: skip
 
 
@@ -144,25 +137,25 @@ def _require(library: Library, shadow: str) -> None:
         raise history_unwritable(*error.args) from error
 
 
-def _files_of(about: About, oid: str) -> list[FileChange]:
-    with about.place.handles.opened(about.place.shadow) as repository:
+def _files_of(place: Place, oid: str) -> list[FileChange]:
+    with place.handles.opened(place.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
         return [counted(repository, change) for change in changes]
 
 
-def _diff_of(about: About, result: EditResult) -> str:
+def _diff_of(place: Place, result: EditResult) -> str:
     """The diff for a stored reply, which is kept without it."""
-    with about.place.handles.opened(about.place.shadow) as repository:
+    with place.handles.opened(place.shadow) as repository:
         changes = changes_of(repository, repository.commit(result.commit or ""))
         diffs = {each.path: described(repository.blob, each)[1] for each in changes}
         return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
-def _differing(about: About, asked: ScanRequest) -> ScanResult:
-    files, shadow = about.library.files, about.place.shadow
+def _differing(library: Library, place: Place, asked: ScanRequest) -> ScanResult:
+    files, shadow = library.files, place.shadow
     if shadow not in files:
         files[shadow] = KnownFiles(stat_cache_path(shadow))
-    return scan_workspace(about.place, files[shadow], asked)
+    return scan_workspace(place, files[shadow], asked)
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
@@ -190,14 +183,13 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(about: About, asked: Choosing) -> list[Choice]:
-    library, shadow = about.library, about.place.shadow
-    found = choose(shadow, asked, library.background, library.disk, about.progress)
+def _chosen(library: Library, place: Place, asked: Choosing) -> list[Choice]:
+    found = choose(place, asked, library.background)
     return [found] if found is not None else []
 
 
-def _finished(about: About, asked: Finishing) -> None:
-    library, shadow = about.library, about.place.shadow
+def _finished(library: Library, place: Place, asked: Finishing) -> None:
+    shadow = place.shadow
     names, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
 
@@ -208,34 +200,26 @@ def _finished(about: About, asked: Finishing) -> None:
     _rebuild(library, shadow)
 
 
-def _on(run: Callable[[Place, Any], object]) -> Callable[[About, Any], object]:
-    return lambda about, asked: run(about.place, asked)
-
-
-def _long(run: Callable[[Place, Any, Disk, Progress], object]) -> Callable[[About, Any], object]:
-    return lambda about, asked: run(about.place, asked, about.library.disk, about.progress)
-
-
-#: By name, the type of the parameters, and the function of :class:`About` and the parameters.
+#: By name, the type of the parameters, and the function of a place and the parameters.
 _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
-    "read": (Read, _on(read_file)),
-    "log": (Log, _on(log)),
-    "show": (Show, _on(show)),
-    "blame": (Blame, _on(blame_file)),
-    "diff": (Diff, _on(diff)),
-    "export": (Export, _on(exported)),
-    "pin": (list[str], _on(described_pin)),
-    "pins": (None, _on(pinned_commits)),
+    "read": (Read, read_file),
+    "log": (Log, log),
+    "show": (Show, show),
+    "blame": (Blame, blame_file),
+    "diff": (Diff, diff),
+    "export": (Export, exported),
+    "pin": (list[str], described_pin),
+    "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
+    "take back": (Proposing, proposed),
+    "snapshot": (Taking, taken),
+    "leave out": (LeavingOut, left_out),
+}
+#: Questions that need the library, too: functions of it, a place and the parameters.
+_ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
-    "take back": (
-        Proposing,
-        lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),
-    ),
     "what goes": (Choosing, _chosen),
-    "snapshot": (Taking, _long(taken)),
-    "leave out": (LeavingOut, _long(left_out)),
     "finish forgetting": (Finishing, _finished),
 }
 #: Questions without a place: functions of the library, the parameters and the progress.

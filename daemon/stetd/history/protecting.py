@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from stetd.editing.paths import folded_path
@@ -43,26 +42,19 @@ DEFAULT_PATTERNS = (
 )
 
 
-@dataclass(frozen=True)
 class Protection:
     """The patterns, and what is done with an edit that they cover."""
 
-    patterns: Sequence[str] = ()
-    action: Action = "allow"
-
-    def __post_init__(self) -> None:
+    def __init__(self, patterns: Sequence[str], action: Action) -> None:
+        self.action = action
         lines = [
             unicodedata.normalize("NFKC", pattern).casefold().replace("[:upper:]", "[:lower:]")
-            for pattern in self.patterns
+            for pattern in patterns
         ]
-        object.__setattr__(self, "_file", IgnoreFile("\n".join(lines).encode(), ""))
+        self._file = IgnoreFile("\n".join(lines).encode(), "")
 
     def covers(self, path: str) -> bool:
         """Whether a file of the workspace is protected, or a directory above it."""
-        file: IgnoreFile = self.__dict__["_file"]
-        if self.action == "allow" or not file:
+        if self.action == "allow" or not self._file:
             return False
-        return is_left_out(folded_path(path), {"": file}.get)
-
-
-NOTHING_PROTECTED = Protection()
+        return is_left_out(folded_path(path), {"": self._file}.get)

@@ -61,7 +61,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         # A forget that runs must end first: until then pins still name the old history.
         for job in caller.shared.upkeep.work:
             if (job.what, job.root) == ("forget", root):
-                await asyncio.wait({job.future})
+                await asyncio.wait({job.task})
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position

@@ -20,9 +20,9 @@ import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -150,18 +150,25 @@ class Background:
         self._put(_Task(repository, task, future))
         return future
 
-    def pause_joining(self, repository: str) -> None:
-        """Leave the packs of a repository as they are; on this thread (:meth:`run`)."""
-        self._not_joining.add(repository)
+    @contextmanager
+    def not_joining(self, repository: str) -> Iterator[None]:
+        """Leave the packs of a repository as they are meanwhile."""
+        self.run(repository, lambda: self._not_joining.add(repository)).result()
+        try:
+            yield
+        finally:
+            self.run(repository, lambda: self._not_joining.discard(repository)).result()
 
-    def resume_joining(self, repository: str) -> None:
-        """Join packs again; on this thread."""
-        self._not_joining.discard(repository)
+    def remove(self, repository: str, change: Callable[[], None]) -> None:
+        """Remove objects while nothing is written to the repository."""
 
-    def forget_written(self, repository: str) -> None:
-        """Write everything again that comes: objects were removed; on this thread."""
-        if repository in self._unsynced:
-            self._unsynced[repository].recent.clear()
+        def carry_out() -> None:
+            change()
+            # At once: what was removed may be needed by what is written next.
+            if repository in self._unsynced:
+                self._unsynced[repository].recent.clear()
+
+        self.run(repository, carry_out).result()
 
     def _put(self, item: _Item) -> None:
         with self._changed:

@@ -193,7 +193,7 @@ class Repacking:
         self._progress.begin("removing what was copied", len(self._loose) // 20)
         new = {os.path.basename(path) for path in written}
         gone = [p.name for p in packs if os.path.basename(p.pack_name) not in new]
-        if self._drop and self.dropped:
+        if self.dropped:
             # Garbage may become needed until the moment in which it goes: all at once then.
             loose, self._loose = self._loose, b""
         else:

@@ -8,7 +8,9 @@ import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.kept_handles import KeptHandles
+from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Cut
+from stetd.storage.progress import Progress
 from stetd.storage.worktree import Worktree
 
 
@@ -30,3 +32,9 @@ class Place(msgspec.Struct, frozen=True):
     excludes: Excludes = NOTHING_EXCLUDED
     #: Prefixes of the paths in workspaces inside this one.
     inner: frozenset[str] = frozenset()
+    #: The workspace's, and the record up to which its history is read.
+    name: str = ""
+    number: int = 0
+    #: What writing goes through; how far the work has come.
+    disk: Disk = msgspec.field(default_factory=Disk)
+    progress: Progress = msgspec.field(default_factory=Progress)

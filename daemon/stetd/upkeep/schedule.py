@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,8 +52,8 @@ class Job(Generic[T]):
     root: str
     run: Callable[[Progress], Awaitable[T]]
     progress: Progress = field(default_factory=Progress)
-    #: The result; set by :meth:`Upkeep.submit`.
-    future: Future[T] = field(init=False)
+    #: The task that runs it; set by :meth:`Upkeep.submit`.
+    task: asyncio.Task[T] = field(init=False)
 
 
 class Upkeep:
@@ -73,27 +72,37 @@ class Upkeep:
         self._writer = writer
         self._idle_s = idle_s
         self.retain = retain
-        self._jobs: deque[Job[Any]] = deque()
-        self._running: Job[Any] | None = None
+        #: The running job, then the queued ones.
+        self.work: list[Job[Any]] = []
+        #: Held by the running job.
+        self._running = asyncio.Lock()
+        self._closed = False
         #: By shadow repository, when its first commit came since the last check.
         self._changed_since: dict[str, float] = {}
         self._retained_at: dict[str, float] = {}
         self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to run jobs."""
-        self._task = self._loop.create_task(self._work())
+        """Start to schedule jobs."""
+        self._scheduling = self._loop.create_task(self._schedule())
 
     def submit(self, job: Job[T]) -> Future[T]:
-        """Queue a job; returns the future of its result."""
-        job.future = self._loop.create_future()
-        if self._task is None or self._task.done():
-            _give_up(job)
-        else:
-            self._jobs.append(job)
-            self._woken.set()
-        return job.future
+        """Queue a job; returns the future of its result. Cancelling that does not stop the job."""
+        job.task = self._loop.create_task(self._carry_out(job))
+        self.work.append(job)
+        return asyncio.shield(job.task)
+
+    async def _carry_out(self, job: Job[T]) -> T:
+        stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
+        try:
+            if self._closed:
+                raise refuse(Kind.SHUTTING_DOWN, stopping)
+            async with self._running:
+                return await job.run(job.progress)
+        except asyncio.CancelledError:
+            raise refuse(Kind.SHUTTING_DOWN, stopping) from None
+        finally:
+            self.work.remove(job)
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Change the options."""
@@ -106,49 +115,25 @@ class Upkeep:
             self._changed_since[shadow] = time.monotonic()
             self._woken.set()
 
-    @property
-    def work(self) -> list[Job[Any]]:
-        """The running job, then the queued ones."""
-        return [job for job in (self._running, *self._jobs) if job is not None]
-
     async def close(self) -> None:
         """Cancel the running job and refuse the queued ones."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        self._closed = True
+        await asyncio.sleep(0)  # a task that is cancelled before its first step can't refuse
+        tasks = [self._scheduling, *(job.task for job in self.work)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
-    async def _work(self) -> None:
-        try:
-            while True:
-                if self._jobs:
-                    await self._carry_out(self._jobs.popleft())
-                    continue
-                self._woken.clear()
-                pause = self._next_check_s()
-                if pause is not None and pause <= 0:
+    async def _schedule(self) -> None:
+        while True:
+            self._woken.clear()
+            pause = self._next_check_s()
+            if pause is not None and pause <= 0:
+                async with self._running:
                     await self._check_histories()
-                    continue
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), pause)
-        finally:
-            for job in self._jobs:
-                _give_up(job)
-            self._jobs.clear()
-
-    async def _carry_out(self, job: Job[T]) -> None:
-        self._running, future = job, job.future
-        try:
-            result = await job.run(job.progress)
-            if not future.cancelled():
-                future.set_result(result)
-        except asyncio.CancelledError:
-            _give_up(job)
-            raise
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
-            if not future.cancelled():
-                future.set_exception(error)
-        finally:
-            self._running = None
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause)
 
     def _next_check_s(self) -> float | None:
         """Seconds until a history is due for a check; None: none is."""
@@ -193,12 +178,6 @@ class Upkeep:
                 _log.warning("%s of %s failed: %r", job.what, job.root, error)
 
         self.submit(job).add_done_callback(ended)
-
-
-def _give_up(job: Job[Any]) -> None:
-    stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
-    if not job.future.done():
-        job.future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
 
 
 # -- steps that jobs share

@@ -385,9 +385,10 @@ class Placer:
         return chosen if end is None else self._unless_among(chosen, self._cursor, end)
 
     def _checked(self, anchors: Sequence[int], chosen: Placed) -> Placed:
-        """The place, unless it is tolerant and there are others: stricter, or in its block.
+        """The place under an ``@@`` line, unless something speaks for another. Raises Problem.
 
-        Nor if it is one of several and not in the block of its ``@@`` line.
+        A tolerant one must be alone: no other is stricter, or in its block. Any one must be in the
+        block of its ``@@`` line, or be the only one of its rung.
         """
         end = self._end_of_block_above(anchors, chosen.start)
         if chosen.rung is not Rung.EXACT:

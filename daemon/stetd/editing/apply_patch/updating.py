@@ -258,7 +258,8 @@ class Composition:
             source = self.world.look(path)
         except Refused as refusal:
             removed = any(node.data is None for node in self._nodes.values())
-            if refusal.kind == Kind.NOT_A_FILE and removed:
+            # A directory in the way would still be there when the files in it are gone.
+            if removed and refusal.message.endswith("is not a directory"):
                 raise refuse(
                     Kind.NOT_A_FILE,
                     f"{refusal}. If this patch removes what is in the way, send it in two calls, "

@@ -1,8 +1,8 @@
-"""What forgetting a path needs of a history (:mod:`stetd.upkeep.forget`).
+"""The historian's part of forgetting a path (:mod:`stetd.upkeep.forget`).
 
-Every commit that had it, and all after it, is rewritten without it. Who did what, when and why
-stays as it was. A commit that changed what is left out says so with ``Stet-Forgotten``, a line for
-each path; ``Stet-Reverts`` follows the commits that it names.
+Rewrites every commit that had the path, and all later ones, without it. Authors, times and messages
+stay. A commit that changed a path that is left out gets a line ``Stet-Forgotten`` for it, and lines
+``Stet-Reverts`` get the new ids.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.stat_cache import stat_cache_path
 
-#: Least length of a line by which a clipboard is known to hold forgotten content.
+#: Length from which a line in common shows that a clipboard has forgotten content.
 _TELLING = 8
-_MOST_TOLD = 50
-#: Trees of which it is remembered what they become.
-_MOST_REMEMBERED = 20_000
+_MAX_PATHS_TOLD = 50
+#: Size of the cache of rewritten trees.
+_MAX_TREES = 20_000
 
 
-def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) -> LeftOut:
-    """The history without the path, in packs, with the file of new ids. Raises Refused."""
+def left_out(place: Place, asked: LeavingOut) -> LeftOut:
+    """Write the history without the path into packs, and the file of new ids. Raises Refused."""
     if place.head is None:
         raise _unknown(asked.path)
+    disk, progress = place.disk, place.progress
     with closing(StoredObjects(place.shadow)) as repository:
         unwanted: set[str] = set()
         if asked.contents:
@@ -75,7 +76,7 @@ def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) ->
 
 
 def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
-    """Let all that names the old history name the new one; the new ids by the old."""
+    """Point references to the new history; returns the new ids by the old ones."""
     names = read_pending(shadow)
     for name in references_below(shadow, "refs"):
         oid = read_reference(shadow, name) if name != HISTORY else None
@@ -91,7 +92,7 @@ def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
 
 
 def still_there(shadow: str, blobs: list[str]) -> int:
-    """How many of these contents the history holds, because other paths have them."""
+    """How many of these contents the history still has, because other paths have them."""
     there = 0
     with closing(StoredObjects(shadow)) as repository:
         for oid in blobs:
@@ -111,7 +112,7 @@ def _unknown(path: str) -> Exception:
 
 
 def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: str) -> None:
-    """Refuse while something keeps the old history that can't be moved."""
+    """Refuse if a reference keeps the old history and can't be moved to the new one."""
     for name in references_below(repository.path, "refs"):
         oid = read_reference(repository.path, name)
         if name == HISTORY or oid is None or oid in rewriting.names:
@@ -126,7 +127,7 @@ def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: st
 
 
 def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str]) -> list[int]:
-    """The numbers of the texts that have something in common with what was left out."""
+    """The indexes of the texts that have something in common with the contents left out."""
     holding: set[int] = set()
     for oid in sorted(rewriting.blobs) if texts else ():
         content = repository.blob(oid).decode("utf-8", "replace")
@@ -135,7 +136,7 @@ def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str])
 
 
 def _have_in_common(one: str, two: str) -> bool:
-    """Whether a line of one text, or its part of a line, occurs in the other."""
+    """Whether a line of one text, stripped and long enough, occurs in the other."""
     return any(line in two for line in _telling_lines(one)) or any(
         line in one for line in _telling_lines(two)
     )
@@ -152,11 +153,11 @@ def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> l
     files = repository.files(repository.commit(head).tree)
     blobs, paths = rewriting.blobs, rewriting.paths
     found = (path for path, (_, oid) in files if oid in blobs and path not in paths)
-    return list(islice(found, _MOST_TOLD))
+    return list(islice(found, _MAX_PATHS_TOLD))
 
 
 def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]) -> bytes:
-    """A stored reply with the ids that its commits have now, and no text about these paths."""
+    """A stored reply with the new ids of its commits, and without text about forgotten paths."""
     result = msgspec.msgpack.decode(reply, type=known(EditResult))
     result = msgspec.structs.replace(
         result,
@@ -181,9 +182,10 @@ def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]
 
 @dataclass(slots=True)
 class _Rewriting:
-    """Rewrites commits, oldest first. ``packs`` None: only finds out what there would be to do.
+    """Rewrites commits, oldest first. ``packs`` None: only finds what would be rewritten.
 
-    What goes is one path (a file, or a directory and all below it), and these blobs anywhere.
+    Leaves out one path (a file, or a directory with everything below it), and the ``unwanted``
+    blobs at any path.
     """
 
     repository: StoredObjects
@@ -191,20 +193,20 @@ class _Rewriting:
     unwanted: Collection[str]
     packs: PackStream | None
     progress: Progress
-    #: Old ids to new ones, of the commits that are other ones now.
+    #: New ids by old ones, of the rewritten commits.
     names: dict[str, str] = field(default_factory=dict)
-    #: The blobs that were left out, and where.
+    #: The blobs that were left out, and their paths.
     blobs: set[str] = field(default_factory=set)
     paths: set[str] = field(default_factory=set)
-    #: How many commits changed what is left out.
+    #: The number of commits that changed something that is left out.
     touched: int = 0
-    #: The tree of the last commit, as it is now.
+    #: The tree of the last rewritten commit.
     tree: str = EMPTY_TREE
     _removed: Mapping[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def follow(self, head: str) -> None:
-        """Rewrite all commits up to this one."""
+        """Rewrite all commits up to ``head``."""
         chain = bytearray()
         oid: str | None = head
         while oid is not None:
@@ -216,7 +218,7 @@ class _Rewriting:
             self.progress.step()
 
     def new_name(self, oid: str) -> str:
-        """What a commit is called now."""
+        """The new id of a commit."""
         return self.names.get(oid, oid)
 
     def _rewrite(self, oid: str) -> None:
@@ -262,13 +264,13 @@ class _Rewriting:
         return body + gap + b"\n".join(lines) + b"\n"
 
     def _without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
-        """A tree without what is left out, and what that was: path to blob."""
+        """A tree without the paths to leave out; also those paths, with their blobs."""
         may_hold = self.unwanted or (self.path + "/").startswith(prefix)
         if tree == EMPTY_TREE or not may_hold:
             return tree, {}
         key = (tree, prefix)
         if key not in self._known:
-            if len(self._known) >= _MOST_REMEMBERED:
+            if len(self._known) >= _MAX_TREES:
                 self._known.clear()
             self._known[key] = self._made_without(tree, prefix)
         return self._known[key]

@@ -1,16 +1,15 @@
-"""Garbage collection of one history, and which commits retention drops: too old, or too many.
+"""Garbage collection of one history, and the choice of commits that retention drops.
 
-A pass that comes by itself packs what lies about and joins small packs; it drops nothing. One
-that a person asks for, or that follows when history was dropped, also leaves out what no
-reference needs. What the journal may still have to write is in the journal, contents and all,
-and is written whether or not the repository had it.
+A scheduled pass packs loose objects and joins small packs; it drops nothing. A pass that a person
+asks for, or that follows retention, also drops unreachable objects. It can't drop objects of calls
+that Git does not have yet: the journal has their contents, and they are written in any case.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.processes.works import Choice, Choosing, Collected, named_commits
@@ -22,21 +21,22 @@ from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
-#: With fewer loose objects and packs than these a history is left as it is.
+#: A history with fewer loose objects and fewer packs is not packed.
 _MANY_LOOSE, _MANY_PACKS = 256, 24
 _DAY = 86_400
-#: What is too old may wait so long, so that a history is cut once a day and not after each call.
+#: Seconds that a commit may be too old before it is dropped, so that a history is cut once a day
+#: and not after each call.
 _SELDOM_S = _DAY
-#: A history that has become too large is cut down to this part of the limit, so that it is not
-#: cut again at once.
+#: A history over its size limit is cut to this part of the limit, so that it is not cut again soon.
 _SPARE = 0.9
 
 
 def is_due(shadow: str) -> bool:
-    """Whether enough lies about in a shadow repository to be packed."""
+    """Whether a shadow repository has enough loose objects or packs to be packed."""
     return len(all_loose_ids(shadow)) // 20 >= _MANY_LOOSE or len(pack_names(shadow)) >= _MANY_PACKS
 
 
@@ -45,33 +45,21 @@ def tidied(shadow: str, background: Background, disk: Disk, progress: Progress) 
     try:
         return collected(shadow, background, disk, progress, drop=False)
     except Damaged:
-        # It may be one of those that a crash left, and that nothing needs.
+        # The damaged object may be an unreachable one that a crash has left.
         return collected(shadow, background, disk, progress, drop=True)
 
 
 def collected(
     shadow: str, background: Background, disk: Disk, progress: Progress, *, drop: bool
 ) -> Collected:
-    """Pack a history, and with ``drop`` leave out what nothing needs. Raises as :func:`tidied`."""
-
-    def alone(change: Callable[[], None]) -> None:
-        """Change files while nothing is written to the repository."""
-
-        def carry_out() -> None:
-            change()
-            # At once: what was removed may be needed by what is written next.
-            background.forget_written(shadow)
-
-        background.run(shadow, carry_out).result()
-
+    """Pack a history; with ``drop``, without unreachable objects. Raises as :func:`tidied`."""
     before = directory_bytes(shadow)
-    background.run(shadow, lambda: background.pause_joining(shadow)).result()
-    work = Repacking(shadow, disk, alone, progress, drop=drop)
-    try:
+    remove = partial(background.remove, shadow)
+    with (
+        background.not_joining(shadow),
+        closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
+    ):
         work.run()
-    finally:
-        work.close()
-        background.run(shadow, lambda: background.resume_joining(shadow)).result()
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 
@@ -89,16 +77,17 @@ def directory_bytes(path: str) -> int:
 
 
 def has_remains(shadow: str) -> bool:
-    """Whether a history was cut, and what was dropped has not been collected."""
+    """Whether a history was cut and still has objects of the dropped commits."""
     with closing(StoredObjects(shadow)) as repository:
         parents = (repository.raw_parent(oid) for oid in read_shallow(shadow))
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
 
 
-def choose(
-    shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
-) -> Choice | None:
-    """What retention drops, if anything. Raises BrokenHistory, Damaged, MissingObject, OSError."""
+def choose(place: Place, asked: Choosing, background: Background) -> Choice | None:
+    """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
+    OSError.
+    """
+    shadow, progress = place.shadow, place.progress
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)
@@ -106,7 +95,7 @@ def choose(
             return None
         at, why = by_age, f"older than {asked.days} days"
         if asked.bytes and directory_bytes(shadow) > asked.bytes:
-            collected(shadow, background, disk, progress, drop=True)
+            collected(shadow, background, place.disk, progress, drop=True)
             if directory_bytes(shadow) > asked.bytes:
                 by_size = _fitting(repository, asked, progress, chain)
                 if by_size < at:
@@ -123,10 +112,10 @@ def choose(
 def _follow(
     repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
 ) -> tuple[int, int | None]:
-    """Fill in the ids of the chain, newest first.
+    """Fill ``chain`` with the ids of the commits, newest first.
 
-    Gives the place of the oldest commit that is young enough, and that of the oldest that is
-    worth being dropped: one that says itself what was dropped is not (None: no other).
+    Returns the index of the oldest commit that is young enough, and the index of the oldest commit
+    worth dropping, which one of kind ``retention`` is not (None: there is none).
     """
     progress.begin("following the history")
     since = asked.now - asked.days * _DAY if asked.days else float("-inf")
@@ -146,14 +135,14 @@ def _follow(
 def _fitting(
     repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
 ) -> int:
-    """The oldest commit with which all from the newest on fit into the limit."""
+    """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)
     marks = Marks(ids)
     total, room = 0, int(asked.bytes * _SPARE)
 
     def count(number: int) -> None:
-        """Count an object where it is first met: with the newest commit that has it."""
+        """Count an object when it is marked first: with the newest commit that has it."""
         nonlocal total
         total += sizes[number]
 
@@ -169,12 +158,12 @@ def _fitting(
 
 
 def _oldest_named(named: list[str], chain: bytearray) -> int:
-    """Where in the chain the oldest of these commits is."""
+    """The index in the chain of the oldest of these commits."""
     sought = {bytes.fromhex(oid) for oid in named}
     oldest = 0
     for number, oid in enumerate(each_id(bytes(chain))):
         if oid in sought:
             sought.discard(oid)
             oldest = number
-    # Of one that is not in this chain nothing is known: not what it needs, either.
+    # If one is not in this chain, it is unknown which commits it needs: keep all.
     return len(chain) // 20 - 1 if sought else oldest

@@ -1,4 +1,4 @@
-"""What a snapshot is made of (:mod:`stetd.upkeep.snapshot`): the whole workspace, read."""
+"""The historian's part of a snapshot (:mod:`stetd.upkeep.snapshot`): reads the whole workspace."""
 
 from __future__ import annotations
 
@@ -23,29 +23,27 @@ from stetd.processes.works import Taken, Taking
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
-from stetd.storage.disk import Disk
-from stetd.storage.progress import Progress
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
 from stetd.storage.worktree import RACY_NS, OnDisk
 from stetd.transaction.heads import unusual_permissions
 
-#: Files that change while they are read are read so often again, then taken as they were last.
+#: How often files that change while they are read are read; then the last read counts.
 _ROUNDS = 3
-#: Bytes of the disk that are left free.
+#: Bytes of free disk space that a snapshot leaves.
 _RESERVE = 64 << 20
 
 
-def taken(place: Place, asked: Taking, disk: Disk, progress: Progress) -> Taken:
-    """Read the workspace, and write its contents and trees. Raises Refused, OSError."""
+def taken(place: Place, asked: Taking) -> Taken:
+    """Read the workspace and write its contents and trees. Raises Refused, OSError."""
     with closing(StoredObjects(place.shadow)) as repository:
-        return _Snapshot(place, asked, disk, progress).take(repository)
+        return _Snapshot(place, asked).take(repository)
 
 
 class _Snapshot:
-    def __init__(self, place: Place, asked: Taking, disk: Disk, progress: Progress) -> None:
+    def __init__(self, place: Place, asked: Taking) -> None:
         self._place, self._shadow, self._asked = place, place.shadow, asked
-        self._disk, self._progress = disk, progress
+        self._progress = place.progress
         self._permissions: list[tuple[str, int]] = []
 
     def take(self, repository: StoredObjects) -> Taken:
@@ -65,7 +63,7 @@ class _Snapshot:
         for _ in scan.walk():
             self._progress.step(scan.files - self._progress.done)
         self._check_limits(scan)
-        packs = PackStream(self._shadow, self._disk, "snapshot")
+        packs = PackStream(self._shadow, place.disk, "snapshot")
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
@@ -74,7 +72,7 @@ class _Snapshot:
             for _, was, now in repository.changed(tree, new)
         )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
-        write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
+        write_stat_cache(stat_cache_path(self._shadow), cached, place.disk)
         result = SnapshotResult(
             commit=None,
             files=scan.files,
@@ -125,7 +123,7 @@ class _Snapshot:
             )
 
     def _drop_large(self, scan: Scan, size: int, path: str) -> None:
-        """Leave a file out; what the history has of it stays."""
+        """Leave a file out; an earlier version in the history stays in the tree."""
         scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
         scan.files -= 1
         scan.bytes -= size
@@ -160,12 +158,12 @@ class _Snapshot:
                 return
 
     def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> None:
-        """Read a file as it is now, and put its content into a pack if the history lacks it."""
+        """Read a file, and pack its content if the history does not have it."""
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
         folder.stamps.pop(name, None)
         before = self._stamp(folder, name)
-        if before is not None:  # what can't be read is tried again only if it changes
+        if before is not None:  # an unreadable file is tried again only if it changes
             folder.stamps[name] = before
         found = self._look(scan, folder, name)
         if found is None or found.data is None or before is None:
@@ -193,7 +191,7 @@ class _Snapshot:
 
     @staticmethod
     def _keep(folder: Folder, name: str) -> None:
-        """Let what the history has of something stay that can't be read: it is there."""
+        """Keep the history's version of a file that exists, but can't be read."""
         tracked = folder.tracked.get(name)
         if tracked is not None:
             folder.entries[name] = tracked
@@ -212,7 +210,7 @@ class _Snapshot:
     # -- trees
 
     def _write_trees(self, scan: Scan, packs: PackStream) -> str:
-        """The trees of all directories, the deepest first; gives the root's id."""
+        """Write the trees of all directories, the deepest first; returns the root's id."""
         self._progress.begin("writing directories", len(scan.folders))
         below: dict[str, dict[str, Entry]] = {}
         passed = {path.rstrip("/") for path in scan.passed}

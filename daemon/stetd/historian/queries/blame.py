@@ -1,8 +1,8 @@
-"""Reading who wrote each line of a file.
+"""Blame: who wrote each line of a file.
 
-The rule is pure (:mod:`stetd.history.blaming`); here its versions come from the query index, and
-their hunks with them: nothing is compared but what was too large for the index, and what
-brought lines back.
+The rule is pure (:mod:`stetd.history.blaming`). This module gives it the versions and their hunks
+from the query index. It compares contents itself only if they were too large for the index, or if a
+commit brought lines back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BOM = "\ufeff"
 
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
-    """Who wrote each line of a file, as it is now or was right after a commit."""
+    """Blame a file as it is now, or right after a commit."""
     now = read_file(workspace, params.path) if params.at is None else None
     return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
@@ -42,7 +42,7 @@ def _blamed(
 ) -> BlameResult:
     upto = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
     if upto is None:
-        raise unknown_commit(str(params.at))  # it is another history's
+        raise unknown_commit(str(params.at))  # not part of this history
     data: bytes | None
     if now is not None:
         path, data, _ = now
@@ -80,7 +80,7 @@ def _lines_of(
         if run.n is not None:
             commit = commits[run.n] = commits.get(run.n) or lookup.commit(run.n)
             meta = commit.meta
-            if commit.oid in lookup.cut_off:  # or a commit before it, which is dropped
+            if commit.oid in lookup.cut_off:  # the line may be from an earlier, dropped commit
                 written = replace(written, commit=commit.oid, kind="retention")
             else:
                 written = replace(
@@ -92,7 +92,7 @@ def _lines_of(
 
 
 class _Versions:
-    """The versions of files, for the pure rule."""
+    """Gives the pure rule the versions of files."""
 
     def __init__(self, lookup: CommitLookup) -> None:
         self._lookup = lookup
@@ -107,7 +107,7 @@ class _Versions:
         if found is None or found[1].after is None:
             return None
         n, row = found
-        if n < place.n:  # asked for again as the version that it is
+        if n < place.n:  # the rule asks again for the version at its own commit
             self._found[Place(n, place.path)] = found
             return Step(n, (), None)
         hunks = row.hunks if row.hunks is not None else self._compare(row.before, row.after)
@@ -119,7 +119,7 @@ class _Versions:
         return self._compare(self._blob(old), self._blob(new))
 
     def _sources(self, n: int, row: FileRow) -> list[Place]:
-        """Where the lines may have been that this commit, if it writes none, brought back."""
+        """The earlier versions whose lines a restore or a revert may have brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
             then = self._index.last_with(row.path, row.after, n - 1)
@@ -138,7 +138,7 @@ class _Versions:
         return sources
 
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
-        """The paths that the file had that is at a path now, back to some commit."""
+        """All paths that a file had between two commits; ``path``: the one at ``upto``."""
         names: set[str | None] = {path}
         while move := self._index.last_move(path, after, upto):
             upto, path = move[0] - 1, move[1]

@@ -1,8 +1,8 @@
-"""What a commit did, read from Git: its files with the lines that changed, and its text.
+"""A commit's changes, read from Git: its files with their changed lines, and its text.
 
-A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
-call that moved it: its ``before`` is the content at the old path, and the old path has no entry
-of its own unless there is a new file.
+A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the call
+that moved it: its ``before`` is the content at the old path. The old path has no entry of its own
+unless there is a new file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from stetd.history.line_diffs import compare_lines, count_lines
 from stetd.history.objects import Change
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
-#: Bytes of a file's two contents together that are compared for the index.
+#: Bytes of a file's two contents together up to which they are compared for the index.
 _COMPARED_BYTES = 4 << 20
-#: Characters of a commit's changed lines that are indexed.
+#: Characters of a commit's changed lines that are indexed at most.
 _INDEXED_BYTES = 64 << 20
-#: The same of one part of a commit (of a file that has more, nothing is); and its files.
+#: The same for one part of a commit (a file with more is not indexed), and its number of files.
 _PART_BYTES, _PART_FILES = 1 << 20, 64
-#: Characters that an answer may have: it is made, sent and read in memory.
+#: Characters of the largest answer: it is made, sent and read in memory.
 _LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
 Blobs = Callable[[str], bytes]
@@ -38,7 +38,7 @@ class PathChange(NamedTuple):
     before: Change
     after: Change
     old_path: str | None = None
-    #: A, M or D of a file that the history does not keep; both sides are None then.
+    #: A, M or D for a file that is excluded from the history; both sides are None then.
     excluded: str = ""
 
     @property
@@ -52,13 +52,13 @@ class PathChange(NamedTuple):
 
 
 def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str | None, str]:
-    """The ids of the trees before and after a commit; None: it is the first."""
+    """The ids of the trees before and after a commit; None before the first commit."""
     before = None if commit.parent is None else repository.commit(commit.parent).tree
     return before, commit.tree
 
 
 def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
-    """The files of a commit, in the order of their paths."""
+    """The changes of a commit, ordered by path."""
     before, after = trees_around(repository, commit)
     changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
@@ -80,14 +80,14 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
 
 
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:
-    """One file as in results."""
+    """A change as in results, with its lines counted."""
     row = _uncompared(change)
     added, removed = count_lines(*_contents(repository.blob, row))
     return file_change(row._replace(added=added, removed=removed))
 
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
-    """One file as in results, and its unified diff."""
+    """A change as in results, and its unified diff."""
     before, after = (state_of(blob, side) for side in (change.before, change.after))
     diff = line_diff(change.path, before, after, old_path=change.old_path)
     row = _uncompared(change)._replace(added=diff.added, removed=diff.removed)
@@ -95,14 +95,17 @@ def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
 
 
 def state_of(blob: Blobs, known: Change) -> FileState | None:
-    """A file with its content."""
+    """A side of a change with its content; None if there is no file."""
     return FileState(*known, blob(known[1])) if known else None
 
 
 def described_all(
     blob: Blobs, changes: Iterable[PathChange], what: str
 ) -> tuple[list[FileChange], str]:
-    """Files as in results, and their diffs in one. Raises Refused (file_too_large) for ``what``."""
+    """Changes as in results, and their joined diffs.
+
+    Raises Refused (file_too_large), which calls the diff ``what``.
+    """
     files: list[FileChange] = []
     diffs: list[str] = []
     size = 0
@@ -116,7 +119,7 @@ def described_all(
 
 
 def check_size(size: int, what: str) -> None:
-    """Refuse (file_too_large) an answer of so many characters, if those are too many."""
+    """Refuse (file_too_large) an answer of more characters than _LARGEST_ANSWER."""
     if size > _LARGEST_ANSWER:
         raise refuse(
             Kind.FILE_TOO_LARGE,
@@ -127,7 +130,7 @@ def check_size(size: int, what: str) -> None:
 
 
 def file_change(row: FileRow) -> FileChange:
-    """One file with its lines counted, as in results."""
+    """A row with counted lines, as in results."""
     assert row.added is not None, "BUG: a row without counts"
     assert row.removed is not None, "BUG: a row without counts"
     return FileChange(

@@ -1,7 +1,7 @@
-"""Looking back: finding commits by name, request or path, and which of them stand.
+"""Finds commits by name, request or path, and tells which of them are undone.
 
-:func:`look_back` asks the index (:mod:`stetd.historian.index.keeping`), which has every commit up
-to the head by then; what a commit did to the bytes of its files is read from Git.
+:func:`look_back` gives a :class:`CommitLookup` on an index that has every commit up to the head
+(:mod:`stetd.historian.index.keeping`). Contents of files are read from Git.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ T = TypeVar("T")
 _PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
-#: Commits with a prefix that are looked for: enough to know that it is ambiguous.
-_MOST_WITH_PREFIX = 100
-#: Files below a path that are looked for: enough to say who made some.
-_MOST_AROUND = 20
+#: Commits with a prefix that are searched: enough to know that the prefix is ambiguous.
+_MAX_WITH_PREFIX = 100
+#: Files below a path that are searched: enough to name some of the commits that made them.
+_MAX_AROUND = 20
 
 
 class Found(NamedTuple):
-    """A commit, and the standing one that took it back, if there is one."""
+    """A commit, and the commit in effect that reverted it, if there is one."""
 
     commit: StoredCommit
     undone_by: str | None
 
 
 class Touch(NamedTuple):
-    """A commit that touched one path, and what it made of it."""
+    """A commit that changed a path, and the file afterwards."""
 
     commit: StoredCommit
     after: Version | None
 
 
 class Touches(NamedTuple):
-    """The commits that touched a path: all after one, newest first, and the last up to it."""
+    """The commits that changed a path: all after one, newest first, and the last up to it."""
 
     later: list[Touch]
     last: Touch | None
 
 
 class UnknownCursor(Exception):
-    """The commit after which to go on is not part of the history."""
+    """The cursor's commit is not part of the history."""
 
 
 def look_back(
@@ -81,10 +81,10 @@ def look_back(
     run: Callable[[CommitLookup], T],
     on_lag: Callable[[], None] = lambda: None,
 ) -> T:
-    """Ask the history up to a head. ``run`` may be called twice.
+    """Run a function on the history up to a head. ``run`` may be called twice.
 
-    ``on_lag`` is called if the index will not be ready soon. Raises Refused (overloaded) then;
-    MissingObject; OSError.
+    If the index is not ready in time, ``on_lag`` is called and Refused (overloaded) raised. Also
+    raises MissingObject, OSError.
     """
     deadline = time.monotonic() + PATIENCE_S
 
@@ -96,7 +96,7 @@ def look_back(
         try:
             return ask()
         except (sqlite3.Error, MissingObject, msgspec.MsgspecError, UnicodeDecodeError):
-            # It may be the index that is damaged.
+            # The index may be damaged.
             if not replaced(repository, head, deadline):
                 raise
             return ask()
@@ -115,17 +115,17 @@ class CommitLookup:
         self.repository = repository
         self.head = head
         self.index = index
-        #: The commits at which the history was cut off: the content before them is unknown.
+        #: The first commits of a history that retention has cut: earlier content is unknown.
         self.cut_off = read_shallow(repository.path)
-        #: How many commits there are.
+        #: The number of commits.
         self.count = (index.position(head) or 0) if head is not None else 0
         self._undone_by: dict[int, str | None] = {}
 
     # -- finding commits
 
     def resolve(self, name: str) -> str:
-        """The full id of a commit parameter: HEAD, an id, its beginning or a pin; with ``~n`` after
-        it, the n-th before that one. Raises Refused (unknown_commit).
+        """The full id for a commit parameter: HEAD, an id or its prefix, or a pin; ``~n`` after one
+        means the n-th commit before it. Raises Refused (unknown_commit).
         """
         base, tilde, count = name.partition("~")
         if base == "HEAD":
@@ -140,8 +140,8 @@ class CommitLookup:
         return found
 
     def _begun(self, name: str) -> str | None:
-        """The commit whose id begins so. Raises Refused if there are several."""
-        # What was called so may have another id since a path was forgotten.
+        """The commit with this prefix. Raises Refused if there are several."""
+        # A commit with this prefix may have a new id since a path was forgotten.
         named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
         if len(named) > 1:
             shown = ", ".join(oid[:12] for oid in named[:5])
@@ -174,7 +174,7 @@ class CommitLookup:
         return self.repository.commit(self.oid(n))
 
     def ancestor(self, steps: int, oid: str) -> str | None:
-        """The commit that many steps before this one, if there is one."""
+        """The commit so many steps before this one; None if there is none."""
         number = self.number(oid)
         if number is None:  # pinned with plain git
             walk = islice(self.repository.walk(oid), steps, None)
@@ -182,18 +182,18 @@ class CommitLookup:
         return self.oid(number - steps) if steps < number else None
 
     def with_prefix(self, prefix: str) -> list[str]:
-        """The commits whose id begins so (at least 4 digits), in order of their ids."""
-        return self.index.with_prefix(prefix, self.count, _MOST_WITH_PREFIX)
+        """The commits with this prefix (at least 4 digits), ordered by id."""
+        return self.index.with_prefix(prefix, self.count, _MAX_WITH_PREFIX)
 
     def found(self, n: int) -> Found:
-        """The n-th commit, and the newest standing one that took it back."""
+        """The n-th commit, and the newest commit in effect that reverted it."""
         return Found(self.commit(n), self.undone_by(n))
 
     def undone_by(self, n: int) -> str | None:
-        """The newest standing commit that took the n-th back.
+        """The newest commit in effect that reverted the n-th.
 
-        A commit that takes back may be taken back itself, so that is settled first; on a
-        list and not by recursion, because such chains have any length.
+        A commit that reverts may be reverted itself, so this is decided for it first; with a list,
+        not by recursion, because such chains can be long.
         """
         known = self._undone_by
         waiting = [n]
@@ -207,12 +207,12 @@ class CommitLookup:
             standing = (self.oid(taker) for taker in takers if known[taker] is None)
             known[top] = next(standing, None)
             waiting.pop()
-        return known[n] or known.pop(n)  # most stand: they are not kept
+        return known[n] or known.pop(n)  # None is not cached: most commits are not undone
 
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:
-        """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
+        """The edits that are not undone, newest first. None, no paths or the path "": all."""
         wanted = Wanted(session=session, agent=agent)
         if paths and "" not in paths:
             numbers = self._select(wanted, paths, self.count)
@@ -233,10 +233,10 @@ class CommitLookup:
     def candidates(
         self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
     ) -> Iterator[Found]:
-        """The commits that may be wanted, newest first; each must be checked again.
+        """The commits that may meet the filters, newest first; the caller must check each again.
 
-        ``after``: only those older than this one. ``paths``: that may have touched one of these;
-        none, or "" among them: any. Raises UnknownCursor.
+        ``after``: only commits older than this one. ``paths``: only commits that may have touched
+        one of these; no paths, or the path "": any. Raises UnknownCursor.
         """
         upto = self.count
         if after is not None:
@@ -256,10 +256,10 @@ class CommitLookup:
         return [self.found(n) for n in ordered]
 
     def of_request(self, request: str, session: str | None) -> Found | None:
-        """The commit that a request made.
+        """The commit that a request made; None if there is none.
 
-        Its id is scoped to a session, so others may have it too: that of ``session`` is
-        preferred (None: any), else the newest.
+        Sessions may have the same request id: the commit of ``session`` is preferred (None: any),
+        else the newest.
         """
         other = None
         for each in map(self.found, self.index.of_request(request, self.count)):
@@ -276,9 +276,9 @@ class CommitLookup:
         return islice(self.repository.walk(self.head), self.count - self._known(oid))
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
-        """The chosen commits (newest first) among those that moved files since, newest first.
+        """The chosen commits and all later ones that moved files, newest first.
 
-        Not those whose moves are undone by a commit that moved nothing back: the file was gone.
+        Leaves out commits whose moves were undone without moving a file back: it was gone then.
         """
         wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
         moving = self.index.moving(min(wanted), self.count)
@@ -289,7 +289,7 @@ class CommitLookup:
         return [wanted.get(n) or self.commit(n) for n in sorted({*wanted, *moved}, reverse=True)]
 
     def touches(self, path: str, since: str) -> Touches:
-        """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
+        """The commits that changed a path. Raises Refused (unknown_commit) for ``since``."""
         reached = self._known(since)
         later: list[Touch] = []
         for n in self.index.select(Wanted(path=path), self.count):
@@ -303,7 +303,10 @@ class CommitLookup:
         return Touches(later, None)
 
     def took_back_all(self, taker: StoredCommit) -> bool:
-        """Whether no file was already as before all that a commit took back: it was left alone."""
+        """Whether a revert changed every file of the commits that it reverted.
+
+        It leaves a file alone that already is as it was before them.
+        """
         changed: dict[str, tuple[Change, Change]] = {}
         for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
             for path, before, after in self.tree_changes(each.commit):
@@ -314,23 +317,23 @@ class CommitLookup:
         )
 
     def touching_since(self, since: str, *paths: str) -> set[str]:
-        """The commits after one that changed one of these files."""
+        """The ids of the commits after ``since`` that changed one of these files."""
         return {touch.commit.oid for path in paths for touch in self.touches(path, since).later}
 
     def around(self, path: str) -> list[str]:
-        """Files above a path, or some below it: it can't be a file beside them."""
+        """Files above a path and some below it: while they exist, the path can't be a file."""
         tree = self.repository.commit(self.head).tree if self.head is not None else EMPTY_TREE
         above = [each for each in directories_above(path) if self.entry(self.head, each)]
-        return [*above, *islice(self.repository.files_below(tree, path), _MOST_AROUND)]
+        return [*above, *islice(self.repository.files_below(tree, path), _MAX_AROUND)]
 
-    # -- what commits did
+    # -- contents and changes
 
     def file_at(self, oid: str | None, path: str) -> Version | None:
-        """A file as a commit left it; None if the history has none there."""
+        """A file right after a commit; None if the history has none there."""
         return self._version(self.entry(oid, path))
 
     def deltas(self, commit: StoredCommit) -> list[FileDelta]:
-        """What a commit did to each of its files."""
+        """A commit's changes, with the contents before and after."""
         return [
             FileDelta(path, self._version(before), self._version(after))
             for path, before, after in self.tree_changes(commit)
@@ -339,7 +342,7 @@ class CommitLookup:
     def permissions_before(
         self, commit: StoredCommit, paths: Iterable[str]
     ) -> Iterator[tuple[str, int]]:
-        """What the last commits before one on these paths say of their permission bits."""
+        """The permission bits of these paths, as the last commits before this one recorded them."""
         n = self._known(commit.oid)
         for path in paths:
             last = self.index.last_change(path, n - 1)
@@ -347,37 +350,37 @@ class CommitLookup:
             yield from (each for each in said if each[0] == path)
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
-        """What a commit did to its files, as in results, in the order of their paths."""
+        """A commit's changes as in results, ordered by path."""
         number = self.number(commit.oid)
         rows = self.index.files(number) if number is not None else []
         counts = {row.path: file_change(row) for row in rows if row.added is not None}
         if number is not None and len(counts) == len(rows):
             return list(counts.values())
-        # Some files were too large to be compared for the index.
+        # Some files were too large to compare for the index.
         changes = changes_of(self.repository, commit)
         return [counts.get(each.path) or counted(self.repository, each) for each in changes]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
-        """Whether a commit's message, or a line that it added or removed, has this text."""
+        """Whether a commit's message, or a line that it added or removed, contains this text."""
         number = self.number(commit.oid)
         files = self.index.files_with(number, text) if number is not None else None
         return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
-        """Whether all that a commit did was to record files that the history had not."""
+        """Whether a commit only recorded files that the history did not have."""
         return all(before is None for _, before, _ in self.tree_changes(commit))
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
-        """Whether a commit changed one of these files, or one below; "" is the root."""
+        """Whether a commit changed one of these paths, or a path below one; "" is the root."""
         number = self.number(commit.oid)
         return number is not None and self.index.touches(number, paths)
 
     def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
-        """What a commit changed in its parent's tree: path, before and after."""
+        """A commit's changes of its parent's tree: path, before and after."""
         return self.repository.changed(*trees_around(self.repository, commit))
 
     def entry(self, oid: str | None, path: str) -> Change:
-        """What a commit (None: none) has at a path."""
+        """A commit's entry at a path; None if there is none, or no commit."""
         if oid is None:
             return None
         return self.repository.file_in(self.repository.commit(oid).tree, path)
@@ -387,7 +390,7 @@ class CommitLookup:
 
 
 def unknown_commit(name: str) -> Refused:
-    """The refusal of a name that no commit has."""
+    """The refusal for a name that no commit has."""
     return refuse(
         Kind.UNKNOWN_COMMIT,
         f"{name}: there is no such commit in this workspace's history. Send a full id, a unique "

@@ -38,7 +38,7 @@ from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.transaction.parameters import Export, invalid
 
-#: A page ends with the commit that makes it so large. Characters.
+#: Characters after which a page ends with the present commit.
 _PAGE = 4 << 20
 _DEFAULT_LIMIT = 500
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
@@ -73,7 +73,7 @@ def _bad_cursor(cursor: str) -> Refused:
 
 
 class _Touch(NamedTuple):
-    """The selected commits of a path, by their numbers; and its ends."""
+    """A path's selected commits, by their numbers, and the ends of its range."""
 
     last: int
     first: int
@@ -108,13 +108,13 @@ class _Plan:
                 f"export: {after or to} is not before {to} in the history; from is the older one",
             )
         self.first, self.last = first + 1, last
-        #: The last commit of the pages before.
+        #: The last commit of the earlier pages.
         self.done = first if cursor is None else lookup.number(cursor) or 0
         if cursor is not None and not first < self.done <= last:
             raise _bad_cursor(f"{to}.{cursor}")
         self.selected: set[int] = set()
         self.touches: dict[str, _Touch] = {}
-        #: A file and those below its name, by each of them.
+        #: Groups of paths (a file, and files below its name), by each of their paths.
         self._joined: dict[str, list[str]] = {}
         walk = lookup.repository.walk(to)
         for n, commit in zip(range(last, first, -1), walk, strict=False):
@@ -129,12 +129,12 @@ class _Plan:
             newer = self.touches.get(path)
             last, end = (n, after) if newer is None else (newer.last, newer.after)
             self.touches[path] = _Touch(last, n, before, end)
-        # One that changes no file passes unless files are asked for; it is left out later.
+        # A commit without changes passes if no files are asked for; it is left out later.
         if changes or not self._paths:
             self.selected.add(n)
 
     def _join_ranges(self) -> None:
-        """Give a file and those below its name one range, so that one makes room for the other."""
+        """Give a file and the files below its name one range: they exclude each other."""
         tops: dict[str, str] = {}
         for path, above in files_above(self.touches):
             tops.setdefault(path, above)
@@ -152,13 +152,13 @@ class _Plan:
                 self._joined[path] = paths
 
     def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
-        """What a commit did to the paths that are asked for."""
+        """A commit's changes of the paths that are asked for."""
         for path, before, after in self.lookup.tree_changes(commit):
             if concerns(self._paths, path):
                 yield path, before, after
 
     def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Change, Change]]]]:
-        """All commits, oldest first, each with what it does to files of the series."""
+        """All commits, oldest first, each with its changes of files in the series."""
         now: dict[str, Change] = {}
         for n in range(self.first, self.last + 1):
             selected = n in self.selected
@@ -251,7 +251,7 @@ def _patches(
     *,
     utf8: bool,
 ) -> Iterator[bytes]:
-    """The patch of each file; a file that was moved is reported as renamed."""
+    """The patch of each file; a moved file is a rename."""
     origins = _renames(steps, moves)
     gone = set(origins.values())
     before_of = {path: before for path, before, _ in steps}
@@ -274,7 +274,7 @@ def _patches(
 def _renames(
     steps: list[tuple[str, Change, Change]], moves: tuple[tuple[str, str], ...]
 ) -> dict[str, str]:
-    """New path to old, of files that the commit says it moved, or that are the same elsewhere."""
+    """Old paths by new ones, of files that a commit moved or that have equal content."""
     gone = {path: before for path, before, after in steps if before and after is None}
     made = {path: after for path, before, after in steps if before is None and after}
     origins: dict[str, str] = {}

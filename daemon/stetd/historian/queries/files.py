@@ -1,6 +1,6 @@
-"""Reading files, and what differs between them.
+"""Read and diff: files of the workspace and of commits.
 
-The caller has waited until the commits that it may know of are in the repository.
+The caller has waited until Git has all commits that the client may know of.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
 
 T = TypeVar("T")
-_LEAST_ALIKE = 0.5
-#: Pairs of files whose contents are compared at most, and the bytes of such a file.
-_MOST_PAIRS, _MOST_BYTES = 2_500, 1 << 20
+#: Share of equal content from which two files are a rename, as in Git.
+_MIN_LIKENESS = 0.5
+#: Pairs of files that are compared at most, and the largest size of such a file in bytes.
+_MAX_PAIRS, _MAX_BYTES = 2_500, 1 << 20
 #: Path to mode and blob id.
 _Files = dict[str, tuple[int, str]]
 
 
 def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
-    """Ask the history of a place; ``run`` may be called twice."""
+    """Run a function on the history of a place; it may be called twice. Raises Refused."""
     try:
         with place.handles.opened(place.shadow) as repository:
             return look_back(repository, place.head, run, place.on_lag)
@@ -46,7 +47,7 @@ def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
 
 
 def read_file(place: Place, params: Read) -> ReadResult:
-    """A file of the workspace, or as it was right after a commit."""
+    """Read a file of the workspace, or as it was right after a commit."""
     if params.at is None:
         return read_workspace_file(place, params)
     at = params.at
@@ -62,9 +63,9 @@ def read_file(place: Place, params: Read) -> ReadResult:
 
 
 def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
-    """The file that a request means at a commit.
+    """The file that a request means at a commit: its path then, and its content.
 
-    What is a link today, in the path or at its end, may have been a directory or a file then.
+    A link of today, in the path or at its end, may have been a directory or a file then.
     """
     own, version = path, None
     for own in possible_paths(place, [path]):
@@ -75,7 +76,7 @@ def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[s
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
-    """The refusal of a path that the history does not have at a commit."""
+    """The refusal for a path that the history does not have at a commit."""
     return refuse(
         Kind.FILE_NOT_FOUND,
         f"{path}: the history has no such file at {oid[:8]}; "
@@ -86,10 +87,10 @@ def no_such_file_at(path: str, oid: str) -> Refused:
 
 
 def diff(place: Place, params: Diff) -> DiffResult:
-    """What differs between two commits, or between a commit and the workspace.
+    """The differences between two commits, or between a commit and the workspace.
 
-    Against the workspace the files of the commit and of the newest one are compared: the history
-    knows no others. There a move is shown as one if both paths are asked for.
+    For the workspace, the files of the commit and of the newest commit are compared, because the
+    history has no others. A move is shown as one only if both paths are asked for.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
@@ -119,7 +120,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
 
 
 def concerns(paths: Sequence[str], path: str) -> bool:
-    """Whether a path is one of these or below one; none are given: any."""
+    """Whether a path is one of these or below one; no paths: any path."""
     return not paths or any(not p or path == p or path.startswith(p + "/") for p in paths)
 
 
@@ -132,7 +133,7 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
 def _against_workspace(
     repository: StoredObjects, place: Place, before: str, head: str, paths: Sequence[str]
 ) -> tuple[list[PathChange], dict[str, bytes]]:
-    """What changed from a tree, and the contents of it that the newest tree does not have."""
+    """The changes from a tree to the workspace, and new contents that the newest tree lacks."""
     changed, unrecorded = list[PathChange](), dict[str, bytes]()
     known: dict[str, tuple[int, str] | None] = dict(repository.files(before))
     later = {path: (was, now) for path, was, now in repository.changed(before, head)}
@@ -174,10 +175,10 @@ def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
 
 
 def _with_renames(blob: Blobs, changes: Sequence[PathChange]) -> list[PathChange]:
-    """The changes, by their paths; a deletion and an addition that are a rename are one.
+    """The changes ordered by path; a deletion and an addition that form a rename become one.
 
-    As in Git, half of the content must be the same; what is exactly the same goes first. Commits
-    know what they have moved (``Stet-Moved``); two trees with commits between them don't.
+    As in Git, half of the content must be equal, and equal files are paired first. A commit records
+    its moves (``Stet-Moved``), but between two trees with several commits nothing does.
     """
     found = {change.path: change for change in changes}
     gone = {c.path: c.before for c in changes if c.after is None and c.before is not None}
@@ -191,7 +192,7 @@ def _with_renames(blob: Blobs, changes: Sequence[PathChange]) -> list[PathChange
 
 
 def _same(_: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
-    """The paths of files that are exactly the same."""
+    """Pairs of paths of files with equal content."""
     by_content: dict[tuple[int, str], list[str]] = {}
     for path, version in gone.items():
         by_content.setdefault(version, []).append(path)
@@ -200,8 +201,8 @@ def _same(_: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
 
 
 def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
-    """The paths of the others that are alike, most alike first."""
-    if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
+    """Pairs of paths of the other files with similar content, most similar first."""
+    if not 0 < len(gone) * len(new) <= _MAX_PAIRS:
         return
     before = {path: _lines(blob, version) for path, version in gone.items()}
     after = {path: _lines(blob, version) for path, version in new.items()}
@@ -209,13 +210,13 @@ def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
         (alike, old, path)
         for old in before
         for path in after
-        if (alike := likeness(before[old], after[path])) >= _LEAST_ALIKE
+        if (alike := likeness(before[old], after[path])) >= _MIN_LIKENESS
     ]
     for _, old, path in sorted(pairs, reverse=True):
         yield old, path
 
 
 def _lines(blob: Blobs, version: tuple[int, str]) -> Counter[bytes]:
-    """The lines of a file; none of what is no text file of a sensible size."""
+    """The lines of a file; none of a link or of a file over _MAX_BYTES."""
     content = blob(version[1]) if version[0] != LINK else b""
-    return lines(content) if len(content) <= _MOST_BYTES else Counter()
+    return lines(content) if len(content) <= _MAX_BYTES else Counter()

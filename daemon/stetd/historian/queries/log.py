@@ -1,4 +1,4 @@
-"""Reading the history: log, show and pins."""
+"""Log, show and pins."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Export, Log, Show, invalid
 
 _DEFAULT_LIMIT = 50
-#: Commits that are searched for a text before a page is given as it is.
-_MOST_SEARCHED = 2000
-#: Files that a page names before it ends. A commit is reported whole, a snapshot of any size too.
-_MOST_FILES = 20_000
+#: Commits that are searched for a text before a page is returned as it is.
+_MAX_SEARCHED = 2000
+#: Files after which a page ends. Each commit is reported whole, however many files it has.
+_MAX_FILES = 20_000
 
 
 def show(place: Place, asked: Show) -> ShowResult:
@@ -52,9 +52,9 @@ def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
 def log(place: Place, params: Log) -> LogResult:
     """A page of the history, newest first.
 
-    The cursor is the id of the last commit that was read: it stays valid while history
-    grows. A search for a text that is found rarely, and not through the index, gives short or
-    empty pages with a cursor, as do commits with very many files: nobody should wait long.
+    The cursor is the id of the last commit that was read: it stays valid while the history grows. A
+    search for a rare text that the index does not help with gives short or empty pages with a
+    cursor, and so do commits with very many files: no caller should wait long.
     """
     paths = list(possible_paths(place, [params.path] if params.path is not None else []))
     wanted = replace(filters(params), text=params.text or None)
@@ -87,7 +87,7 @@ def _page(
             continue
         if paths and not lookup.is_touching(found.commit, paths):
             continue
-        if searched == _MOST_SEARCHED:
+        if searched == _MAX_SEARCHED:
             return LogResult(page, last)
         if wanted.text is not None:
             searched += 1
@@ -95,7 +95,7 @@ def _page(
             if not lookup.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
-        if len(page) == limit or files >= _MOST_FILES:
+        if len(page) == limit or files >= _MAX_FILES:
             return LogResult(page, page[-1].commit)
         last = found.commit.oid
         page.append(_commit_info(lookup, found))
@@ -104,7 +104,7 @@ def _page(
 
 
 def filters(asked: Log | Export) -> Wanted:
-    """The filters that a log and an export have. Raises Refused."""
+    """The filters of a log or an export. Raises Refused."""
     if asked.kind is not None and asked.kind not in KINDS:
         raise invalid(
             f"kind: {asked.kind!r} is none of {', '.join(sorted(KINDS))}",
@@ -120,7 +120,7 @@ def filters(asked: Log | Export) -> Wanted:
 
 
 def _seconds(value: str | float | None, name: str) -> float | None:
-    """A time in seconds since 1970. One that is written without an offset is in UTC."""
+    """A time in seconds since 1970. Text without an offset is UTC."""
     if value is None or isinstance(value, int | float):
         return value
     try:
@@ -137,12 +137,12 @@ def _seconds(value: str | float | None, name: str) -> float | None:
 
 
 def described_pin(place: Place, asked: list[str]) -> PinInfo:
-    """A pin of a name on a commit, as it would be. Raises Refused (unknown_commit)."""
+    """The pin that would name a commit so. Raises Refused (unknown_commit)."""
     name, commit = asked
 
     def look(lookup: CommitLookup) -> PinInfo:
         oid = lookup.resolve(commit)
-        lookup.find([oid])  # what git holds besides the history is none of it
+        lookup.find([oid])  # commits in Git that are not part of the history are refused
         return _described(lookup, name, oid)
 
     return looking_back(place, look)

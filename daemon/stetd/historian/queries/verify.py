@@ -47,18 +47,18 @@ from stetd.storage.journal_format import Reached
 from stetd.storage.journal_heads import read_heads
 from stetd.storage.worktree import Worktree
 
-#: More problems are only counted.
+#: Problems that are reported; more are only counted.
 _MOST_PROBLEMS = 1000
 _MOST_WARNINGS = 100
 _TREES = 512
-#: Seconds by which a clock may go back without being mentioned.
+#: Seconds by which a commit's time may be before its parent's without a warning.
 _CLOCK_STEP_S = 300
 _GRAPHS = ("objects/info/commit-graph", "objects/info/commit-graphs/commit-graph-chain")
 _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
 
 
 def read_history_reference(shadow: str) -> str | None:
-    """What ``refs/heads/history`` holds: an id, None, or "" if it is damaged."""
+    """The value of ``refs/heads/history``: an id, None, or "" if it is damaged."""
     try:
         return read_reference(shadow, HISTORY)
     except (DamagedReference, OSError):
@@ -66,7 +66,7 @@ def read_history_reference(shadow: str) -> str | None:
 
 
 def claimed(state: str, name: str, now: Moment) -> Claim:
-    """What the daemon says of a history, in its memory and in its journal, and the reference."""
+    """The daemon's knowledge of a history, from its memory and its journal, and the reference."""
     journal = trouble = None
     try:
         end = Position(now.segment, now.offset)
@@ -94,21 +94,21 @@ class _Verification:
     commits: int = 0
     changed_outside: int | None = None
     uncounted: int = 0
-    #: Where the chain could not be followed any further.
+    #: The commit at which the chain could not be followed further.
     broken_at: str | None = None
-    #: The oldest commit, where the journal says that those before it were dropped.
+    #: The oldest commit, if the journal says that retention dropped those before it.
     ended_at: str | None = None
     #: The tree of the newest commit.
     tree: str | None = None
-    #: What is still looked for along the chain: taken back by a newer commit, or pinned.
+    #: Commits to find along the chain: reverted by a newer commit, or pinned.
     reverts: dict[str, list[str]] = field(default_factory=dict)
     pins: dict[str, list[str]] = field(default_factory=dict)
     expected: bool = False
-    #: How many commits are newer than what the reference names, and than the head before that.
+    #: The number of commits newer than the reference, and newer than the head before it was read.
     reference_at: int | None = None
     before_at: int | None = None
     _faults: dict[str, Fault] = field(default_factory=dict)
-    #: Objects that a problem names already.
+    #: Objects that a reported problem names.
     _named: set[str] = field(default_factory=set)
     _trees: Recent[str, tuple[RawTree, list[str]]] = field(default_factory=lambda: Recent(_TREES))
 
@@ -170,7 +170,7 @@ class _Verification:
             self.broken_at = child or "the newest commit"
 
     def _look_for(self, oid: str, commit: CheckedCommit) -> None:
-        """Note what is looked for along the chain, if it is this commit."""
+        """Note that this commit was found, if the chain is searched for it."""
         self.reverts.pop(oid, None)
         self.pins.pop(oid, None)
         for other in commit.reverts:
@@ -234,7 +234,7 @@ class _Verification:
                 self.pins.setdefault(oid, []).append(name)
 
     def _judge(self) -> None:
-        """What following the chain has shown about what points into it."""
+        """Report references and pins into the chain that following it has proved wrong."""
         claim = self.asked.claim
         dropped = claim.cut.dropped if claim.cut is not None and self.ended_at else 0
         expected = claim.commits - dropped
@@ -307,7 +307,7 @@ class _Verification:
     # -- objects
 
     def _need(self, oid: str, kind: str, commit: str | None, path: str | None) -> bytes | None:
-        """The content of an object that the history needs; None after telling why not."""
+        """The content of an object that the history needs; None after reporting a problem."""
         if not self._is_there(oid, kind, commit, path):
             return None
         found = self.check.read(oid)
@@ -356,7 +356,7 @@ class _Verification:
         )
 
     def _add_other_faults(self) -> None:
-        """The damage that no commit needs, or of which there is a whole copy."""
+        """Report damaged objects that no commit needs, or of which there is an intact copy."""
         missing = any(p.kind == "missing_object" for p in self.problems)
         for fault in self.check.faults:
             if fault.oid is None:
@@ -387,7 +387,7 @@ class _Verification:
     # -- trees
 
     def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
-        """Check everything in a commit's tree that its parent's does not have in its place."""
+        """Check the entries of a commit's tree that its parent's tree does not have there."""
         waiting = [(new, old, "")]
         while waiting:
             new, old, prefix = waiting.pop()
@@ -403,7 +403,7 @@ class _Verification:
                 waiting.append((oid.hex(), beside, path + "/"))
 
     def _tree(self, oid: str, commit: str | None, path: str) -> RawTree | None:
-        """The entries of a tree; ``commit`` None: of one that is judged another time."""
+        """The entries of a tree; ``commit`` None: report no problem, another call does."""
         known = self._trees.get(oid)
         if known is None:
             if commit is not None:
@@ -427,7 +427,7 @@ class _Verification:
                 )
         return entries
 
-    # -- the journal, and what git would show instead
+    # -- the journal, and files that change what plain git shows
 
     def _check_journal(self) -> None:
         claim = self.asked.claim
@@ -450,7 +450,7 @@ class _Verification:
             )
 
     def _check_what_replaces(self) -> None:
-        """What makes plain git show another history than the one that is stored."""
+        """Report files that make plain git show another history than the stored one."""
         shadow = self.shadow
         for name in references_below(shadow, "refs/replace"):
             oid = name.rsplit("/", 1)[1]
@@ -482,7 +482,7 @@ class _Verification:
             self._add("reference", message, what="HEAD")
 
     def _check_databases(self) -> None:
-        """What is made from the history or beside it, and may be done without."""
+        """Report damage of files that are derived from the history, or not needed for it."""
         index = HistoryIndex.path_for(self.shadow)
         answers = os.path.join(self.asked.state, "requests.sqlite3")
         for path, without in (
@@ -499,7 +499,7 @@ class _Verification:
     # -- the workspace
 
     def _compare_workspace(self, disk: Disk) -> None:
-        """Count the files that differ from the newest commit: reported, but no problem."""
+        """Count the files that differ from the newest commit; this is no problem."""
         try:
             worktree = Worktree(self.asked.root, disk)
         except OSError:

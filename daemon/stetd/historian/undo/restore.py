@@ -1,16 +1,16 @@
-"""Planning ``restore``: one file as it was right after a commit.
+"""Plans ``restore``: one file as it was right after a commit ``at``.
 
-What a file was at ``at`` is what the last commit up to ``at`` made of the path; if there is none,
-the first later one decides:
+The last commit up to ``at`` that changed the path says what the file was. If there is none, the
+first later commit decides:
 
 | the first commit on the path after ``at`` | the file at ``at`` |
 |---|---|
-| found it there (``outside``, ``snapshot``) | taken to be as it was found; the answer says so |
-| made it | there was none |
-| there is none | not known to the history: ``file_not_found`` |
+| found it (``outside``, ``snapshot``) | assumed to be as it was found; the answer says so |
+| created it | there was none |
+| there is none | unknown to the history: ``file_not_found`` |
 
-An agent may restore a file only if everything after ``at`` on that path is its own; what was
-only found there before its first edit counts as nobody's.
+An agent may restore a file only if all commits after ``at`` on that path are its own. A commit that
+only found the file before the agent's first edit does not count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stetd.transaction.drafts import Draft
 
 
 class _Then(msgspec.Struct, frozen=True):
-    """The file as it was; ``by``: the commit that shows it, ``found_later``: by finding it."""
+    """The file as it was. ``by``: the commit that says so; ``found_later``: by finding it later."""
 
     version: Version | None
     by: Touch
@@ -82,7 +82,9 @@ def plan_restore(
 def _known_path(
     lookup: CommitLookup, workspace: Workspace, call: EditCall, at: str
 ) -> tuple[str, Touches]:
-    """The path as the history spells it, and its commits; a link itself before its target."""
+    """The canonical path and its commits. For a link: its own path if it has commits, else its
+    target's.
+    """
     canonical, asked = workspace.worktree.resolver.canonical, call.params["path"]
     for follow_last in (False, True):
         path = canonical(asked, call.directory, follow_last=follow_last)

@@ -1,7 +1,7 @@
-"""From commits that are to be taken back to a draft: what undo, redo and rollback share.
+"""Reverting commits, for undo, redo and rollback: from the chosen commits to a draft.
 
-Which commits, each of them decides for itself. The rules for files are pure
-(:mod:`stetd.history.taking_back`); here they meet the disk.
+The rules for files are pure (:mod:`stetd.history.taking_back`); this module applies them to the
+files on disk.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from stetd.storage.worktree import OnDisk
 from stetd.transaction.drafts import Draft, DraftFile
 
 #: Commits that the message lists; more are only counted.
-_LISTED = 50
-_LONGEST_SUBJECT = 120
-#: Commits that a conflict names as being in the way.
-_NAMED = 4
+_MAX_LISTED = 50
+_MAX_SUBJECT = 120
+#: Conflicting commits that a refusal names.
+_MAX_NAMED = 4
 
 
 def take_back(
     lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
 ) -> Draft:
-    """A draft that takes commits back, newest first.
+    """Plan the revert of commits, given newest first.
 
-    Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
+    Raises Refused: conflict, nothing_to_undo (a commit would be undone twice), ...
     """
     _check(lookup, chosen)
     work = TakingBack(lambda path: look(world, path), _merged)
@@ -45,7 +45,7 @@ def take_back(
         if commit.oid in wanted:
             deltas, found = lookup.deltas(commit), meta.kind in FOUND
             permissions.take_back(meta, work.where.now)
-            if found:  # it could not see the bits of a file that was gone
+            if found:  # the commit that found a file gone could not see its permission bits
                 left = {each.path: each.after for each in deltas if each.before}
                 gone = [path for path, at in left.items() if at is None or at.git_mode == LINK]
                 permissions.recorded.update(lookup.permissions_before(commit, gone))
@@ -75,7 +75,7 @@ def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
-    """Refuse what can't be taken back."""
+    """Refuse commits that can't be reverted."""
     for commit in chosen:
         if commit.oid in lookup.cut_off:
             raise refuse(
@@ -119,7 +119,7 @@ def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
 
 
 def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
-    """What would be undone a second time if these were taken back (newest first)."""
+    """The commit that would be undone a second time if these (newest first) were reverted."""
     wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
     if not wanted:
         return None
@@ -133,7 +133,7 @@ def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> Un
 def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
     if commit.meta.kind not in TAKES_BACK:
         return ()
-    # What it took back may have been dropped.
+    # Retention may have dropped commits that it reverted.
     return [oid for oid in commit.meta.reverts if lookup.number(oid) is not None]
 
 
@@ -154,14 +154,14 @@ def look(world: CallWorld, path: str) -> Version | None:
 
 @dataclass(slots=True)
 class Permissions:
-    """Permission bits as they were before the commits that are taken back, newest first."""
+    """Permission bits as they were before the reverted commits, which are added newest first."""
 
     recorded: dict[str, int] = field(default_factory=dict)
-    #: (before, after) by path, of commits that changed the bits of a file that stayed.
+    #: By path, (before, after) of each commit that changed the bits of a file that was kept.
     regraded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
-        """Add a commit that is older than those before. ``now``: where its files are."""
+        """Add a commit, older than those before. ``now``: gives the present path of its files."""
         self.recorded.update(meta.permissions)
         old_names = {new: old for old, new in meta.moves}
         for then, before, after in meta.regraded:
@@ -170,7 +170,7 @@ class Permissions:
             self.regraded.setdefault(path, []).append((before, after))
 
     def mode_of(self, path: str, version: Version, found: OnDisk | None) -> int:
-        """The mode that a file comes back with: :func:`full_mode`, and what commits changed."""
+        """The mode of a restored file: :func:`full_mode`, without the commits' changes of bits."""
         mode = full_mode(version, found, self.recorded.get(path))
         if found is None or not (stat.S_ISREG(found.mode) and stat.S_ISREG(mode)):
             return mode
@@ -196,10 +196,10 @@ def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list
 
 
 def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
-    """The mode that a file comes back with.
+    """The mode of a restored file.
 
-    A file that exists keeps its permission bits, only execution follows the version; one
-    that comes back has those that the history recorded.
+    A file that exists keeps its permission bits, except for execution, which follows the version. A
+    file that comes back gets the bits that the history recorded.
     """
     executable = version.git_mode == EXECUTABLE
     if version.git_mode == LINK:
@@ -221,7 +221,7 @@ def _in_the_way(
     conflicts: Sequence[FileConflict],
     chosen: Sequence[StoredCommit],
 ) -> Refused:
-    """The refusal of what can't be merged, with who changed each file since."""
+    """The refusal for conflicts; names the commits that changed each file since."""
     own = {commit.oid for commit in chosen}
     standing: dict[str, list[StoredCommit]] = {}
     unrecorded: set[str] = set()
@@ -229,7 +229,7 @@ def _in_the_way(
         others = lookup.touching_since(chosen[-1].oid, path) - own
         try:
             differs = look(world, path) != lookup.file_at(lookup.head, path)
-        except InTheWay:  # by commits of this call, too: another is to take them back before
+        except InTheWay:  # commits of this call count, too: another call must revert them first
             around = lookup.around(path)
             differs = not around
             others |= lookup.touching_since(chosen[-1].oid, *around)
@@ -245,18 +245,18 @@ def conflict(
     standing: Mapping[str, Sequence[StoredCommit]] | None = None,
     unrecorded: Collection[str] = (),
 ) -> Refused:
-    """The refusal of a call that can't be merged, with the hunks and who is in the way.
+    """The refusal for conflicts, with their hunks and the commits in the way.
 
-    ``standing``: by path, the standing commits that changed a file since, newest first;
-    ``unrecorded``: the paths with edits that no commit has.
+    ``standing``: by path, the commits in effect that changed a file since, newest first;
+    ``unrecorded``: paths with changes that no commit has.
     """
     failures, details = [], []
     for each in conflicts:
         others = (standing or {}).get(each.path, ())
         names = ["an edit outside that is not recorded yet"] if each.path in unrecorded else []
         names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in others]
-        if len(names) > _NAMED:
-            names[_NAMED:] = [f"{len(names) - _NAMED} more"]
+        if len(names) > _MAX_NAMED:
+            names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
         why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
         message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
         message = message.rstrip(".") + "."
@@ -274,21 +274,21 @@ def _who(commit: StoredCommit) -> str:
 
 
 def named(commit: StoredCommit) -> str:
-    """A commit as people read it: the beginning of its id, and its subject."""
+    """A commit for people: its short id and its subject."""
     return shortened(f"{commit.oid[:8]} {commit.meta.subject}")
 
 
 def shortened(subject: str) -> str:
-    """A subject line that does not grow with every undo of an undo."""
-    if len(subject) <= _LONGEST_SUBJECT:
+    """A subject line that does not grow with each undo of an undo."""
+    if len(subject) <= _MAX_SUBJECT:
         return subject
-    return subject[: _LONGEST_SUBJECT - 3] + "..."
+    return subject[: _MAX_SUBJECT - 3] + "..."
 
 
 def listed(what: str, commits: Sequence[StoredCommit]) -> str:
     """The message for the model: ``what`` was done to these commits."""
-    lines = [f"  {named(commit)}" for commit in commits[:_LISTED]]
-    more = len(commits) - _LISTED
+    lines = [f"  {named(commit)}" for commit in commits[:_MAX_LISTED]]
+    more = len(commits) - _MAX_LISTED
     if more > 0:
         lines.append(f"  and {more} more")
     return "\n".join([f"{what}:", *lines])

@@ -1,7 +1,7 @@
-"""Planning ``undo``, ``redo`` and ``rollback``: which commits they take back. And proposing it.
+"""Plans ``undo``, ``redo`` and ``rollback``: chooses the commits to revert, and makes a proposal.
 
-Which edits stand, and what a rollback chooses, is defined in :mod:`stetd.history.undoing`; what
-becomes of the files in :mod:`stetd.historian.undo.reverting`.
+:mod:`stetd.history.undoing` defines which edits are in effect and what a rollback chooses;
+:mod:`stetd.historian.undo.reverting` reverts the files.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ from stetd.history.undoing import (
 )
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
-from stetd.processes.historian_messages import Place as GivenPlace
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
 from stetd.state.workspace import Base, Workspace
-from stetd.storage.disk import Disk
 from stetd.transaction.drafts import Draft
 from stetd.transaction.heads import Head
 from stetd.transaction.parameters import invalid
@@ -56,7 +54,7 @@ def plan_undo(
 
 
 def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
-    """Plan a ``redo``: take undos and rollbacks back. Raises as :func:`plan_undo`."""
+    """Plan a ``redo``: revert undos and rollbacks. Raises as :func:`plan_undo`."""
     names = call.params.get("commits")
     if names is not None:
         chosen = _named_commits(lookup, names, partial(_check_may_redo, call))
@@ -69,7 +67,7 @@ def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWor
 def _named_commits(
     lookup: CommitLookup, names: Sequence[str], check: Callable[[Found], None]
 ) -> list[StoredCommit]:
-    """The commits of these names, newest first, all of which pass the check."""
+    """The commits of these names, newest first. Raises what ``check`` raises for one of them."""
     found = lookup.find({lookup.resolve(name) for name in names})
     for each in found:
         check(each)
@@ -89,10 +87,11 @@ def _taken_back(
 def plan_rollback(
     lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
 ) -> Draft:
-    """Plan a ``rollback``: all after a commit that passes the filters.
+    """Plan a ``rollback``: revert all commits after one that pass the filters.
 
-    Edits made outside are taken back only with ``include_outside``, which is the person's; what was
-    not recorded yet when the call came is kept, as after every undo. Raises as :func:`plan_undo`.
+    Edits made outside are reverted only with ``include_outside``, which is for the person. Changes
+    that were not recorded when the call came are kept, as in every undo. Raises what
+    :func:`plan_undo` raises.
     """
     to = lookup.resolve(call.params["to"])
     session = _session_of(call)
@@ -124,7 +123,7 @@ def plan_rollback(
 
 
 def _session_of(call: EditCall) -> str | None:
-    """The session whose commits a call is about; None: all of them (the person's call)."""
+    """The session whose commits a call is about; None: those of all sessions (person only)."""
     named_session: str | None = call.params.get("session")
     return named_session if call.control else call.session
 
@@ -138,7 +137,7 @@ def _in_session(session: str | None, word: str = "in") -> str:
 
 
 def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
-    """The paths that a call is about, as the history spells them; none: all of them."""
+    """The canonical paths that a call is about; empty: all paths."""
     resolver = workspace.worktree.resolver
     asked = call.params.get("paths") or []
     return [each for path in asked for each in resolver.possible_paths(path, call.directory)]
@@ -244,22 +243,22 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> Proposal:
-    """Plan an undo, redo or rollback. Raises Refused, MissingObject."""
-    repository = StoredObjects(given.shadow)
-    workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
+def proposed(place: Place, asked: Proposing) -> Proposal:
+    """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
+    repository, root = StoredObjects(place.shadow), place.worktree.root
+    workspace = Workspace(place.name, root, repository, Standing(UNRESTRICTED), place.disk)
     workspace.excludes = place.excludes
-    base = Base(Head(given.head, Tree({}, EMPTY_TREE), 0))
+    base = Base(Head(place.head, Tree({}, EMPTY_TREE), 0))
     world = CallWorld(workspace, base, asked.call, None, asked.limits)
     plan = _PLANNERS[asked.call.method]
     try:
         draft = look_back(
             repository,
-            given.head,
+            place.head,
             lambda lookup: plan(lookup, workspace, asked.call, world),
             place.on_lag,
         )
-        proposal = proposal_of(draft, given.number)
+        proposal = proposal_of(draft, place.number)
         failpoint("historian.proposed")
         return proposal
     finally:
