@@ -100,12 +100,12 @@ class Asking:
 
     def __init__(self, daemon: InProcess, connection: Connection) -> None:
         self._daemon = daemon
-        self._connection = connection
+        self.connection = connection
 
     async def call(self, method: str, params: Params) -> Any:
-        asked = self._connection.call(method, params)
+        asked = self.connection.call(method, params)
         running = asyncio.run_coroutine_threadsafe(asked, self._daemon.daemon.loop)
         return await asyncio.wrap_future(running)
 
     def disconnected(self) -> None:
-        self._daemon.on_loop(self._connection.disconnected)
+        self._daemon.on_loop(self.connection.disconnected)

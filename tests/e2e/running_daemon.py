@@ -485,3 +485,13 @@ def fsck(shadow: str | Path) -> str:
         if not line.startswith(("dangling ", "notice: "))
     )
     return complaints if done.returncode == 0 else f"exit {done.returncode}: {complaints}"
+
+
+def once_reached(trace: Path, point: str) -> None:
+    """Wait until a daemon's STET_FAILPOINT_TRACE has a failpoint."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if trace.exists() and f"{point}\n" in trace.read_text():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{point} was not reached")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, running
+from e2e.running_daemon import DaemonProcess, Refusal, Site, once_reached, running
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
@@ -67,15 +67,6 @@ def planned(tmp_path: Path) -> Iterator[Site]:
 def once_planned(site: Site) -> None:
     """Wait until a call has been planned."""
     once_reached(site.trace, "beside.planned")  # type: ignore[attr-defined]
-
-
-def once_reached(trace: Path, point: str) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if trace.exists() and f"{point}\n" in trace.read_text():
-            return
-        time.sleep(0.01)
-    raise AssertionError("nothing was planned beside the writer")
 
 
 def patch(path: str, old: str, new: str, **more: Any) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
 from stetd.storage.progress import Progress
+from stetd.upkeep import retention
 from stetd.upkeep.retention import Policy, retain
 
 
@@ -236,9 +239,61 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         daemon.close()
 
 
-def in_three_seconds(daemon: InProcess, root: Path) -> list[int]:
-    import asyncio
+def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked up after the cut was recorded, and the history is cut before the pin is set."""
+    monkeypatch.setattr(choosing, "_SELDOM_S", 0)
+    recorded, looked_up, cut = (asyncio.Event() for _ in range(3))
 
+    async def reached(name: str) -> None:
+        if name == "retention.recorded":
+            recorded.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(looked_up.wait(), 1)
+        if name == "retention.cut":
+            cut.set()
+
+    monkeypatch.setattr(retention, "reached", reached)
+    root = tmp_path / "ws"
+    root.mkdir()
+    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    historian = daemon.writer.historian
+    ask = historian.ask
+
+    async def asked(question: str, *rest: Any, **options: Any) -> Any:
+        answer = await ask(question, *rest, **options)
+        if question == "pin":
+            looked_up.set()
+            await cut.wait()
+        return answer
+
+    monkeypatch.setattr(historian, "ask", asked)
+    try:
+        times = in_three_seconds(daemon, root)
+        [workspace] = daemon.writer.state.open.values()
+        oldest, *_ = git(workspace.shadow, "rev-list", "--reverse", "history").split()
+        clock = times[-1] + 86_399.5
+        person = daemon.connect(control=True, peer=own_peer("test"))
+
+        async def work() -> Refused:
+            policy = Policy(days=1, bytes=0)
+            dropping = retain(daemon.writer, workspace, policy, Progress(), lambda: clock)
+            dropped = asyncio.ensure_future(dropping)
+            await recorded.wait()
+            with pytest.raises(Refused) as refused:
+                await person.connection.call("pin_set", {"name": "late", "commit": oldest})
+            assert await dropped > 0
+            return refused.value
+
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        assert daemon.wait_for(work()).kind == Kind.UNKNOWN_COMMIT
+    finally:
+        daemon.close()
+
+
+def in_three_seconds(daemon: InProcess, root: Path) -> list[int]:
     async def call(connection: Any, method: str, **params: Any) -> Any:
         return await connection.call(method, params)
 

@@ -21,7 +21,15 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site, running
+from e2e.running_daemon import (
+    BOTH,
+    ConnectionEnded,
+    DaemonProcess,
+    Refusal,
+    Site,
+    once_reached,
+    running,
+)
 from stet.wire.framing import Encoding
 from stetd.engine.preparing import MAX_UNWRITTEN
 from unwritable import unwritable
@@ -345,9 +353,12 @@ def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
 
 @pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
-    encoding: Encoding,
+    encoding: Encoding, tmp_path: Path
 ) -> None:
-    with running(STET_FAILPOINT="beside.planned@sleep") as daemon:
+    trace = tmp_path / "trace"
+    # Long enough for the other call to come; a stop waits for ten seconds.
+    held = {"STET_FAILPOINT": "beside.planned@sleep=4", "STET_FAILPOINT_TRACE": str(trace)}
+    with running(**held) as daemon:
         site = daemon.site("w", encoding=encoding)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
@@ -355,7 +366,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         two = "two\n" * 20_000
         patches = [{"operation": "replace", "oldText": "one\n", "newText": two}]
         site.agent.send("patch", path="a.txt", patches=patches)
-        site.agent.until_read()
+        once_reached(trace, "beside.planned")
         daemon.process.send_signal(signal.SIGTERM)
         while (daemon.runtime / "agent.sock").exists():
             time.sleep(0.005)

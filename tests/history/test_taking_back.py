@@ -65,22 +65,6 @@ def test_where_a_file_is_that_was_moved_away_and_back() -> None:
     assert (where.now("a"), where.now("b")) == ("a", None)
 
 
-def test_an_edit_is_taken_back_in_the_file_that_was_moved_since() -> None:
-    files = {"b": TWO_FIVE}
-    work = working(files)
-    work.step_over(MOVE)
-    work.take_back([delta("a", FIVE, TWO)], [])
-    assert (left(work, files), work.conflicts) == ({"b": ONLY_FIVE}, [])
-
-
-def test_a_creation_is_taken_back_under_the_new_name() -> None:
-    files = {"b": FIVE}
-    work = working(files)
-    work.step_over(MOVE)
-    work.take_back([delta("a", None, FIVE)], [])
-    assert (left(work, files), work.conflicts) == ({}, [])
-
-
 def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> None:
     files = {"b": "other\n"}
     work = working(files)
@@ -107,31 +91,6 @@ def test_a_deletion_is_taken_back_where_it_was_unless_something_is_there() -> No
     work.step_over(MOVE)
     work.take_back([delta("a", FIVE, None)], [])
     assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": TWO}, [])
-
-
-def test_a_move_is_taken_back_with_the_later_changes() -> None:
-    files = {"b": TWO_FIVE}
-    work = working(files)
-    work.take_back([delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
-    assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
-    assert work.moved_from == {"a": "b"}
-
-
-def test_moves_taken_back_one_after_the_other_give_the_first_name() -> None:
-    files = {"c": FIVE}
-    work = working(files)
-    work.take_back([delta("b", FIVE, None), delta("c", None, FIVE)], [("b", "c")])
-    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
-    assert (left(work, files), work.conflicts) == ({"a": FIVE}, [])
-    assert work.moved_from == {"a": "c"}
-
-
-def test_after_a_move_was_taken_back_older_edits_are_under_the_old_name() -> None:
-    files = {"b": TWO_FIVE}
-    work = working(files)
-    work.take_back([delta("a", TWO, None), delta("b", None, TWO)], MOVE)
-    work.take_back([delta("a", FIVE, TWO)], [])
-    assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
 
 
 def test_older_edits_of_a_file_that_a_call_moved_back_since_are_under_its_name() -> None:

@@ -11,9 +11,11 @@ from hooks.test_observe import told
 
 def both(site: Site, payload: dict[str, Any], path: str, **after: Any) -> list[str]:
     """Run the hook before and after a tool that writes ``path``; what it said."""
-    said = [run_hook(site.daemon, payload)]
+    command = ("claude-code", "--before", "50", "--after", "50")
+    said = [run_hook(site.daemon, payload, *command)]
     site.write(path, "by the tool\n")
-    return [*said, run_hook(site.daemon, {**payload, "hook_event_name": "PostToolUse", **after})]
+    ended = {**payload, "hook_event_name": "PostToolUse", **after}
+    return [*said, run_hook(site.daemon, ended, *command)]
 
 
 def test_a_description_that_was_cut_in_half_a_surrogate_pair(site: Site) -> None:

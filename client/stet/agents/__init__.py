@@ -1,5 +1,5 @@
 """``stet connect``: stet in the configuration of the agents' clients, and out of it again.
 
-Nothing but the files is kept about what was written. An entry is known by its name and its
-command; where the file without the entries is a backup's bytes, nothing else has changed.
+No record is kept of what was written, except the files. An entry is recognised by its name and its
+command. If the file without the entries equals a backup, nothing else has changed.
 """

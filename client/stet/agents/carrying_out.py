@@ -1,11 +1,11 @@
-"""A client connected or disconnected: all its files, or none.
+"""Connects or disconnects a client: changes all its files, or none.
 
-Everything is read and planned before anything is written; when a write fails, or is interrupted,
-what was written before it is put back, unless somebody else has written there since.
+All files are read and planned before one is written. If a write fails or is interrupted, the files
+that were written before are restored, unless somebody else has written to them since.
 
-A file is disconnected by taking the entries out of its text. Where that gives a backup's bytes, the
-file is as it was, and the backup is removed. What was empty in the newest backup stays empty, what
-was not there goes.
+Disconnecting removes the entries from a file's text. If the result equals a backup, the file is as
+it was, and the backup is removed. A list or object that is empty then stays if the newest backup
+had it, else it is removed, too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from stet.agents.toml_entries import Toml
 
 
 class Whole:
-    """A file that is stet's alone, and known by its first line."""
+    """The format of a file that is stet's alone, recognised by its first line."""
 
     name = "text"
 
     def check(self, text: str) -> None:
-        """Raises CannotSplice for a text of somebody else."""
+        """Raises CannotSplice for a text that stet did not write."""
         if text and clients.OWN_MARK not in text.partition("\n")[0]:
             raise CannotSplice("there is a file of that name that stet connect has not written")
 
     def written(self, text: str, wanted: Entries) -> str:
-        """The text; what was allowed with more options stays, and what a person has added."""
+        """The new text; keeps permissions of an earlier connect, and a person's additions."""
         whole = wanted.whole or ""
         return text if whole and text.startswith(whole) else whole
 
@@ -46,17 +46,17 @@ class Whole:
         return Entries(whole=text)
 
     def removed(self, _text: str, _shape: Entries, before: str | None) -> str | None:
-        """Nothing is left."""
+        """None: the file is removed."""
         return None if before is None else ""
 
 
-#: How a file is written. ``shape`` gives the names and defaults, its values do not matter.
+#: How a file is written. Of ``shape`` only the names and defaults count, not the values.
 Format = Json | Toml | Whole
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which client is to be connected, for whom, and with what; ``edits``: without being asked."""
+    """Which client to connect, for whom, and with which options; ``edits``: without being asked."""
 
     client: Client
     scope: Scope
@@ -71,7 +71,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """A file of a client, its format, what is to be in it, and its mode if it is new."""
+    """A file of a client, its format, the wanted entries, and its mode if it is new."""
 
     path: str
     kind: Format
@@ -81,9 +81,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Change:
-    """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
+    """The result for a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
     ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread`` (it
-    does not parse, but nothing of stet can be in it). ``backup``: where what it was is kept.
+    does not parse, but can't have an entry of stet). ``backup``: the path of the old content.
     """
 
     path: str
@@ -93,9 +93,9 @@ class Change:
 
 @dataclass
 class _Step:
-    """A file and what it is to be. ``keep``: back it up first; ``spent``: a backup to remove.
+    """A file and its wanted content. ``keep``: back it up first; ``spent``: a backup to remove.
 
-    ``begun`` once its ``missing`` directories may have been made, ``written`` when all is done.
+    ``begun``: its ``missing`` directories may have been made; ``written``: all is done.
     """
 
     file: ConfigFile
@@ -109,7 +109,7 @@ class _Step:
 
 
 def targets(request: Request) -> list[Target]:
-    """The files of a client, with what is wanted in them. Raises ConnectTrouble."""
+    """The files of a client, with the wanted entries. Raises ConnectTrouble."""
     client = request.client
     project = request.project if request.scope == "project" else None
     variables = entries.locations(request.environ)
@@ -150,13 +150,13 @@ def targets(request: Request) -> list[Target]:
 
 
 def connect(request: Request) -> list[Change]:
-    """Write what is wanted into the client's files. Raises ConnectTrouble."""
+    """Write the wanted entries into the client's files. Raises ConnectTrouble."""
     wanted = [target for target in targets(request) if target.wanted]
     return _carry_out([_connecting(target) for target in wanted])
 
 
 def disconnect(request: Request) -> list[Change]:
-    """Take what is ours out of the client's files. Raises ConnectTrouble."""
+    """Remove stet's entries from the client's files. Raises ConnectTrouble."""
     found = [_disconnecting(target) for target in targets(request)]
     steps = [step for step in found if isinstance(step, _Step)]
     changes = _carry_out(steps)
@@ -170,7 +170,7 @@ def disconnect(request: Request) -> list[Change]:
 
 
 def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The client's files that stet is in, with the commands they start; others are left out."""
+    """The client's files that have an entry of stet, with the commands that they start."""
     try:
         places = targets(request)
     except ConnectTrouble:
@@ -201,7 +201,7 @@ def _connecting(target: Target) -> _Step:
 
 
 def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
-    """Whether no backup is needed: what was there before stet, and by a person, is known."""
+    """Whether no backup is needed: the text before stet, and a person's additions, are known."""
     wanted = target.wanted
     if wanted.whole is not None:
         return True
@@ -220,7 +220,7 @@ def _disconnecting(target: Target) -> _Step | Change | None:
     file = config_file.read(target.path)
     if file.data is None:
         return None
-    # A comment that the client does not read does not hide from us what is there.
+    # Search comments, too, if the client reads none: stet's entry may be in the text anyway.
     kind = Json() if isinstance(target.kind, Json) else target.kind
     try:
         with _named(file.path):
@@ -242,7 +242,7 @@ def _disconnecting(target: Target) -> _Step | Change | None:
 
 @contextlib.contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Tells which file it was that could not be read or written into."""
+    """Adds the file's name to errors of reading and changing it."""
     try:
         yield
     except (jsonc.NotJson, tomllib.TOMLDecodeError) as error:
@@ -281,7 +281,7 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
 
 
 def _put_back(step: _Step) -> str:
-    """Make a file what it was; what a person reads if that can't be done."""
+    """Restore a file; returns a sentence for the person if that fails."""
     file, backup = step.file, step.change.backup
     try:
         now = config_file.read(file.path).data
@@ -300,7 +300,7 @@ def _put_back(step: _Step) -> str:
 
 
 def _inner_directories(request: Request, path: str) -> list[str]:
-    """The directories above a file that may have been made for it: a client's own."""
+    """The client's own directories above a file, which may have been made for it."""
     outer = {os.path.realpath(request.project)}
     for client_home in clients.HOMES:
         if request.environ.get(client_home):
@@ -317,7 +317,7 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
 
 class Undone(NamedTuple):
-    """The text that a file is to have; None: it is removed. ``backup`` is what it was, if exact."""
+    """A file's text without stet; None: remove the file. ``backup``: the one that it equals."""
 
     text: str | None
     exact: bool
@@ -325,11 +325,11 @@ class Undone(NamedTuple):
 
 
 def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Undone:
-    """A file without stet in it; backups are the newest first. Raises CannotSplice."""
+    """A file's text without stet's entries; backups newest first. Raises CannotSplice."""
     own = kind.found(text, shape)
     if not own:
         return Undone(text, True)
-    # Backups that can be read and in which stet was not connected.
+    # The readable backups from before stet was connected.
     clean: list[tuple[Backup, str]] = []
     for backup in backups:
         with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
@@ -339,7 +339,7 @@ def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -
                 clean.append((backup, before))
     left = kind.removed(text, shape, clean[0][1] if clean else None)
     if left is None:
-        # A person's comments in the entries are nowhere else.
+        # Only this text has a person's comments in the entries.
         return Undone(None, kind.written("", own) == text)
     restored = next((backup for backup, before in clean if before == left), None)
     return Undone(left, restored is not None, restored)

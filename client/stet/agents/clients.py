@@ -1,4 +1,4 @@
-"""The clients: where each keeps its configuration, and what is written there. Pure.
+"""The clients: the files of each one's configuration, and what stet writes there. Pure.
 
 By each client's own documentation, read in October and November 2026. Claude Code, Codex, Gemini
 CLI and opencode were also run for real (tests/real_clients).
@@ -31,7 +31,7 @@ from stet.service.socket_path import config_home
 
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
-#: Which file, by the directory of the project (None: the user's own) and the environment.
+#: Gives a file's path, by the project's directory (None: for the user) and the environment.
 Places = Callable[[str | None, Mapping[str, str]], str]
 
 #: The variables that say where a client's files are.
@@ -50,10 +50,10 @@ HOOK_TIMEOUT_S = 15
 
 @dataclass(frozen=True)
 class Hooks:
-    """A client's hooks: in which file, for which events, in which form.
+    """A client's hooks: their file, events and form.
 
-    ``matcher``: which tools ``events`` are for. ``other_events`` are not about a tool: a
-    conversation begins (:mod:`stet.agents.joining`), or a turn ends.
+    ``matcher``: the tools for which ``events`` are reported. ``other_events`` are not about a tool:
+    a conversation begins (:mod:`stet.agents.joining`), or a turn ends.
     """
 
     place: Places
@@ -77,9 +77,9 @@ class Hooks:
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file that is stet's alone. ``text`` makes it, of the hook's command and of whether tools
-    that edit are not to be asked about. ``for_hooks``: it is there for the hooks.
-    ``in_projects``: the client reads a project's, too.
+    """A file that is stet's alone. ``text``: makes its content from the hook's command and from
+    whether editing tools are allowed without asking. ``for_hooks``: it is only for hooks.
+    ``in_projects``: the client reads such a file of a project, too.
     """
 
     place: Places
@@ -90,10 +90,10 @@ class OwnFile:
 
 #: In the first line of each such file.
 OWN_MARK = "written by stet connect"
-#: The tools that change nothing, as MCP has them.
+#: The MCP tools that change nothing.
 READING = ("read", "log", "show", "diff")
-#: The list in a file of settings that keeps Claude Code and Qwen Code from asking before they call
-#: a tool; the words in it for the tools that change nothing, and the one for all of stet's.
+#: The list of tools that Claude Code and Qwen Code call without asking; its words for the tools
+#: that change nothing, and the word for all of stet's tools.
 ALLOWED = ("permissions", "allow")
 READING_WORDS = tuple(f"mcp__stet__{tool}" for tool in READING)
 EDITING_WORD = "mcp__stet"
@@ -101,14 +101,15 @@ EDITING_WORD = "mcp__stet"
 
 @dataclass(frozen=True)
 class Client:
-    """A client: its name on the command line and in the history, and how a server is configured.
+    """A client: its name on the command line and in the history, and the form of its configuration.
 
-    ``mcp_name``: what it calls itself to a server. ``expands``: it replaces ``$`` in strings.
+    ``mcp_name``: its name in MCP's ``initialize``. ``expands``: it replaces ``$`` in strings.
     ``forwards``: it starts a server with few variables, unless ``env_vars`` names more.
     ``one_list``: a server's command is one list, and its variables are its ``environment``.
-    ``project_variable``: what the client itself replaces by the project's directory; the others
-    start a server there. ``allowed``: the file with the list ALLOWED. ``boundary``: what of its own
-    rules holds for stet's edits. ``asks``: what it asks before it reads a project's configuration.
+    ``project_variable``: the text that the client replaces by the project's directory; other
+    clients start a server there. ``allowed``: the file with the list ALLOWED. ``boundary``: which
+    of its own rules hold for stet's edits. ``asks``: what it asks before it reads a project's
+    configuration.
     """
 
     name: str
@@ -132,13 +133,13 @@ class Client:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether it can be set to have its own tools' edits recorded."""
+        """Whether its own tools' edits can be recorded."""
         return self.hooks is not None or any(each.for_hooks for each in self.own_files)
 
     def server(
         self, command: list[str], variables: Mapping[str, str], forwarded: list[str]
     ) -> dict[str, Any]:
-        """The entry of an MCP server that gets these variables, and the client's own of those."""
+        """The entry of an MCP server with these variables, in the client's form."""
         value: dict[str, Any] = {**self.marks}
         if self.one_list:
             value["command"] = command

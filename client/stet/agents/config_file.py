@@ -1,9 +1,9 @@
-"""One file of a client's configuration: read, backed up beside itself, replaced in one step.
+"""One file of a client's configuration: read, backed up beside itself, replaced atomically.
 
-    <file>.stet-backup-<n>     what the file was before stet connect changed it, with its mode
+    <file>.stet-backup-<n>     the file before stet connect changed it, with its mode
 
-What is written goes under its name only when it is whole and on disk, and only if the file is still
-what was read. A link is followed, and the file behind it replaced. Backups are never overwritten.
+A new version gets the file's name only when it is complete and on disk, and only if the file is
+still as it was read. A link is followed, and its target replaced. Backups are never overwritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from stet.errors import StetError
 
-#: Configuration of more bytes than that is none.
+#: A larger file, in bytes, is no configuration.
 _LARGEST = 32 * 1024 * 1024
 
 
@@ -41,7 +41,7 @@ class ConfigFile:
 
     @property
     def text(self) -> str:
-        """Its text, "" if there is none. Raises ConnectTrouble for what is not UTF-8."""
+        """The text, "" if there is no file. Raises ConnectTrouble if it is not UTF-8."""
         data = self.data or b""
         try:
             return data.decode("utf-8")
@@ -53,14 +53,14 @@ class ConfigFile:
 
 
 class Backup(NamedTuple):
-    """What a file was, and where that is kept."""
+    """An earlier version of a file, and the path of the backup."""
 
     path: str
     data: bytes
 
 
 def read(named: str, *, mode: int = 0o600) -> ConfigFile:
-    """A file, or the place for one, which will get ``mode``. Raises ConnectTrouble."""
+    """Read a file. If there is none, a new one will get ``mode``. Raises ConnectTrouble."""
     path = os.path.realpath(named)
     try:
         found = os.stat(path)
@@ -81,7 +81,7 @@ def read(named: str, *, mode: int = 0o600) -> ConfigFile:
 
 
 def check_writable(file: ConfigFile) -> None:
-    """Raises ConnectTrouble for a file that is not the user's to change."""
+    """Raises ConnectTrouble if the file is not the user's, read-only, or has hard links."""
     if file.data is None:
         return
     found = os.stat(file.path)
@@ -104,7 +104,7 @@ def check_writable(file: ConfigFile) -> None:
 
 
 def backups(file: ConfigFile) -> list[Backup]:
-    """The backups of a file, the newest first; unreadable ones are left out."""
+    """The readable backups of a file, newest first."""
     directory, name = os.path.split(file.path)
     pattern = re.compile(re.escape(name) + r"\.stet-backup-([0-9]+)")
     kept = []
@@ -118,7 +118,7 @@ def backups(file: ConfigFile) -> list[Backup]:
 
 
 def back_up(file: ConfigFile) -> str:
-    """Keep a file's bytes beside it, under a number that is free; the path."""
+    """Write a backup beside a file, under a free number; returns its path."""
     assert file.data is not None, "BUG: nothing to keep"
     for number in itertools.count(1):
         path = f"{file.path}.stet-backup-{number}"
@@ -142,15 +142,16 @@ def _fill(handle: int, data: bytes, mode: int) -> None:
 
 
 def replace(file: ConfigFile, data: bytes | None) -> None:
-    """Make a file these bytes, with the directories above it; or remove it. Or it stays as it is:
-    raises ConnectTrouble if somebody has changed it since it was read, and OSError.
+    """Replace a file's content, and make missing directories above it; ``data`` None: remove it.
+
+    Changes nothing and raises ConnectTrouble if the file has changed since it was read; or OSError.
     """
     if data is None:
         _check_same(file)
         os.unlink(file.path)
     else:
         _write(file, data)
-    # What is done is done, also on a file system that can't sync a directory.
+    # The file is replaced, even if the file system can't sync a directory.
     with contextlib.suppress(OSError):
         handle = os.open(os.path.dirname(file.path), os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -175,7 +176,7 @@ def _write(file: ConfigFile, data: bytes) -> None:
 
 
 def missing_directories(path: str) -> list[str]:
-    """The directories above a file that are not there, the innermost first."""
+    """The missing directories above a file, the innermost first."""
     missing = []
     directory = os.path.dirname(path)
     while not os.path.isdir(directory):
@@ -185,7 +186,7 @@ def missing_directories(path: str) -> list[str]:
 
 
 def remove_directories(directories: Sequence[str]) -> None:
-    """Remove directories, the innermost first, as far as they are empty."""
+    """Remove directories that are empty, the innermost first."""
     for directory in sorted(directories, key=len, reverse=True):
         with contextlib.suppress(OSError):
             os.rmdir(directory)

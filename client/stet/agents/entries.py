@@ -1,9 +1,9 @@
-"""The entries for stet in a client's configuration: made for this installation, known again.
+"""The entries for stet in a client's configuration: made for this installation, and recognised.
 
-An entry has no mark, because clients refuse or drop keys that they do not know. It is known by its
-command: the absolute path of a ``stet`` (or an interpreter with ``-m stet.cli``), and then ``mcp``
-or ``hook``. What a person has added to it (a timeout, variables, options of the command) stays when
-it is written again.
+An entry has no mark, because clients refuse or drop unknown keys. It is recognised by its command:
+the absolute path of a ``stet`` (or an interpreter with ``-m stet.cli``), then ``mcp`` or ``hook``.
+A person's additions to an entry (a timeout, variables, options of the command) stay when it is
+written again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from stet.agents.jsonc import CannotSplice
 from stet.service.spawn import program_beside
 
-#: Where the daemon's things are, if not where they usually are; a client passes them on.
+#: Variables with the daemon's directories, if not the default ones; a client passes them on.
 LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
-#: What a client that starts servers with few variables has to pass on to find the same places.
+#: Variables that a client must pass on for these directories if it starts servers with few.
 FORWARDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 #: The name of the entry in every client; tools are then called ``mcp__stet__patch`` and the like.
@@ -31,13 +31,13 @@ NAME = "stet"
 _MODULE = ("-P", "-m", "stet.cli")
 _OWN_KEYS = ("type", "source", "command", "args", "env", "environment", "env_vars")
 _OWN_OPTIONS = ("--workspace", "--tools")
-#: A word as a shell reads it, with its quotes.
+#: A word of a shell command, with its quotes.
 _WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Group:
-    """What is to be among the hooks of an event: one element of its array."""
+    """A wanted element of an event's array of hooks."""
 
     event: str
     value: Mapping[str, Any]
@@ -45,11 +45,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is to be in a file, or was found there: a server under ``servers``, hooks, words.
+    """The entries wanted in a file, or found there: a server under ``servers``, hooks, words.
 
-    ``defaults`` are members that a file with hooks must have, for a file that has none.
-    ``words`` are in the list at the path ``listed``: the tools that are not asked about. ``whole``
-    is the text of a file that is stet's alone; then there is nothing else.
+    ``defaults``: members that a file with hooks must have, for a file without them. ``words``: in
+    the list at the path ``listed``, the tools that are called without asking. ``whole``: the text
+    of a file that is stet's alone; then there is nothing else.
     """
 
     servers: str | None = None
@@ -65,23 +65,23 @@ class Entries:
 
     @property
     def server_path(self) -> tuple[str, str] | None:
-        """Where the server is in a file; None: there are no servers in it."""
+        """The path of the server's entry in a file; None: the file has no servers."""
         return None if self.servers is None else (self.servers, NAME)
 
     def own_server(self, root: Any) -> dict[str, Any] | None:
-        """The server in a file's value, if it was written here."""
+        """The server in a file's value, if stet wrote it."""
         servers = root.get(self.servers) if isinstance(root, dict) and self.servers else None
         value = servers.get(NAME) if isinstance(servers, dict) else None
         return value if own_server(value) is not None else None
 
 
 def this_stet() -> tuple[str, ...]:
-    """The ``stet`` of this very installation, absolute: a virtual environment's, pipx's, uv's."""
+    """The absolute path of this installation's ``stet`` (virtual environment, pipx, uv)."""
     return program_beside(sys.executable, "stet", "stet.cli")
 
 
 def locations(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that say where the daemon's things are, absolute."""
+    """The variables with the daemon's directories, as absolute paths."""
     return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
 
 
@@ -123,13 +123,13 @@ def _is_location(variable: str) -> bool:
 
 
 def own_command(argv: Sequence[str], verb: str) -> tuple[str, ...] | None:
-    """The program and its arguments, if this is a command that was written here; else None."""
+    """The program and its arguments of a command that stet wrote; None for all others."""
     found = _command(argv, verb)
     return None if found is None else (*found.program, verb, *found.arguments)
 
 
 def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The server's options that are written here, with their values; and the words that are not."""
+    """Split a server's arguments into stet's options with their values, and other words."""
     options: dict[str, str] = {}
     others = []
     words = iter(arguments)
@@ -143,13 +143,13 @@ def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def own_server(value: Any) -> tuple[str, ...] | None:
-    """The command of a server's entry that was written here; None for all others."""
+    """The command of a server's entry that stet wrote; None for all others."""
     found = _server_command(value)
     return None if found is None else (*found.program, "mcp", *found.arguments)
 
 
 def own_handler(value: Any) -> tuple[str, ...] | None:
-    """The command of a hook that was written here; None for all others."""
+    """The command of a hook that stet wrote; None for all others."""
     command = value.get("command") if isinstance(value, dict) else None
     with suppress(ValueError):  # quotes that are not closed
         return own_command(shlex.split(command), "hook") if isinstance(command, str) else None
@@ -157,13 +157,13 @@ def own_handler(value: Any) -> tuple[str, ...] | None:
 
 
 def handlers(group: Any) -> list[Any]:
-    """The handlers of an element of an event's array, which may be one itself."""
+    """The handlers in an element of an event's array; the element may be a handler itself."""
     inner = group.get("hooks") if isinstance(group, dict) else None
     return inner if isinstance(inner, list) else [group]
 
 
 def commands(found: Entries) -> list[tuple[str, ...]]:
-    """What the entries that were found in a file start."""
+    """The commands that entries start."""
     own = [own_server(found.server)]
     own += [own_handler(each) for group in found.groups for each in handlers(group.value)]
     # In a file of stet's own each is a list at the end of a line.
@@ -174,8 +174,9 @@ def commands(found: Entries) -> list[tuple[str, ...]]:
 
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A server's entry as it is wanted, with what a person has added to the one that was found.
-    Raises CannotSplice if that was not written here.
+    """The wanted entry of a server, with a person's additions to the one that was found.
+
+    Raises CannotSplice if stet did not write that one.
     """
     old = _server_command(found)
     if old is None:
@@ -217,8 +218,8 @@ def _server_command(value: Any) -> _Command | None:
 
 
 def merged_hook(found: str, wanted: str) -> str:
-    """The command of a hook as it is wanted, with the variables that were found, and all that was
-    behind ``hook``: a person may have used the shell there.
+    """The wanted command of a hook, with the variables that were found and everything after
+    ``hook``, where a person may have used the shell.
     """
     old, new = _command(shlex.split(found), "hook"), _command(shlex.split(wanted), "hook")
     assert old is not None, "BUG: it was written here"

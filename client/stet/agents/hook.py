@@ -1,16 +1,15 @@
 """``stet hook CLIENT``: reports to the daemon what an agent's own tool is about to do, or has done.
 
-Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`),
-and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks again
-at the files of tools whose end was not reported; it is not started for that, and nothing is
-printed.
+Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`);
+the start of a session does nothing else. At the end of a turn (Stop) the daemon reads again the
+files of tools whose end was not reported. No daemon is started for that, and nothing is printed.
 
-The agent's client waits for this program, before and after each of the agent's tools. So it takes a
-bounded time, always ends with 0, prints nothing on standard output (clients read decisions there),
-and at most one line on standard error. Nothing it meets may keep the agent from its work.
+The agent's client waits for this program before and after each tool. So it takes a bounded time,
+always ends with 0, prints nothing on standard output (clients read decisions there), and at most
+one line on standard error. No error may keep the agent from its work.
 
-It imports no more than is needed to talk JSON lines with a socket: no msgspec, not the client
-library (tests/hooks/test_hook_start.py).
+It imports only what it needs to send JSON lines to a socket: neither msgspec nor the client library
+(tests/hooks/test_hook_start.py).
 """
 
 from __future__ import annotations
@@ -41,25 +40,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 _USAGE = "usage: stet hook CLIENT [--before SECONDS] [--after SECONDS] [--no-start]"
-#: A payload may hold a whole new file, twice.
+#: Largest payload in bytes; one may have a whole new file, twice.
 _LARGEST_PAYLOAD = 32 << 20
-#: After a command it may name every file of a workspace: 50,000 (observe_max_files), and more
-#: where that was raised.
+#: Largest reply in bytes; after a command it may name every file of a workspace (50,000, or more if
+#: observe_max_files was raised).
 _LARGEST_REPLY = 64 << 20
 _LONGEST_WARNING = 400
 _LONGEST_SHOWN = 150
 _LATE = "perhaps not recorded: the stet daemon did not answer in time"
-#: The part of the time left that the daemon may take for looking at files.
+#: The share of the remaining time that the daemon may take to scan files.
 _SHARE = 0.7
 _LONGEST_S = 60.0
 _POLL_S = 0.02
-#: Files of one use of a tool may lie in so many workspaces.
+#: Workspaces in which the files of one use of a tool are recorded.
 _MOST_WORKSPACES = 4
-#: Where clients give the directory that they were started in.
+#: Variables in which clients give the directory that they were started in.
 _PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
-#: As many as a request may have.
+#: The limit of a request.
 _MOST_LATE = 1000
-# In a process of its own, which nobody waits for. -P: the agent's directory is not searched.
+# Runs in a process of its own. -P: do not search the agent's directory for modules.
 _START = """
 from stet.service.spawn import Endpoint, reach
 reach(Endpoint.from_environment(control=False), start=True).close()
@@ -67,32 +66,32 @@ reach(Endpoint.from_environment(control=False), start=True).close()
 
 
 class _Warning(Exception):
-    """Why nothing was recorded, or not all; one line."""
+    """One line that says why nothing, or not everything, was recorded."""
 
 
 class _Refused(Exception):
-    """The daemon's words when it refuses to record something."""
+    """A refusal of the daemon."""
 
 
 class _NotUsed(_Refused):
-    """Not an allowed workspace, or there has never been a daemon."""
+    """The workspace is not allowed, or there has never been a daemon."""
 
 
 class _Run:
-    """What the command line says, and how far the daemon was asked."""
+    """The options, and the state of this run."""
 
     def __init__(self) -> None:
         self.client = ""
         self.before, self.after, self.start = 2.0, 5.0, True
         self.deadline = 0.0
-        #: An observation was sent and not answered.
+        #: An observation was sent, and its answer has not come.
         self.waiting = False
         #: The workspaces that were asked.
         self.roots: list[str] = []
         self.warnings: list[str] = []
-        #: Warnings about workspaces that were not asked before: nothing is attributed there.
+        #: Warnings of workspaces without a report before the tool: nothing is attributed there.
         self.untold: list[str] = []
-        #: In some workspace something is.
+        #: Some workspace has attributed changes.
         self.attributed = False
 
     def read(self, words: Sequence[str]) -> None:
@@ -112,7 +111,7 @@ class _Run:
             raise _Warning(_USAGE)
 
     def verdict(self) -> str:
-        """What became of it as a whole; the reason is to follow."""
+        """The result of the run, for the beginning of a warning."""
         if self.waiting:
             return "perhaps not recorded"
         return "not all was recorded" if self.roots else "nothing was recorded"
@@ -126,7 +125,7 @@ class _Run:
 
 
 _run = _Run()
-#: Taken by the thread that writes the one line to standard error, and never released.
+#: Acquired by the thread that writes the one line to standard error, and never released.
 _speaking = _thread.allocate_lock()
 
 
@@ -146,14 +145,14 @@ def _is_name(word: str) -> bool:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run ``stet hook``; always 0."""
+    """Run ``stet hook``; returns 0."""
     began = time.monotonic()
     try:
         if list(words) in (["-h"], ["--help"]):
             os.write(1, f"{_USAGE}\nCalled by an agent's client; see docs/hooks.md.\n".encode())
             return 0
         _run.read(words)
-        # If all else fails, if a file system hangs: a little later than what is bounded below.
+        # For the case that a file system hangs: a little later than the limits below.
         _end_at(began + max(_run.before, _run.after) + 0.2)
         event = read_payload(_payload())
         if event is not None:
@@ -162,7 +161,7 @@ def main(words: Sequence[str]) -> int:
             _end_at(_run.deadline + 0.2)
             _observe(event)
     except _NotUsed:
-        pass  # a client has one hook for all directories: where stet is not used it is silent
+        pass  # a client has one hook for all directories; it is silent where stet is not used
     except _Warning as problem:
         _warn(str(problem))
     except (_Refused, ValueError) as error:
@@ -175,10 +174,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _end_at(moment: float) -> None:
-    """Have the process end at a moment, unless not even SIGKILL would end it.
+    """End the process at a given time (monotonic).
 
-    By another thread: no signal is handled while a call hangs in the kernel, or where the client
-    has them blocked.
+    A thread does this, because signals are not handled while a system call hangs, or if the client
+    has blocked them.
     """
 
     def give_up(*_: object) -> None:
@@ -198,10 +197,10 @@ def _end_at(moment: float) -> None:
 
 
 def _warn(text: str) -> None:
-    """Print a line on standard error, unless one was printed, or it is closed."""
+    """Print a line on standard error, unless a line was printed already."""
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_WARNING]
-    # The thread that ends the process waits for the other one's line, but not for long.
+    # The thread that ends the process waits for the other thread's line, but not long.
     if not _speaking.acquire(timeout=0.2):
         return
     with contextlib.suppress(OSError):
@@ -212,10 +211,10 @@ def _warn(text: str) -> None:
 
 
 def _payload() -> dict[str, Any]:
-    """What the client says on standard input, all of which is read. Raises _Warning."""
+    """The payload from standard input, which is read to its end. Raises _Warning."""
     with open(0, "rb", closefd=False) as file:
         text = file.read(_LARGEST_PAYLOAD + 1)
-        while file.read(1 << 18):  # to its end: the client must not meet a closed pipe
+        while file.read(1 << 18):  # to its end, or the client would get EPIPE
             pass
     if len(text) > _LARGEST_PAYLOAD:
         raise _Warning(f"nothing was recorded: the payload has more than {_LARGEST_PAYLOAD} bytes")
@@ -251,7 +250,7 @@ def _observe(event: HookEvent) -> None:
 
 
 def _tell_of_command(event: HookEvent) -> None:
-    """Tell of a command in each workspace that it may work in, the client's first."""
+    """Report a command to each workspace that it may work in, the client's first."""
     named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
     found = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
     if event.directory:  # a command may have removed it
@@ -266,7 +265,7 @@ def _tell_of_command(event: HookEvent) -> None:
 
 
 def _tell_of_files(event: HookEvent, named: list[str]) -> None:
-    """Tell of files, workspace by workspace; where one is refused the others have their turn."""
+    """Report files, workspace by workspace; a refusal of one does not stop the others."""
     _run.warnings += [
         f"not recorded: {_shown(path)}: its name is not text in UTF-8"
         for path in named
@@ -274,7 +273,7 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
     ]
     here = os.path.realpath(event.directory or "/")
     paths = [_real(path) for path in named if _is_text(path)]
-    # The agent's own workspace first, before time is spent on what lies elsewhere.
+    # The agent's own workspace first, while there is time.
     paths.sort(key=lambda path: not _is_below(path, here))
     not_used: list[str] = []
     above = {path: _existing(path) for path in paths}

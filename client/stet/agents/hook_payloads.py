@@ -1,8 +1,7 @@
-"""What the hooks of agents' clients say on standard input, read as an event. Pure.
+"""Reads the payloads that agents' clients send to hooks as events. Pure.
 
-A payload is understood by its own fields, whatever client is named: VS Code runs hooks that were
-written for Claude Code, and gives its own tools to them. From the documentation of each, November
-2026:
+A payload is understood by its fields, not by the client's name: VS Code runs hooks that were
+written for Claude Code, with its own tools. From the clients' documentation, November 2026:
 
     Claude Code   session_id, cwd, tool_name, tool_input, tool_use_id; file_path, notebook_path;
                   command, description, run_in_background. agent_id and agent_type of a subagent.
@@ -18,9 +17,8 @@ written for Claude Code, and gives its own tools to them. From the documentation
     opencode      as Claude Code, by a plugin of ours: filePath; patchText; command, description,
                   workdir
 
-docs/hooks.md has the events and the tools.
-What is no edit, or an event that says nothing of one, gives None. Any field may be missing, or of
-another type.
+docs/hooks.md has the events and the tools. Payloads that are not about an edit give None. Any field
+may be missing, or of another type.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ _PATCH = "*** Begin Patch"
 _MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 _SIGNS = frozenset("&|;()<>")
 _NOT_PLAIN = frozenset("$`*?[]{}!\\\n\0")
-#: So much of a command is read: the rest may be the contents of files.
+#: Characters of a command that are read; the rest may be contents of files.
 _LONGEST = 20_000
 _LONGEST_LABEL = 150
 _LONGEST_WHY = 2000
@@ -75,14 +73,14 @@ _NO_DIRECTORY = "the payload has no absolute cwd"
 
 
 class HookEvent:
-    """One use of a tool, ``before`` or ``after`` it; a session's ``start``, or a turn's ``stop``.
+    """The time before or after a use of a tool, the start of a session, or the stop of a turn.
 
-    ``paths`` are absolute; None: any file below ``directory``, which is None only where nobody
-    needs it, and below ``places``, where a command works too. ``use`` is the same before and
-    afterwards; ``request`` too, and no other use has it, where the client gives such an id.
+    ``paths`` are absolute; None: any file below ``directory`` (None only if it is not needed) and
+    below ``places``, other directories of a command. ``use`` is the same before and after a use;
+    ``request``, if the client gives an id, is also different from that of all other uses.
 
-    ``late``: files that a command names and may change without its end being reported, or after it
-    (``background``); those of ``new`` only if there are none yet. At a stop ``background`` says
+    ``late``: files that a command names and may change without a reported end, or after it
+    (``background``); those of ``new`` only if they do not exist yet. At a stop ``background`` says
     whether such a command still runs.
     """
 
@@ -99,8 +97,9 @@ class HookEvent:
 
 
 def read_payload(payload: dict[str, Any]) -> HookEvent | None:
-    """What the payload says; None if it is about nothing that may change files.
-    Raises ValueError, with a text for a person, if it is, and lacks what is needed.
+    """The event of a payload; None if it can't change files.
+
+    Raises ValueError, with a text for a person, if a needed field is missing.
     """
     event = _text(payload, "hook_event_name", "hookEventName")
     if event is None:
@@ -131,11 +130,11 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
     if request:
         found.use = found.request = _label(request)
-    else:  # what before and after have in common
+    else:  # the same before and after
         same = json.dumps([tool, given], sort_keys=True)
         found.use = f"{found.tool[:40]}-{_digest(same)}"
     why = _text(given, "description", "explanation") or ""
-    # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't hold.
+    # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't encode.
     found.why = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
     if agent := _text(payload, "agent_id"):  # without it agent_type may be the main agent's
         found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
@@ -153,7 +152,7 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
 
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if event.lower() in ("beforeshellexecution", "aftershellexecution"):
-        # Without cwd: a use is known again by this, and cwd is not always given afterwards.
+        # Without cwd: this must be the same before and after, and cwd is not always given after.
         return "Shell", {"command": payload.get("command")}
     if event.lower() in ("afterfileedit", "aftertabfileedit"):
         return "Edit", {"file_path": payload.get("file_path")}
@@ -170,7 +169,7 @@ def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _directory(payload: dict[str, Any], given: dict[str, Any]) -> str | None:
-    """The directory that relative paths are from, if the client says one."""
+    """The directory of relative paths, if the client gives one."""
     roots = payload.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else None
     for found in (payload.get("cwd"), first, given.get("cwd")):
@@ -183,10 +182,10 @@ def _paths(given: dict[str, Any], directory: str | None) -> list[str]:
     """The files that a tool names. Raises ValueError."""
     found: list[str] = []
     for name in _named(given):
-        # An editor without an open folder sends no directory, and absolute names.
+        # An editor without an open folder sends absolute names and no directory.
         if directory is None and not os.path.isabs(name):
             raise ValueError(_NO_DIRECTORY)
-        # As Gemini CLI and Cursor have it, also relative; "~" is nowhere replaced.
+        # Gemini CLI and Cursor send relative names, too. No client expands "~".
         path = os.path.join(directory or "/", name)
         if ".." not in name:
             path = os.path.normpath(path)
@@ -224,7 +223,7 @@ def _text(fields: dict[str, Any], *names: str) -> str | None:
 
 
 def _label(text: str) -> str:
-    """A name as the daemon takes it: one line, not too long; another text is another name."""
+    """A name that the daemon accepts: one line, not too long. Different texts stay different."""
     clean = "".join(c if c.isprintable() else "_" for c in text).strip()
     if clean == text and len(text) <= _LONGEST_LABEL:
         return text
@@ -241,14 +240,14 @@ def _digest(text: str) -> str:
 
 
 class Command:
-    """What the text of a shell command that begins in ``directory`` says. All paths are absolute.
+    """The files and directories in the text of a shell command, as absolute paths.
 
-    Only plain words count: nothing is expanded but ``~/``, and a word with a variable, a pattern
-    or a substitution is skipped. It is a guess, on which nothing is executed.
+    Only plain words count: only ``~/`` is expanded, and a word with a variable, a pattern or a
+    substitution is skipped. This is a guess; nothing is executed.
 
-    ``entered``: directories behind ``cd`` and ``pushd`` that are absolute or the user's
-    (``~/src``). ``patched``: the files of a patch that it hands to ``apply_patch``. ``written``:
-    files that it redirects output to. ``named``: other words that may be files.
+    ``directory``: where the command begins. ``entered``: absolute directories, or those below
+    ``~/``, after ``cd`` and ``pushd``. ``patched``: the files of a patch for ``apply_patch``.
+    ``written``: files that output is redirected to. ``named``: other words that may be files.
     """
 
     def __init__(self, text: str, directory: str) -> None:
@@ -285,18 +284,18 @@ def in_patch(text: str) -> Iterator[str]:
 
 
 def _path(word: str, directory: str) -> str | None:
-    """A word as an absolute path; None if it is an option, a sign, or no plain word."""
+    """A word as an absolute path; None if it is an option, an operator, or no plain word."""
     if not word or word[0] == "-" or word[0] in _SIGNS or not _NOT_PLAIN.isdisjoint(word):
         return None
     if word[0] == "~":
         if word[1:2] not in ("", "/"):
-            return None  # somebody else's
+            return None  # the home of another user
         word = os.path.expanduser(word)
     return os.path.normpath(os.path.join(directory, word))
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words and signs of a command, up to a quote that does not end."""
+    """The words and operators of a command, up to an unclosed quote."""
     import shlex  # which few payloads need
 
     reading = shlex.shlex(text, posix=True, punctuation_chars=True)

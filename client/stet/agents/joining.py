@@ -1,13 +1,13 @@
-"""One conversation, one session: what a client's hooks and its MCP server have in common.
+"""Joins a client's hooks and its MCP server: one conversation is one session.
 
-A client names its conversation to the hooks it runs, and not to the MCP server it starts (Gemini
-CLI), or only when the server starts (Claude Code, which may begin another conversation in the same
-process). Both are children of the client's process. So each hook leaves a file for that process
+A client tells the conversation to its hooks, but not to its MCP server (Gemini CLI), or only when
+the server starts (Claude Code, which may begin another conversation in the same process). Hooks and
+server are children of the client's process. So each hook writes a file for that process
 
     RUNTIME/clients/PID-START       {"session": "...", "agent": "..."}
 
-and the server reads it before each call. START is the process's start time in clock ticks, since a
-pid is used again. A shell between client and child is skipped. Files of processes that are gone are
+and the server reads it before each call. START is the process's start time in clock ticks, because
+pids are reused. A shell between client and child is skipped. Files of processes that have ended are
 removed when one is added. Imports nothing that ``stet hook`` does not need.
 """
 
@@ -25,8 +25,9 @@ _LONGEST = 4096
 
 
 def join(session: str, agent: str) -> None:
-    """Say, as a child of a client's process, which conversation that process holds now.
-    Nothing is raised: without it the conversation is two sessions, and nothing is lost.
+    """Write, in a hook, which conversation the client's process holds now.
+
+    Raises nothing: without the file the conversation is two sessions, and nothing is lost.
     """
     with contextlib.suppress(OSError, UnsafeDirectory):
         runtime = runtime_directory()
@@ -40,7 +41,7 @@ def join(session: str, agent: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
         _remove_ended(directory)
-        # Hooks may run side by side; a reader is to find the one or the other.
+        # Hooks may run at the same time; a reader must find one file or the other.
         fresh = f"{path}.{os.getpid()}"
         with open(fresh, "wb") as file:
             file.write(data)
@@ -48,7 +49,7 @@ def join(session: str, agent: str) -> None:
 
 
 def joined() -> tuple[str, str] | None:
-    """The session and agent that a hook of this process's client has left; None if none has."""
+    """The session and agent that a hook of the same client has written; None if none has."""
     try:
         runtime = runtime_directory()
         check_private(runtime)
@@ -60,7 +61,7 @@ def joined() -> tuple[str, str] | None:
 
 
 def _client_process() -> str:
-    """The process that has started this one, as the name of its file. Raises OSError."""
+    """The name of the client process's file. Raises OSError."""
     pid = os.getppid()
     command, parent, start = _stat(pid)
     return f"{parent}-{_stat(parent)[2]}" if command in _SHELLS else f"{pid}-{start}"

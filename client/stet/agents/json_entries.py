@@ -1,9 +1,8 @@
-"""The entries for stet in JSON text: written, found, taken out. Pure.
+"""Writes, finds and removes the entries for stet in JSON text. Pure.
 
     {<servers>: {"stet": SERVER}, "hooks": {EVENT: [GROUP ..]}, "permissions": {"allow": [WORD ..]}}
 
-A GROUP is a handler ``{"command": ..}``, or has handlers in ``hooks``; one of those may be ours
-beside a person's own.
+A GROUP is a handler ``{"command": ..}``, or has handlers in ``hooks``, stet's beside a person's.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from stet.agents.jsonc import CannotSplice, Path, altered, append, has, lookup, 
 
 @dataclass(frozen=True)
 class Json:
-    """The format; ``strict``: the client reads no comments."""
+    """The format JSON; ``strict``: the client accepts no comments."""
 
     strict: bool = False
     name = "json"
@@ -48,7 +47,7 @@ class Json:
             own = list(_own_handlers(root, group.event))
             if not own:
                 text = append(text, ("hooks", group.event), dict(group.value))
-            for handler in own:  # it stays as it is, but for the program it starts
+            for handler in own:  # only the program that it starts is replaced
                 command = entries.merged_hook(
                     lookup(root, handler)["command"], entries.handlers(group.value)[0]["command"]
                 )
@@ -60,7 +59,7 @@ class Json:
         return text
 
     def found(self, text: str, shape: Entries) -> Entries:
-        """The entries that are in a text, where ``shape`` has them."""
+        """The entries in a text, at the places that ``shape`` has."""
         root = jsonc.value_of(text)
         groups: list[Group] = []
         for event in _events(root):
@@ -75,8 +74,9 @@ class Json:
         return replace(shape, server=shape.own_server(root), groups=groups, words=words)
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
-        """The text without the entries, and what is left empty and was not in ``before``. None:
-        nobody would miss what is left.
+        """The text without the entries, and without what is empty then and not in ``before``.
+
+        None if nothing of use is left.
         """
         keep = None if before is None else jsonc.value_of(before)
         root = jsonc.value_of(text)
@@ -93,7 +93,7 @@ class Json:
             if before is not None and not has(keep, (key,)) and has(root, (key,)):
                 bare = remove(bare, (key,), keep)
         if before is not None and jsonc.value_of(bare) == keep:
-            text = bare  # with hooks of a person's own there they are needed
+            text = bare  # a person's own hooks need these members
         left = jsonc.outline(text)
         if before is not None and jsonc.outline(before) is None and left is not None:
             lead, value = text[: left.start], text[left.start :]
@@ -103,13 +103,13 @@ class Json:
 
 
 def _is_blank(text: str, shape: Entries) -> bool:
-    """Whether there is nothing in a text that somebody else may want to keep."""
+    """Whether a text has nothing that a person may want to keep."""
     nothing = jsonc.value_of(text) in (None, {}, dict(shape.defaults))
     return nothing and not any(jsonc.comments(text, 0, len(text)))
 
 
 def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
-    """The words in a list that are written here; those about other tools of stet's are not."""
+    """The words in a list that stet writes; words about its other tools are a person's."""
     words = lookup(root, listed) if listed and has(root, listed) else ()
     own = (*READING_WORDS, EDITING_WORD)
     return [each for each in words if each in own] if isinstance(words, list) else []
@@ -121,7 +121,7 @@ def _events(root: Any) -> Iterator[str]:
 
 
 def _own_handlers(root: Any, event: str) -> Iterator[Path]:
-    """Where the handlers of an event are that were written here."""
+    """The paths of an event's handlers that stet wrote."""
     path: Path = ("hooks", event)
     groups = lookup(root, path) if has(root, path) else None
     for number, group in enumerate(groups if isinstance(groups, list) else ()):
@@ -131,7 +131,7 @@ def _own_handlers(root: Any, event: str) -> Iterator[Path]:
 
 
 def _own_in(root: Any, event: str) -> Iterator[Path]:
-    """What is removed with those handlers: groups, or a handler in a group with a person's own."""
+    """The paths to remove: whole groups, or a handler in a group with a person's own handlers."""
     own = list(_own_handlers(root, event))
     for number in dict.fromkeys(path[2] for path in own):
         group: Path = ("hooks", event, number)

@@ -1,4 +1,4 @@
-"""JSON with comments: values put into the text and taken out, and every other byte kept. Pure.
+"""Edits JSON with comments: adds and removes values, and keeps every other byte. Pure.
 
     document = [BOM] trivia [value trivia]
     value    = object | array | string | number | "true" | "false" | "null"
@@ -7,21 +7,20 @@
     array    = "[" trivia [value trivia {"," trivia value trivia} [","]] "]"
     trivia   = any of: space, tab, CR, LF, "//" up to the end of the line, "/*" up to "*/"
 
-This is what VS Code and Zed read. ``strict`` is RFC 8259 itself, for clients that read nothing
-else. :mod:`json` reads both, once comments and last commas are blanks. The packages that keep
-comments do not serve: json-five leaves commas and white space around a new member to the caller,
-jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the byte.
+VS Code and Zed read this. ``strict`` is RFC 8259, for clients that read nothing else. :mod:`json`
+reads both once comments and last commas are blanks. Packages that keep comments do not suffice:
+json-five leaves commas and white space around a new member to the caller, jsonc-edit wraps a
+JavaScript library, and neither can remove to the byte what it has added.
 
-    put     a member: replaced where it is, else made the last one; what is missing above
-            it is made
-    altered a value made another one, and what is the same in both left as it is
-    append  an element, at the end of an array, which is made if it is missing
-    remove  an item, and above it what is left empty, down to what ``keep`` has
+    put     replaces a member, or adds it as the last one, with missing objects above it
+    altered replaces a value; parts that are equal in both values stay as they are
+    append  adds an element at the end of an array, which is made if it is missing
+    remove  removes an item, and objects above it that are empty then and not in ``keep``
 
-The new text follows the old: its line terminators and indentation, one line where the object is
-on one, a comma at the end where the last item has one. ``remove`` undoes ``put`` and ``append`` to
-the byte, where there was a value and ``keep`` is that value. Each result is parsed and compared
-with what should be in it, so that an unforeseen layout is an error and not damage.
+New text follows the layout of the old: line terminators, indentation, one line if the object is on
+one, a comma at the end if the last item has one. ``remove`` undoes ``put`` and ``append`` to the
+byte, if there was a value and ``keep`` is that value. Each result is parsed and compared with the
+wanted value, so that an unforeseen layout gives an error and no damage.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from typing import Any, NamedTuple
 
 _DECODER = json.JSONDecoder()
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-#: A comment, if the group has one. What is not closed ends the search: else the text behind each
-#: such beginning would be read.
+#: A string, or a comment if the group matches. An unclosed comment ends the search: else the rest
+#: of the text would be read once for each.
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?|(//[^\r\n]*|/\*.*?\*/)|/\*.*', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"?|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
 #: Blanks and comments up to the end of a line.
@@ -55,7 +54,7 @@ class NotJson(Exception):
 
 
 class Item(NamedTuple):
-    """A member of an object, or an element of an array; ``comma``: where the one behind it is."""
+    """A member of an object, or an element of an array; ``comma``: the offset of its comma."""
 
     start: int
     key: str | None
@@ -64,13 +63,13 @@ class Item(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where its value ends."""
+        """The offset after its value."""
         return self.node.end
 
 
 @dataclass(frozen=True)
 class Node:
-    """Where a value is in sound text; ``plain`` is the text as :mod:`json` reads it."""
+    """The place of a value in valid text; ``plain``: the text as :mod:`json` reads it."""
 
     text: str
     plain: str
@@ -78,7 +77,7 @@ class Node:
 
     @cached_property
     def end(self) -> int:
-        """The place behind it."""
+        """The offset after it."""
         return _decoded(self.plain, self.start)[1]
 
     @property
@@ -113,7 +112,7 @@ class Node:
 
 @lru_cache(maxsize=2)
 def outline(text: str) -> Node | None:
-    """Where the value of a sound document is; None if there is nothing but trivia in it."""
+    """The root value of a valid document; None if it has only trivia."""
     at = _skip(text, 1 if text.startswith("\ufeff") else 0)
     return None if at == len(text) else Node(text, _plain(text), at)
 
@@ -134,7 +133,7 @@ def value_of(text: str, *, strict: bool = False) -> Any:
 
 
 def _decoded(plain: str, at: int) -> tuple[Any, int]:
-    """The value at a place of sound text, and the place behind it."""
+    """The value at an offset of valid text, and the offset after it."""
     try:
         return _DECODER.raw_decode(plain, at)
     except RecursionError as error:  # value_of was called with a shallower stack
@@ -146,10 +145,10 @@ def _unmarked(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with blanks for a mark, comments and last commas, so that all places stay."""
+    """The text with blanks for BOM, comments and last commas, so that all offsets stay."""
     text = _unmarked(text)
     with contextlib.suppress(ValueError, RecursionError):
-        json.loads(text)  # ten times as fast, for the many that have none
+        json.loads(text)  # ten times as fast, and most texts have no comments
         return text
 
     def without_comment(found: re.Match[str]) -> str:
@@ -167,7 +166,7 @@ def _plain(text: str) -> str:
 
 
 def _not_json(text: str, error: Exception) -> NotJson:
-    """What is wrong, and where; the deepest nesting that is read is what Python's stack holds."""
+    """The error and its place; the deepest nesting that can be read depends on Python's stack."""
     if isinstance(error, RecursionError):
         return NotJson("nested too deep", 1, 1)
     if not isinstance(error, json.JSONDecodeError):
@@ -179,7 +178,7 @@ def _not_json(text: str, error: Exception) -> NotJson:
 
 
 def find(node: Node, key: str | int) -> Item | None:
-    """The item of an object or array; of several with one key the last, which is the one read."""
+    """The item of an object or array; of several with one key the last, which parsers use."""
     if isinstance(key, int):
         return node.items[key] if node.is_array and key < len(node.items) else None
     return next((item for item in reversed(node.items) if item.key == key), None)
@@ -200,11 +199,11 @@ def _skip(text: str, at: int) -> int:
     return found.end()
 
 
-# -- putting in and taking out ---------------------------------------------------------------
+# -- adding and removing ---------------------------------------------------------------------
 
 
 class CannotSplice(Exception):
-    """The text has no place for the value; the message says why."""
+    """The value can't be put into the text; the message says why."""
 
 
 def put(text: str, path: Path, value: Any) -> str:
@@ -233,8 +232,9 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def altered(text: str, path: Path, value: Any) -> str:
-    """The text with this value in place of another one, and what is the same in both untouched.
-    Raises as ``put`` does, and KeyError if there is nothing.
+    """The text with a value replaced; parts that are equal in both values stay as they are.
+
+    Raises as ``put``, and KeyError if there is no value.
     """
     root = value_of(text)
     found = lookup(root, path)
@@ -259,7 +259,7 @@ def altered(text: str, path: Path, value: Any) -> str:
 
 
 def append(text: str, path: Path, value: Any) -> str:
-    """The text with this value behind the elements of an array. Raises as ``put`` does."""
+    """The text with this value appended to an array. Raises as ``put``."""
     before = value_of(text)
     root = outline(text)
     if root is None or not has(before, path):
@@ -273,8 +273,8 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
-    """The text without the item at a path, and without what is empty above it then, unless ``keep``
-    has something there or a comment is in it. Raises KeyError if there is none.
+    """The text without the item at a path, and without objects and arrays above it that are empty
+    then, unless ``keep`` has them or they contain a comment. Raises KeyError if there is no item.
     """
     before = value_of(text)
     root = outline(text)
@@ -295,7 +295,7 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
 
 
 def lookup(value: Any, path: Path) -> Any:
-    """What is at a path of a value. Raises KeyError if there is nothing."""
+    """The value at a path. Raises KeyError."""
     for key in path:
         indexed = isinstance(value, list) and isinstance(key, int) and key < len(value)
         if not indexed and not (isinstance(value, dict) and key in value):
@@ -305,7 +305,7 @@ def lookup(value: Any, path: Path) -> Any:
 
 
 def has(value: Any, path: Path) -> bool:
-    """Whether there is something at a path of a value."""
+    """Whether there is a value at a path."""
     with contextlib.suppress(KeyError):
         lookup(value, path)
         return True
@@ -313,16 +313,16 @@ def has(value: Any, path: Path) -> bool:
 
 
 def newline_of(text: str) -> str:
-    """The line terminator that a text uses first."""
+    """The first line terminator in a text."""
     found = re.search(r"\r?\n", text)
     return found[0] if found else "\n"
 
 
-# -- where, and how it is laid out -----------------------------------------------------------
+# -- places and layout -----------------------------------------------------------------------
 
 
 def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
-    """The node as far down a path as there is one, how far that is, and the item it is in."""
+    """The deepest node on a path that exists, its depth, and the item that it is the value of."""
     node, inside = root, None
     for done, key in enumerate(path):
         item = find(node, key)
@@ -335,7 +335,7 @@ def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
 
 
 def _inserted(text: str, root: Node, node: Node, key: str, value: Any) -> str:
-    """The text with a value, behind its key, at the end of an object or array."""
+    """The text with a value (after its key) added at the end of an object or array."""
     newline, unit = newline_of(text), _unit(text, root)
     outer = _line_indent(text, node.start)
     flat = key + _rendered(value, text, None, "")
@@ -358,19 +358,19 @@ def _inserted(text: str, root: Node, node: Node, key: str, value: Any) -> str:
 
 
 def _behind(item: Item) -> int:
-    """The place behind an item and its comma."""
+    """The offset after an item and its comma."""
     return item.end if item.comma is None else item.comma + 1
 
 
 def _indent_at(text: str, at: int) -> str | None:
-    """The blanks before a place, if nothing else is before it in its line."""
+    """The blanks before an offset, if nothing else is before it in its line."""
     start = text.rfind("\n", 0, at) + 1
     lead = text[start:at]
     return lead if start and not lead.strip(" \t") else None
 
 
 def _line_indent(text: str, at: int) -> str:
-    """The blanks at the beginning of the line that a place is in."""
+    """The blanks at the beginning of an offset's line."""
     start = text.rfind("\n", 0, at) + 1
     found = re.compile(r"[ \t]*").match(text, start)
     return found[0] if found else ""
@@ -404,7 +404,7 @@ def _cut(text: str, node: Node, item: Item) -> str:
         elif before is None and item.comma is not None and text[end : end + 1] == " ":
             end += 1
     else:
-        # The line before may be a comment, which would swallow what is put behind it.
+        # The line before may be a comment, and text appended to it would be part of it.
         previous = _behind(before) if before else node.start + 1
         commented = any(
             found[0].startswith("//") and previous + found.end() == line.start()

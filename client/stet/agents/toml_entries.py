@@ -1,12 +1,12 @@
-"""The entry for stet in TOML text: written, found, taken out, with all else as it is. Pure.
+"""Writes, finds and removes the entry for stet in TOML text; keeps everything else. Pure.
 
     [<servers>.stet]
     command = "/path/of/stet"
     args = ["mcp"]
 
-A new table is written behind everything else; :mod:`tomlkit` changes one that is there. It takes
-the comments before the next header as a part of the table, so they are put back when it has taken
-one out. Each result is read with :mod:`tomllib` and compared with what should be in it.
+A new table is appended to the text; :mod:`tomlkit` changes an existing one. It treats the comments
+before the next header as part of the table, so they are restored after a removal. Each result is
+read with :mod:`tomllib` and compared with the wanted value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def value_of(text: str) -> dict[str, Any]:
 
 
 class Toml:
-    """The format."""
+    """The format TOML."""
 
     name = "toml"
 
@@ -58,12 +58,12 @@ class Toml:
         return put(text, wanted.server_path[0], value)
 
     def found(self, text: str, shape: Entries) -> Entries:
-        """The entry that is in a text."""
+        """The entry in a text."""
         return Entries(shape.servers, shape.own_server(value_of(text)))
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
-        """The text without the entry, and without the table of servers if that is not in
-        ``before`` and empty now. None: nobody would miss what is left.
+        """The text without the entry, and without the table of servers if that is empty then and
+        not in ``before``; None if nothing of use is left.
         """
         assert shape.servers is not None, "BUG: something was found"
         keep = before is not None and shape.servers in value_of(before)
@@ -72,7 +72,7 @@ class Toml:
 
 
 def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
-    """The text with this entry: where it is, else at the end. What is the same in it stays."""
+    """The text with this entry: at its place, else at the end. Equal members stay as they are."""
     expected = value_of(text)
     if has(expected, (servers, NAME)):
         # Without the comments behind the entry: tomlkit would put a new member behind them.
@@ -94,7 +94,7 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
 
 
 def _table(text: str, servers: str, value: Mapping[str, Any]) -> str:
-    """The entry as it is put behind a text, from the end of its last line on."""
+    """The entry as it is appended to a text, from the end of the last line on."""
     import tomlkit
 
     newline = newline_of(text)
@@ -102,14 +102,14 @@ def _table(text: str, servers: str, value: Mapping[str, Any]) -> str:
 
 
 def removed(text: str, servers: str, *, keep: bool = False) -> str:
-    """The text without the entry that is in it. ``keep``: an empty table of servers stays."""
+    """The text without the entry. ``keep``: keep an empty table of servers."""
     expected = value_of(text)
     table = _table(text, servers, expected[servers].pop(NAME))
     gone = not (keep or expected[servers])
     if gone:
         del expected[servers]
     with contextlib.suppress(CannotSplice):
-        if text.endswith(table):  # as it was put there
+        if text.endswith(table):  # still as it was appended
             return _checked(text.removesuffix(table), expected)
     changed = _without(text, servers, gone)
     start, at, end = _place(text, changed)
@@ -130,7 +130,7 @@ def _without(text: str, servers: str, gone: bool) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """The document, if it can be given back to the byte. Raises CannotSplice."""
+    """The document, if tomlkit reproduces it to the byte. Raises CannotSplice."""
     import tomlkit
 
     plain = text.removeprefix("\ufeff")
@@ -153,7 +153,7 @@ def _dumped(text: str, document: Any) -> str:
 
 
 def _alter(table: Any, value: Mapping[str, Any]) -> None:
-    """Make a table this value, and leave of it what is the same."""
+    """Give a table this value; equal members stay as they are."""
     found = table.unwrap()
     for key in found.keys() - value.keys():
         del table[key]

@@ -6,8 +6,8 @@ r"""Sessions, and requests for write access, as lines for people.
       /home/me/project
       the tests in tests/unit need the new signature
 
-Decided requests say what was decided, when, and the note. The reason is an agent's text: spelled
-out, wrapped and indented, so that it can't look like anything else.
+A decided request shows the decision, its time and the note. The reason is an agent's text: control
+characters are spelled out, and it is wrapped and indented, so that it can't imitate other output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MODES = {"restricted": "bold yellow"}
 def requests(
     found: Sequence[UpgradeInfo], now: datetime.datetime | None, width: int | None
 ) -> Iterator[Line]:
-    """A few lines a request; ``width``: of the terminal, None where there is none."""
+    """Some lines per request; ``width``: the terminal's columns, None without a terminal."""
     for request in found:
         yield _head(request, now, width)
         where = visible(request.workspace)
@@ -67,7 +67,7 @@ def _head(request: UpgradeInfo, now: datetime.datetime | None, width: int | None
 
 
 def reason_lines(reason: str, width: int | None) -> list[str]:
-    """The reason, spelled out and wrapped to the terminal."""
+    """The reason, with control characters spelled out, wrapped to the terminal."""
     from textwrap import wrap  # few commands need it
 
     room = max(20, (width or 10_000) - len(_INDENT))
@@ -89,7 +89,7 @@ def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
 
 
 def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Line]:
-    """What was decided about one request, right after it."""
+    """The lines for a request that was decided just now."""
     said = "stays restricted"
     if request.status == "approved":
         said = f"may write{until(request.until, now)}"
@@ -104,7 +104,7 @@ def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Lin
 def sessions(
     found: Sequence[SessionInfo], now: datetime.datetime | None, *, where: bool
 ) -> Iterator[Line]:
-    """A line a session; ``where``: with the workspaces that they are of."""
+    """One line per session; ``where``: with its workspace."""
     for root, own in groupby(
         sorted(found, key=lambda each: each.workspace), key=lambda each: each.workspace
     ):
@@ -132,7 +132,7 @@ def _rows(
 
 
 def ended(result: EndedSession) -> Iterator[Line]:
-    """What ended with a session, and what a new one of its name may do."""
+    """What ended with a session, and the mode of a new session of its name."""
     gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
     gone += [f"request {visible(result.request)}"] if result.request else []
     lost = f" {' and '.join(gone)} went with it;" if gone else ""

@@ -1,13 +1,13 @@
-"""Who wrote each line of a file, as lines for people.
+"""Blame as lines for people.
 
     4f3c2a1b  my-agent/conv-1   3 min ago   1  def greet(name):
                                             2      print("hello " + name)
     8d5e6f70  outside           2 days ago  3
               not recorded yet              4  # typed by hand, just now
 
-The first line of a run says who; everyone has a colour. A terminal that is not wide gets the
-agent without its session and the age in short, a narrow one the agent alone; what does not
-fit is continued below itself. Spans and styles are those of :mod:`stet.terminal.spans`.
+The first line of a run says who wrote it; each agent has a colour. A terminal that is not wide gets
+the agent without its session and a short age, a narrow one the agent alone; text that does not fit
+is continued below. Spans and styles are those of :mod:`stet.terminal.spans`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from stet.terminal.spans import (
 )
 from stet.wire.results import BlameLines, BlameResult
 
-#: From so many columns on there is room for everything, and for the commit.
+#: Columns from which there is room for everything, and for the commit.
 _WIDE, _NARROW = 110, 64
 _NOT_RECORDED = "not recorded yet"
-#: Columns that the text has at least; a narrower terminal breaks the lines itself.
+#: Columns of the text at least; a narrower terminal wraps the lines itself.
 _LEAST_TEXT = 16
 _TAB = 4
 
@@ -48,14 +48,13 @@ def blame(
     width: int | None = None,
     tokens: Tokens | None = None,
 ) -> Iterator[Line]:
-    """Every line of the file; times are relative to ``now``, if that is given.
-
-    ``width``: the terminal's columns, None where there is none; ``tokens`` colours the text.
+    """All lines of the file. ``now``: makes times relative. ``width``: the terminal's columns, None
+    without a terminal. ``tokens``: colours the text.
     """
     heads = list(_heads(result.lines, now, width))
     digits = len(str(max((run.line + run.count - 1 for run in result.lines), default=0)))
     texts = [_texts(run) for run in result.lines]
-    if width is not None:  # a terminal would put tabs where the margin has moved them
+    if width is not None:  # a terminal would expand tabs from the left edge, not from the text's
         texts = [[text.expandtabs(_TAB) for text in lines] for lines in texts]
     coloured = iter(_coloured([line for run in texts for line in run], result.path, tokens))
     for run, head, lines in zip(result.lines, heads, texts, strict=True):
@@ -69,7 +68,7 @@ def blame(
 def _heads(
     runs: Sequence[BlameLines], now: datetime.datetime | None, width: int | None
 ) -> Iterator[Line]:
-    """The columns before the first line of each run; all of one width."""
+    """The columns before the first line of each run, all equally wide."""
     wide = width is None or width >= _WIDE
     narrow = width is not None and width < _NARROW
     rows: list[Line] = []
@@ -86,7 +85,7 @@ def _heads(
 
 
 def _texts(run: BlameLines) -> list[str]:
-    """The lines of a run without what ends them."""
+    """The lines of a run without terminators."""
     texts = run.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return (texts + [""] * run.count)[: run.count]
 
@@ -98,7 +97,7 @@ def _coloured(texts: Sequence[str], path: str, tokens: Tokens | None) -> Sequenc
 
 
 def _continued(margin: Line, text: Sequence[Span], width: int | None) -> Iterator[Line]:
-    """A line of the file; on a terminal that is not wide enough several, one below the other."""
+    """A line of the file, wrapped to the terminal."""
     at = line_columns(margin)
     if width is None or at + sum(columns(visible(s.text)) for s in text) <= width:
         yield (*margin, *text)
@@ -110,7 +109,7 @@ def _continued(margin: Line, text: Sequence[Span], width: int | None) -> Iterato
 
 
 def _pieces(text: Sequence[Span], room: int) -> Iterator[Line]:
-    """Spans in pieces of at most so many columns."""
+    """Spans split into pieces of at most so many columns."""
     piece: list[Span] = []
     left = room
     for span in text:

@@ -1,4 +1,4 @@
-"""Whether to write with colours, and with which: all that the environment says about it.
+"""Whether to use colours, and which, by the environment.
 
 NO_COLOR                  not empty: no colours
 CLICOLOR_FORCE            neither empty nor 0: colours, also where there is no terminal
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: The numbers of the light colours in COLORFGBG.
+#: Numbers of light colours in COLORFGBG.
 _LIGHT = frozenset(("7", "9", "10", "11", "12", "13", "14", "15"))
-#: What can't be read on a light background, and what is written there instead.
+#: Colours that can't be read on a light background, and their replacements.
 _DARKER = {
     "yellow": "#7a4d00",
     "green": "#116329",
@@ -28,14 +28,14 @@ _DARKER = {
 
 
 class Colours(NamedTuple):
-    """What is written with."""
+    """The colours of an output."""
 
     on: bool
     #: Whether the background is light.
     light: bool = False
 
     def style(self, style: str) -> str:
-        """A style as it can be read on the background."""
+        """A style that is readable on the background."""
         if not self.light:
             return style
         text, on, ground = f" {style}".partition(" on ")

@@ -1,10 +1,10 @@
-"""A unified diff for a terminal with many colours: by syntax, on the ground of what changed.
+"""A unified diff for a terminal with many colours: syntax colours, on backgrounds for changes.
 
-Each file has a title in place of git's header; added lines have a green ground and removed
-ones a red one, and within a line that was replaced by a similar one, what differs has a
-brighter ground. Text on a ground gets its own colour, so that it can be read on light and on
-dark terminals. Tokens are pygments'; a hunk is lexed by itself, once as it was and once as it
-is. What is large is not lexed: nobody reads it, and everybody would wait.
+Each file has a title instead of git's header. Added lines have a green background and removed lines
+a red one; if a line was replaced by a similar one, the differing parts are brighter. Text on such a
+background has its own colour, so that it is readable on light and dark terminals. Tokens are
+pygments'; a hunk is lexed by itself, once as it was and once as it is. Large diffs are not lexed:
+it would take long, and nobody reads them whole.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stet.terminal.spans import Line, Span, columns, line_columns, visible
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-#: Characters of a diff, lines of a hunk and characters of a line that are lexed at most.
+#: Limits for lexing: characters of a diff, lines of a hunk, characters of a line.
 _LEXED_TEXT, _LEXED_LINES, _LEXED_LINE = 100_000, 2000, 1000
-#: Lines of a run and characters of a line that are compared at most.
+#: Limits for comparing words: lines of a run, characters of a line.
 _COMPARED_LINES, _COMPARED_LINE = 50, 400
 #: Lines that differ more than this are not compared word by word.
 _ALIKE = 0.5
 _TAB = 4
 
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
-#: A path as git writes it in a header, if it is not ASCII.
+#: A quoted path in a git header.
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
-#: By the beginning of a token type's name; the longest that fits decides.
+#: Styles by prefixes of token types; the longest matching prefix counts.
 _TOKENS = {
     "Comment": "dim italic",
     "Comment.Preproc": "magenta",
@@ -52,13 +52,13 @@ _TOKENS = {
 
 
 class Grounds(NamedTuple):
-    """Styles of one kind of terminal: text and ground of changed lines, and of what differs."""
+    """Styles of one kind of terminal: for changed lines, and for differing parts of lines."""
 
     added: str
     removed: str
     added_part: str
     removed_part: str
-    #: What the colours of tokens are on a ground.
+    #: Colours of tokens on such a background.
     colours: dict[str, str]
 
 
@@ -81,7 +81,7 @@ LIGHT = Grounds(
 def coloured(
     text: str, width: int, grounds: Grounds = DARK, *, titles: bool = True
 ) -> Iterator[Line]:
-    """A unified diff for a terminal with so many columns; without ``titles`` the hunks alone."""
+    """A coloured unified diff; ``titles``: with a line for each file."""
     lexed = len(text) <= _LEXED_TEXT
     for number, file in enumerate(files_of(text)):
         if titles:
@@ -97,7 +97,7 @@ def coloured(
 
 
 def names(file: FileDiff) -> tuple[str, list[str]]:
-    """The file's path, and what its header says beyond it."""
+    """The file's path, and the rest of its header in words."""
     path, notes = "", []
     for written in file.header:
         line = _QUOTED.sub(_unquoted, written)
@@ -118,7 +118,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def title(file: FileDiff, width: int) -> Iterator[Line]:
-    """The path of a file over the whole width, and what its header says beyond it."""
+    """A file's title over the whole width: its path, and the rest of its header in words."""
     path, notes = names(file)
     name = (Span("── ", "dim"), Span(visible(path), "bold"), Span(" ", "dim"))
     rule = "─" * max(0, width - line_columns(name))
@@ -170,7 +170,7 @@ def _on_ground(
 
 
 def _laid(style: str, ground: str, grounds: Grounds) -> str:
-    """A token's style on a ground: what is dim could not be read there."""
+    """A token's style on a background, where dim text would not be readable."""
     words = [grounds.colours.get(word, word) for word in style.split() if word != "dim"]
     text, _, below = ground.partition(" ")
     coloured = any(word.startswith("#") for word in words)
@@ -178,7 +178,7 @@ def _laid(style: str, ground: str, grounds: Grounds) -> str:
 
 
 def _cut(text: str, at: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """A token that begins at a place of its line, cut where parts begin and end."""
+    """A token that begins at an offset of its line, split where differing parts begin and end."""
     end = at + len(text)
     here = at
     for begin, stop in parts:
@@ -194,7 +194,7 @@ def _cut(text: str, at: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple
 
 
 def _expanded(spans: Sequence[Span]) -> Line:
-    """Tabs as spaces, which a ground needs, and control characters spelled out."""
+    """Tabs as spaces, so that the background covers them, and control characters spelled out."""
     at, found = -1, []  # the sign is before the first column
     for span in spans:
         pieces = []
@@ -210,7 +210,7 @@ def _expanded(spans: Sequence[Span]) -> Line:
 
 
 def _differing(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    """By the number of a line, where it differs from the line that it replaced, or that did."""
+    """By line number, the parts that differ from the line that it replaced, or that replaced it."""
     found: dict[int, list[tuple[int, int]]] = {}
     runs = [
         (sign, list(numbers))
@@ -238,7 +238,7 @@ def _compared(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int
 
 
 def _place(words: Sequence[str], begin: int, end: int) -> tuple[int, int]:
-    """Where these words are in their line."""
+    """The offsets of these words in their line."""
     start = len("".join(words[:begin]))
     return start, start + len("".join(words[begin:end]))
 
@@ -258,7 +258,7 @@ def lexer_for(path: str) -> Lexer | None:
 
 
 def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
-    """Each line as tokens; as one piece where it can't be lexed, or is not to be."""
+    """Each line as tokens; as one token if it can't be lexed, or is over a limit."""
     plain = [[Span(line)] for line in lines]
     if lexer is None or any(len(line) > _LEXED_LINE for line in lines):
         return plain
@@ -268,7 +268,7 @@ def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
         first, *rest = text.split("\n")
         found[-1].append(Span(first, style))
         found.extend([Span(piece, style)] for piece in rest)
-    # A lexer may drop or normalize something (\r, a BOM); what is shown must be what is there.
+    # A lexer may drop or normalize characters (\r, a BOM); the shown text must be unchanged.
     texts = ["".join(span.text for span in line) for line in found[: len(lines)]]
     return found[: len(lines)] if texts == list(lines) else plain
 
@@ -284,7 +284,7 @@ def token_style(token: str) -> str:
 
 
 def lexed_lines(text: str, path: str) -> list[list[Span]]:
-    """A file's lines as tokens, for as much of a file as anybody reads."""
+    """A file's lines as tokens, up to the limits."""
     lines = text.split("\n")
     lexer = lexer_for(path) if len(text) <= _LEXED_TEXT else None
     return _lexed(lines, lexer)

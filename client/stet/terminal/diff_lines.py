@@ -1,12 +1,11 @@
-r"""A unified diff as lines: cut into files and hunks, and coloured as git does it.
+r"""A unified diff as lines: split into files and hunks, and coloured as by git.
 
-Only ``\n`` ends a line. The counts of a hunk's header say where it ends: a removed line that
-begins with ``-- `` is no file header. The text of the diff stays as it is, so what is printed
-where there is no terminal applies as a patch. :mod:`stet.terminal.diff_colours` is for terminals
-that can do more.
+Only ``\n`` ends a line. The counts in a hunk's header say where it ends, because a removed line may
+begin with ``-- `` like a file header. The text is not changed, so output without a terminal applies
+as a patch. :mod:`stet.terminal.diff_colours` is for terminals with many colours.
 
-By words it says what changed within lines, as ``git diff --word-diff`` does. With colours the marks
-are left out: what was removed is red, what was added green.
+A diff by words shows changes within lines, as ``git diff --word-diff``. With colours there are no
+marks: removed words are red, added words green.
 
     @@ -1,2 +1,2 @@
     def greet([-name-]{+name: str+}):
@@ -27,7 +26,7 @@ _STYLES = {"+": "green", "-": "red"}
 
 
 class Hunk(msgspec.Struct):
-    """A hunk's header, where it begins in the old and the new file, and its lines."""
+    """A hunk: its header, its first line in the old and the new file, and its lines."""
 
     header: str
     old: int
@@ -36,14 +35,14 @@ class Hunk(msgspec.Struct):
 
 
 class FileDiff(msgspec.Struct):
-    """The lines before the first hunk of a file, and its hunks."""
+    """A file of a diff: the lines before its first hunk, and its hunks."""
 
     header: list[str] = []
     hunks: list[Hunk] = []
 
 
 def files_of(text: str) -> list[FileDiff]:
-    """A unified diff, cut up."""
+    """Split a unified diff into files."""
     files: list[FileDiff] = []
     old = new = 0
     for line in text.removesuffix("\n").split("\n") if text else ():
@@ -65,7 +64,7 @@ def files_of(text: str) -> list[FileDiff]:
 
 
 def diff(text: str, *, titles: bool = True) -> Iterator[Line]:
-    """A unified diff, line for line; without ``titles`` the hunks alone."""
+    """The lines of a unified diff; ``titles``: with the header of each file."""
     for file in files_of(text):
         for line in file.header if titles else ():
             yield (Span(line, "bold"),)
@@ -79,12 +78,12 @@ def diff(text: str, *, titles: bool = True) -> Iterator[Line]:
 # -- by words
 
 _WORD = re.compile(r"\n|[^\S\n]+|\w+|.")
-#: Words of a run of changed lines that are compared at most; longer ones are replaced whole.
+#: Words of a run of changed lines that are compared; longer runs are shown as replaced whole.
 _MOST_WORDS = 4_000
 
 
 def word_diff(text: str, *, marks: bool) -> Iterator[Line]:
-    """A unified diff by words; ``marks``: around what changed, for where there is no colour."""
+    """A unified diff by words; ``marks``: put marks around changes, for output without colours."""
     for file in files_of(text):
         for line in file.header:
             yield (Span(line, "bold"),)
@@ -103,7 +102,7 @@ def _by_words(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
 
 
 def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
-    """Lines that took the place of others, with those."""
+    """A run of removed and added lines."""
     before, after = (
         _WORD.findall("\n".join(line[1:] for line in lines if line[0] == sign)) for sign in "-+"
     )
@@ -119,7 +118,7 @@ def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
 
 
 def _pieces(before: list[str], after: list[str]) -> Iterator[tuple[str, str, str, str]]:
-    """What stays, is removed and is added, in the order of the new text, with marks and style."""
+    """Equal, removed and added pieces in the order of the new text, with marks and style."""
     opcodes: Sequence[tuple[str, int, int, int, int]]
     opcodes = [("replace", 0, len(before), 0, len(after))]
     if before and after and len(before) + len(after) <= _MOST_WORDS:

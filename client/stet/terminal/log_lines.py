@@ -1,27 +1,27 @@
 """Commits as lines for people: a page of ``log``.
 
-Where there is no terminal (``width`` None), whole, and always the same:
+Without a terminal (``width`` None), nothing is cut, and the form is always the same:
 
     4f3c2a1b  2026-11-21T12:00:00Z  my-agent/conv-1  patch src/a.py: 2 edits
               why it was done
               M src/a.py  +3 -1
 
-On a terminal a commit of one file that its subject names takes one line, and what does not fit is
-cut off; under NARROW columns who and when get a line of their own:
+On a terminal a commit of one file that its subject names takes one line, and long text is cut off;
+under NARROW columns name and time get a line of their own:
 
     4f3c2a1b  3 min ago  my-agent/conv-1   patch src/a.py: 2 edits  +3 -1
     9c2d11e0  5 min ago  person            undo 4f3c2a1b: patch src/a.py: 2 edits  +1 -3
 
-Commits that were undone are dim and struck through, and say by what; those that take back more
-than their subject names, say which. With the edits of a session that follow each other (a burst)
-under one heading:
+Undone commits are dim and struck through, and name the commit that undid them. Commits that take
+back more than their subject names list the others. Consecutive edits of a session (a burst) under
+one heading:
 
     my-agent/conv-1  2 edits  3 min ago
       4f3c2a1b  src/a.py  + return "hello, " + name  +3 -1
       9c2d11e0  undone by 77aa01f2  src/a.py  - import os  -1
 
-With a graph, a line begins at the commit that takes back and ends at the one that was taken back,
-if that is on the same page:
+With a graph, a line begins at a commit that takes another back and ends at that one, if it is on
+the same page:
 
     ╭─ 77aa01f2  person            undo 9c2d11e0: patch src/a.py
     │  4f3c2a1b  my-agent/conv-1   patch src/b.py
@@ -55,12 +55,12 @@ from stet.terminal.spans import (
 )
 from stet.wire.results import CommitInfo, FileChange
 
-#: Below so many columns there is no room for a table.
+#: Columns below which there is no room for a table.
 NARROW = 64
-#: Files and commits that are listed on a terminal; further ones are counted.
+#: Files and commits that are listed on a terminal; more are counted.
 _LISTED = 6
 _WIDEST_NAME = 32
-#: Lines of the graph beside each other; what is further taken back is in the subjects.
+#: Lines of the graph beside each other; more are left to the subjects.
 _MOST_BESIDE, _WIDEST_GRAPH_NAME = 12, 24
 _STATUS_STYLE = {"A": "green", "M": "yellow", "D": "red", "R": "cyan"}
 
@@ -69,7 +69,7 @@ _STATUS_STYLE = {"A": "green", "M": "yellow", "D": "red", "R": "cyan"}
 
 
 def subject_and_why(message: str) -> tuple[str, list[str]]:
-    """A commit's subject, and the lines of the rest without blank ones before it."""
+    """A commit's subject, and the other lines of the message without leading blank ones."""
     subject, *body = message.strip("\n").split("\n")
     why = [visible(line) for line in body]
     while why and not why[0].strip():
@@ -78,7 +78,7 @@ def subject_and_why(message: str) -> tuple[str, list[str]]:
 
 
 def is_first_seen(commit: CommitInfo) -> bool:
-    """Whether it only records what was there before the first edit of a file."""
+    """Whether a commit only records files as they were before their first edit."""
     return commit.kind == "outside" and commit.message.startswith("first seen")
 
 
@@ -94,7 +94,7 @@ def file_line(change: FileChange) -> Line:
 
 
 def stat_line(change: FileChange, width: int) -> Line:
-    """The same in so many columns, without zeros."""
+    """A line for a file in so many columns, without zero counts."""
     status, path, *_ = file_line(change)
     changed = counts([change])
     text = shortened(path.text.strip(), max(width - 4 - line_columns(changed), 8))
@@ -102,9 +102,9 @@ def stat_line(change: FileChange, width: int) -> Line:
 
 
 def counts(files: Sequence[FileChange]) -> Line:
-    """Lines added and removed in all of these, without zeros."""
+    """The sums of added and removed lines, without zeros."""
     if files and all(change.excluded for change in files):
-        return (Span("excluded", "yellow"),)  # the history does not know
+        return (Span("excluded", "yellow"),)  # the history has no counts
     added, removed = sum(f.added for f in files), sum(f.removed for f in files)
     plus = (Span(f"+{added}", "green"),) if added else ()
     minus = (Span(f"-{removed}", "red"),) if removed else ()
@@ -112,7 +112,7 @@ def counts(files: Sequence[FileChange]) -> Line:
 
 
 def _name(commit: CommitInfo) -> str:
-    """Who it was, and which of the session's agents."""
+    """The agent and session of a commit, and the subagent."""
     return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
 
 
@@ -122,7 +122,7 @@ def _undone(commit: CommitInfo) -> Line:
 
 
 def _names_its_files(commit: CommitInfo) -> bool:
-    """Whether the subject says all of what a list of the files would."""
+    """Whether the subject says everything that a list of the files would."""
     subject, _ = subject_and_why(commit.message)
     return all(
         change.status in "AM" and visible(change.path) in subject and not change.excluded
@@ -137,7 +137,7 @@ def _subject_style(commit: CommitInfo) -> str:
 
 
 def subject_line(commit: CommitInfo, room: int) -> Line:
-    """The subject in so many columns, with what was undone and the counts of lines if they fit."""
+    """The subject in so many columns; if they fit, also the undone commits and line counts."""
     subject, _ = subject_and_why(commit.message)
     changed = counts(commit.files) if _names_its_files(commit) else ()
     tail = (Span("  "), *changed) if changed else ()
@@ -149,7 +149,7 @@ def subject_line(commit: CommitInfo, room: int) -> Line:
 
 
 def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
-    """Why, and what changed: the lines below the subject, which was given ``said`` columns."""
+    """The lines below the subject: why, and the files. ``said``: columns that the subject had."""
     subject, why = subject_and_why(commit.message)
     if why:
         yield (Span(shortened(why[0], width), "italic"),)
@@ -177,7 +177,7 @@ def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
 def log(
     commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
 ) -> Iterator[Line]:
-    """A page of history, newest first; ``width`` in columns, None: no terminal."""
+    """A page of the log, newest first; ``width`` in columns, None without a terminal."""
     if width is not None and width < NARROW:
         yield from _stacked(commits, now, width)
         return
@@ -206,7 +206,7 @@ def log(
 def entry(
     commit: CommitInfo, head: Line, indent: str, width: int, *, below: bool = False
 ) -> Iterator[Line]:
-    """A commit behind its head, or ``below`` it, with what its subject does not say indented."""
+    """A commit after its head, or ``below`` it; details that the subject lacks are indented."""
     room = width - (len(indent) if below else line_columns(head))
     subject = subject_line(commit, room)
     yield from [head, (Span(indent), *subject)] if below else [(*head, *subject)]
@@ -251,7 +251,7 @@ class Burst:
         self.commits = list(commits)
 
     def takes(self, commit: CommitInfo) -> bool:
-        """Whether an older commit belongs to it."""
+        """Whether an older commit belongs to the burst."""
         last = self.commits[-1]
         if (last.agent, last.session, last.kind) != (commit.agent, commit.session, commit.kind):
             return False
@@ -259,20 +259,20 @@ class Burst:
         return (later - datetime.datetime.fromisoformat(commit.time)).total_seconds() <= PAUSE_S
 
     def heading(self, now: datetime.datetime) -> Line:
-        """Who, how many, when."""
+        """The heading: agent and session, number of edits, time."""
         newest = self.commits[0]
         count = plural(len(self.commits), "edit" if newest.session else "change")
         return (self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim"))
 
     def name(self) -> Span:
-        """Who."""
+        """The agent and session."""
         newest = self.commits[0]
         style = name_style(newest.agent, newest.session)
         return Span(who(newest), style if "bold" in style else f"bold {style}")
 
 
 def bursts(commits: Iterable[CommitInfo]) -> list[Burst]:
-    """The commits, newest first, as bursts."""
+    """Group commits, newest first, into bursts."""
     found: list[Burst] = []
     for commit in commits:
         if not (found and found[-1].takes(commit)):
@@ -299,7 +299,7 @@ def burst_page(
 
 
 def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
-    """One commit below its burst's heading: a line, and why and its files if there is more."""
+    """One commit below its burst's heading: a line, and details if it does not say everything."""
     yield edit_line(commit, first_changed(diff) if diff else None, width)
     _, why = subject_and_why(commit.message)
     if why:
@@ -314,19 +314,18 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
 
 
 def _says_all(commit: CommitInfo) -> bool:
-    """Whether an edit's line says all of what a list of its files would."""
+    """Whether an edit's line says everything that a list of its files would."""
     if commit.kind != "edit":
         return len(commit.files) <= 1 and _names_its_files(commit)
     return len(commit.files) == 1 and commit.files[0].status in "AM"
 
 
 def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
-    """One commit in one line: what it did to which file, and the first line that it ``changed``.
-
-    None: that is not known; its subject is shown.
+    """One commit in one line: its file, and the first ``changed`` line (None: unknown, the subject
+    is shown).
     """
     head: list[Span] = [Span(f"  {short(commit.commit)}  ", "yellow")]
-    if commit.reverted_by and width >= NARROW:  # else struck out, which says it in less room
+    if commit.reverted_by and width >= NARROW:  # else it is only struck through
         head.append(Span(f"undone by {short(commit.reverted_by)}  ", "magenta"))
     counted = counts(commit.files)
     tail = (Span("  "), *counted) if counted else ()
@@ -343,7 +342,7 @@ def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
 
 
 def first_changed(diff: str) -> str:
-    """The first line that a diff adds, or else removes, with its sign."""
+    """The first added line of a diff, or else the first removed one, with its sign."""
     from stet.terminal.diff_lines import files_of
 
     lines = [line for file in files_of(diff) for hunk in file.hunks for line in hunk.lines]
@@ -393,7 +392,7 @@ def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
 
 
 def _joined(here: Sequence[str]) -> str:
-    """The columns of one commit, with a line from each end or beginning to the commit."""
+    """The graph's columns at a commit, joined to it where a line begins or ends."""
     marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
     row = list(here)
     for at in range(marks[0] + 1, len(here)) if marks else ():
@@ -402,5 +401,5 @@ def _joined(here: Sequence[str]) -> str:
 
 
 def _filling(row: str) -> str:
-    """The lines of the graph from a row to its commit."""
+    """The horizontal part of the graph from a column to the commit."""
     return "─" if any(mark in row for mark in "╭╰┬┴") else " "

@@ -1,4 +1,4 @@
-"""Refusals for people: the daemon's words with commands for methods, and a command that helps."""
+"""Refusals for people: the daemon's message with commands instead of methods, and advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stet.wire.failures import Kind
 if TYPE_CHECKING:
     from stet.errors import StetError
 
-#: What the daemon's messages call by the method's name, as a person types it.
+#: Commands by the methods that the daemon's messages name.
 _AS_TYPED = {
     "clipboard_delete": "stet clip rm",
     "clipboard_get": "stet clip show",
@@ -33,13 +33,13 @@ _AS_TYPED = {
 _NAMES = "|".join(_AS_TYPED)
 _METHOD = re.compile(rf"`?\b({_NAMES})\b`?")
 _FIRST = re.compile(rf"({_NAMES}): ")
-#: Methods whose commands have the same name; they are words of the language, too.
+#: Methods whose commands have the same name; the names are also English words.
 _QUOTED = re.compile(
     "`(blame|diff|export|forget|gc|log|read|redo|restore|rollback|show|snapshot|status|undo|verify)`"
 )
-#: A method's parameters are no command's options; the command's help has those.
+#: The parameters of a method are not the command's options, which its help has.
 _PARAMETERS = re.compile(r" The parameters of \w+ are: [^.]*\.$")
-#: One that is out of its range, or to be sent as well, is an option.
+#: A parameter out of its range, or one that is missing, is named as an option.
 _RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
 _OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at)`")
 #: The command has made the id; nobody can send it again.
@@ -49,8 +49,8 @@ _AGAIN = re.compile(
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
 _LOOK, _READ = "stet log", "stet read"
-#: The command that helps, and the kinds for which it does; for others the help of the command that
-#: was refused. The last line has what has no answer (stet.errors.TransportError).
+#: Commands that help, with the kinds of refusals; for other kinds it is the refused command's help.
+#: The last one is for calls without an answer (stet.errors.TransportError).
 _COMMANDS: dict[str, tuple[str, ...]] = {
     _READ: (
         *(Kind.OLD_TEXT_NOT_FOUND, Kind.OLD_TEXT_NOT_UNIQUE, Kind.CONTEXT_NOT_FOUND),
@@ -66,7 +66,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "stet workspaces": (Kind.PATH_OUTSIDE_WORKSPACE,),
     "stet init": (Kind.WORKSPACE_NOT_ALLOWED,),
     "stet mode unrestricted --for 30m": (Kind.TOOL_DISABLED,),
-    # A daemon of another version; the next command starts ours.
+    # The daemon has another version; the next command starts this one.
     "stet stop": (Kind.UNKNOWN_METHOD, Kind.UNSUPPORTED_PROTOCOL),
     "stet watch": (Kind.CONTENDED,),
     "stet status": (Kind.OVERLOADED, Kind.SHUTTING_DOWN),
@@ -79,7 +79,7 @@ _HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in ki
 
 
 def as_typed(message: str) -> str:
-    """A message with commands in place of methods."""
+    """A message with commands instead of methods."""
     message = _RANGE.sub(_out_of_range, _PARAMETERS.sub("", message))
     message = _AGAIN.sub(
         lambda found: f"{'T' if found[1] == 'A' else 't'}he log shows whether it was", message
@@ -99,7 +99,7 @@ def _out_of_range(found: re.Match[str]) -> str:
 
 
 def helping(error: StetError, command: str) -> str | None:
-    """The command that helps; None where the message has one. ``command``: what was refused."""
+    """A command that helps; None if the message names one. ``command``: the refused command."""
     if _COMMAND.search(as_typed(error.message)):
         return None
     found = _HELPING.get(error.kind, command)

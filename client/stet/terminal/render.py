@@ -1,8 +1,8 @@
-"""Results as lines for people: what ``stet`` prints, as values (:mod:`stet.terminal.spans`).
+"""Results as lines for people (:mod:`stet.terminal.spans`).
 
-Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon sent them
-otherwise, so that output in a file says the same tomorrow. Names, paths and messages are spelled
-out here, file content where it is printed on a terminal (a pipe gets it as it is).
+Times are relative if ``now`` is given, as for a terminal; otherwise RFC 3339 as the daemon sent
+them, so that output in a file does not depend on when it is read. Control characters in names,
+paths and messages are spelled out here; those in file contents only on a terminal.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from stet.wire.results import (
     WorkspaceInfo,
 )
 
-#: How a diff is shown; :meth:`stet.cli.output.Output.diff` knows what the terminal can.
+#: Shows a diff; :meth:`stet.cli.output.Output.diff` does so for the present terminal.
 ShowDiff = Callable[[str], Iterable[Line]]
 
 
 def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff) -> Iterator[Line]:
-    """One commit: who, when and why, its files, and the diff."""
+    """One commit: its metadata, its files, and the diff."""
     subject, why = subject_and_why(commit.message)
     yield (Span(f"commit {commit.commit}", "yellow"),)
     for label, value, style in _facts(commit, now):
@@ -57,7 +57,7 @@ def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff)
 
 
 def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[str, str, str]]:
-    """What is known of a commit: its name, the value, and its style."""
+    """A commit's metadata: names, values and their styles."""
     yield "By", who(commit), name_style(commit.agent, commit.session)
     if commit.subagent:
         yield "Subagent", visible(commit.subagent), ""
@@ -74,7 +74,7 @@ def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[
 
 
 def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
-    """What a call did: the message for the model, the commit and its files, warnings."""
+    """A call's result: the message for the model, the commit and its files, warnings."""
     yield from _message(result)
     for change in result.files:
         commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
@@ -95,7 +95,7 @@ def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterato
 
 
 def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
-    """What a call did, as its dialect says it to a model, and nothing else."""
+    """A call's message for a model, and nothing else."""
     yield from _message(result)
     if preview:
         yield from _previewed(result, show_diff)
@@ -112,7 +112,7 @@ def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
 
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
-    """One line a clipboard: name and size."""
+    """One line per clipboard: name and size."""
     return aligned([
         (
             Span(visible(clip.name), "cyan"),
@@ -123,7 +123,7 @@ def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
 
 
 def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:
-    """The mode that counts, and the two that it is the stricter of; when a grant ends."""
+    """The mode in force, those of session and workspace, and the end of a grant."""
     yield (Span(result.mode, _mode_style(result.mode)), Span(until(result.until, now)))
     for whose, its, end in (
         ("session:  ", result.session_mode, result.session_until),
@@ -138,7 +138,7 @@ def _mode_style(name: str) -> str:
 
 
 def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
-    """Two lines a workspace: root with mode and size, and where its history is."""
+    """Two lines per workspace: root with mode and size, and the path of its history."""
     for workspace in found:
         head = f"  at {short(workspace.head)}" if workspace.head else ""
         yield (
@@ -154,7 +154,7 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
 
 
 def status(result: StatusResult) -> Iterator[Line]:
-    """The daemon's health, one fact a line."""
+    """The daemon's health, one fact per line."""
     yield (Span(f"stetd {visible(result.version)}", "bold"), Span(f"  protocol {result.protocol}"))
     facts: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("process", result.pid, str),
@@ -170,7 +170,7 @@ def status(result: StatusResult) -> Iterator[Line]:
         if value is not None:
             yield (Span(f"  {label + ': ':<13}", "dim"), Span(shown(value)))
     for path, how in (result.replacement or {}).items():
-        # An exchange keeps a save that lands in the same instant; a rename can lose it.
+        # An exchange keeps a save at the same instant; a rename can lose it.
         style = "" if how == "exchange" else "bold yellow"
         yield (Span(f"  replacing in {visible(path)}: ", "dim"), Span(visible(how), style))
     if result.config_error:

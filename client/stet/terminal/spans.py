@@ -1,11 +1,11 @@
 r"""Lines for people as values: text with styles, safe to print, of a known width.
 
-A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red");
-whoever prints decides whether they are used, so nothing here needs rich or a terminal.
+A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red"); the code
+that prints decides whether to use them, so nothing here needs rich or a terminal.
 
-What comes from files and agents may hold terminal escapes: :func:`visible` spells them out.
-A terminal gives wide characters (CJK, emoji) two columns and combining ones none;
-:func:`columns` counts so, and :func:`shortened` and :func:`padded` go by it.
+Text from files and agents may contain terminal escapes: :func:`visible` spells them out. Wide
+characters (CJK, emoji) take two columns of a terminal, combining ones none; :func:`columns`,
+:func:`shortened` and :func:`padded` count in this way.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Span(NamedTuple):
 
 Line = tuple[Span, ...]
 
-#: Seconds without an edit that end a burst.
+#: Seconds without an edit after which a burst ends.
 PAUSE_S = 300
 #: Digits of an object id that are shown.
 SHORT = 8
 
-# C0 and C1 controls and DEL; the marks that reorder text (bidirectional overrides), which
-# make a line read otherwise than it is; line separators; and lone surrogates. A tab stays.
-# None of them is printable. Compiled when the first text is not: that takes a millisecond.
+# C0 and C1 controls and DEL; bidirectional overrides, which reorder a line when it is shown; line
+# separators; lone surrogates. A tab is left out. None of them is printable. Compiled for the first
+# text that is not printable, because this takes a millisecond.
 _UNSAFE = (
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-#: For agents, by their names; red, green and yellow have a meaning already.
+#: Colours of agents, chosen by name; red, green and yellow have other meanings.
 _NAME_STYLES = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
 
 
@@ -61,7 +61,7 @@ def visible_lines(text: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of a terminal's columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_column_count, text))
 
 
@@ -74,7 +74,7 @@ def _column_count(character: str) -> int:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text in at most so many columns, the end left out if it must be; a tab is a space."""
+    """The text cut to so many columns; a tab counts as a space."""
     text = text.replace("\t", " ")
     if columns(text) <= most:
         return text
@@ -93,12 +93,12 @@ def padded(text: str, width: int) -> str:
 
 
 def line_columns(line: Line) -> int:
-    """How many columns a line takes."""
+    """The number of columns that a line takes."""
     return sum(columns(span.text) for span in line)
 
 
 def fitted(line: Line, room: int) -> Line:
-    """A line in at most so many columns, the end left out if it must be."""
+    """A line cut to so many columns."""
     kept: list[Span] = []
     for span in line:
         text = shortened(span.text, room)
@@ -109,7 +109,7 @@ def fitted(line: Line, room: int) -> Line:
 
 
 def aligned(rows: Sequence[Line]) -> Iterator[Line]:
-    """Rows of a table: each span but a row's last is as wide as the widest of its column."""
+    """Align the rows of a table: pad each span, except a row's last, to its column's width."""
     widths: dict[int, int] = {}
     for row in rows:
         for at, span in enumerate(row[:-1]):
@@ -120,12 +120,12 @@ def aligned(rows: Sequence[Line]) -> Iterator[Line]:
 
 
 def short(commit: str) -> str:
-    """The beginning of an object id, as people read and type it."""
+    """The short form of an object id."""
     return commit[:SHORT]
 
 
 def ago(time: str, now: datetime.datetime) -> str:
-    """How long before ``now`` an RFC 3339 time was: ``3 min ago``; else the time itself."""
+    """An RFC 3339 time relative to ``now``: ``3 min ago``; if it is no time, the text itself."""
     try:
         then = datetime.datetime.fromisoformat(time)
         seconds = (now - then).total_seconds()
@@ -143,7 +143,7 @@ def ago(time: str, now: datetime.datetime) -> str:
 
 
 def when(time: str, now: datetime.datetime | None) -> str:
-    """A time relative to ``now``, or as it was sent where there is none."""
+    """A time relative to ``now``, or as it was sent if that is None."""
     return visible(time) if now is None else ago(time, now)
 
 
@@ -153,20 +153,17 @@ def plural(count: int, unit: str) -> str:
 
 
 def named(agent: str | None, session: str | None) -> str:
-    """``agent/session``, or the one of them that there is."""
+    """``agent/session``, or one of them if the other is missing."""
     return "/".join(visible(name) for name in (agent, session) if name)
 
 
 def who(commit: CommitInfo) -> str:
-    """``agent/session`` of a commit, or what it is instead of an agent's."""
+    """``agent/session`` of a commit, or its kind if it is no agent's."""
     return named(commit.agent, commit.session) or commit.kind
 
 
 def name_style(agent: str | None, session: str | None) -> str:
-    """The colour of an agent, the same everywhere; what nobody did has none.
-
-    The agent's alone: its sessions are of one colour.
-    """
+    """The colour of an agent, the same for all its sessions and everywhere; none without a name."""
     name = agent or session
     if not name:
         return "dim"
@@ -176,7 +173,7 @@ def name_style(agent: str | None, session: str | None) -> str:
 
 
 def clock(time: str, now: datetime.datetime | None) -> str:
-    """When something will end: ``14:30 (in 28 min)`` of the clock here, or as it was sent."""
+    """An end time: ``14:30 (in 28 min)`` in local time, or as it was sent."""
     if now is None:
         return visible(time)
     try:
@@ -190,7 +187,7 @@ def clock(time: str, now: datetime.datetime | None) -> str:
 
 
 def until(time: str | None, now: datetime.datetime | None) -> str:
-    """When something will end, to be put behind it; nothing if it does not."""
+    """An end time as a suffix; empty if there is none."""
     return f" until {clock(time, now)}" if time else ""
 
 
@@ -202,7 +199,7 @@ def _length(seconds: float) -> str:
 
 
 def size(number: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes in a readable unit."""
     amount = float(number)
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:

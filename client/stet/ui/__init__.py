@@ -1,4 +1,4 @@
-"""``stet ui``: the history to look at, and to take back from, in a terminal.
+"""``stet ui``: shows the history in a terminal, and takes edits back.
 
 Needs the extra ``stetd[ui]`` (textual). Nothing else in the client loads it.
 """

@@ -33,15 +33,15 @@ from stet.wire.results import CommitInfo, EditResult, LogResult, UpgradeInfo
 
 #: Commits of a page.
 PAGE = 200
-#: Seconds after a key until a search is made, and after an edit until the list is made again.
+#: Seconds between a key and the search, and between an edit and the refresh of the list.
 _TYPING_S, _GATHER_S = 0.15, 0.1
-#: Seconds after which it is looked whether the daemon is another one, or there again.
+#: Seconds between checks whether the daemon was restarted or is back.
 _LOOK_S = 1.0
-#: Seconds after which "3 min ago" is written again.
+#: Seconds between refreshes of relative times.
 _AGE_S = 20
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100
-#: A filter as it is typed, at the end perhaps without its value yet.
+#: A filter, perhaps still without its value.
 _FILTER = re.compile(r'(?<!\S)(agent|session|path|since|until|kind):(?:"([^"]+)"|(\S+)|\Z)\s*')
 
 HELP = """\
@@ -59,7 +59,7 @@ q    quit"""
 
 
 def filters_of(text: str) -> tuple[str | None, LogFilters]:
-    """What is typed into the search, as a path and the filters of ``log``."""
+    """The search text as a path and filters of ``log``."""
     filters = {name: quoted or bare for name, quoted, bare in _FILTER.findall(text)}
     filters["text"] = _FILTER.sub("", text).strip()
     given = {name: value for name, value in filters.items() if value}
@@ -72,7 +72,7 @@ class HistoryApp(App[None]):
 
     TITLE = "stet"
     ENABLE_COMMAND_PALETTE = False
-    #: Below so many columns the sides are one above the other.
+    #: Columns below which the two sides are one above the other.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-wide")]  # noqa: RUF012 - textual's
     CSS = """
     #where { height: 1; background: $primary-background; color: $text; padding: 0 1; }
@@ -94,7 +94,7 @@ class HistoryApp(App[None]):
         Binding("o", "restore", "restore", show=False),
         Binding("b", "blame", "blame"),
         Binding("p", "pin", "pin"),
-        # Before the next key is read: what is typed after it is meant for the search.
+        # At once, because the next key is meant for the search.
         Binding("slash", "search", "search", priority=True),
         Binding("m", "mode", "mode"),
         Binding("a", "everything", "all", show=False),
@@ -156,13 +156,13 @@ class HistoryApp(App[None]):
         self._where.update(f"stet  {'…' + root[over + 1 :] if over > 0 else root}{rest}")
 
     def on_resize(self) -> None:
-        """The place of the workspace takes the room that there is."""
+        """Fit the workspace's path into the title."""
         self.call_after_refresh(self._say_where)
 
     # -- the daemon
 
     async def _ask(self, call: Call[Any]) -> Any:
-        """The answer, or None and a message."""
+        """Make a call; on an error shows a message and returns None."""
         try:
             return await self._session.perform(call)
         except stet.StetError as error:
@@ -175,7 +175,7 @@ class HistoryApp(App[None]):
         try:
             for name in given.keys() & {"since", "until"}:
                 given[name] = parse_time(given[name])
-        except UsageError as error:  # perhaps it is not typed to its end
+        except UsageError as error:  # the person may still be typing
             self.notify(visible(str(error)), severity="error", markup=False)
             return None
         found: LogResult | None = await self._ask(calls.log(path and self._whole(path), **given))
@@ -191,7 +191,7 @@ class HistoryApp(App[None]):
 
     @work(group="more")
     async def on_timeline_wants_more(self) -> None:
-        """Older edits, when the end comes near; a search may give empty pages."""
+        """Load older edits when the cursor is near the end; a search may give empty pages."""
         if self._loading:
             return
         self._loading = True
@@ -200,7 +200,7 @@ class HistoryApp(App[None]):
                 page = await self._page(cursor)
                 if page is None:
                     break
-                if cursor == self._cursor:  # else the list was made again meanwhile
+                if cursor == self._cursor:  # else the list was refreshed meanwhile
                     self._cursor = page.cursor
                     self.timeline.add(page.commits)
         finally:
@@ -208,7 +208,7 @@ class HistoryApp(App[None]):
 
     @work(group="lines")
     async def on_timeline_wants_lines(self) -> None:
-        """The first line that each edit on the screen changed."""
+        """Load the first changed line of each edit on the screen."""
         for commit in self.timeline.take_wanted():
             with suppress(stet.StetError):
                 shown = await self._session.perform(calls.show(commit))
@@ -217,7 +217,7 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="show")
     async def on_timeline_selected(self, event: Timeline.Selected) -> None:
-        """The diff of the commit under the cursor."""
+        """Show the diff of the commit under the cursor."""
         if event.commit is None:
             self.details.show_lines([(Span("No edits.", "dim"),)])
             return
@@ -231,9 +231,9 @@ class HistoryApp(App[None]):
 
     @work(group="follow")
     async def _follow(self) -> None:
-        """Edits, modes and requests as they happen, through restarts of the daemon."""
+        """Follow edits, modes and requests, through restarts of the daemon."""
         while True:
-            # Away, or refused because the directory is away: it may come back.
+            # The daemon or the workspace's directory is away, and may come back.
             with suppress(stet.StetError):
                 async with self._session.events() as events:
                     await self._listen(events)
@@ -242,7 +242,7 @@ class HistoryApp(App[None]):
     async def _listen(self, events: AsyncEventStream) -> None:
         connections = 0
         while True:
-            if connections != events.connections:  # what happened meanwhile comes as no event
+            if connections != events.connections:  # there are no events for the time in between
                 connections = events.connections
                 self._news.set()
                 await self._look()
@@ -273,7 +273,7 @@ class HistoryApp(App[None]):
     # -- requests for write access
 
     async def _look(self) -> None:
-        """Look at the mode and the requests. Raises StetError."""
+        """Load the mode and the requests. Raises StetError."""
         self._mode = (await self._session.mode_get()).workspace_mode or ""
         self._say_where()
         requests = (await self._session.upgrade_list()).requests
@@ -299,7 +299,7 @@ class HistoryApp(App[None]):
             ("later", "decide later (m)"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        # It may come while something is typed: Enter alone decides nothing.
+        # A request may appear while the person types, so Enter alone must not decide it.
         dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)
@@ -320,7 +320,7 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="take back")
     async def action_undo(self) -> None:
-        """Undo the marked edits, or the one under the cursor, after showing what comes of it."""
+        """Undo the marked edits, or the one under the cursor, after a preview."""
         chosen = self._chosen()
         ids = [each.commit for each in chosen]
         if ids:
@@ -364,7 +364,7 @@ class HistoryApp(App[None]):
             )
 
     async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> bool:
-        """Show what comes of it, and do it if the person agrees; whether it was done."""
+        """Show a preview, and make the call if the person agrees; returns whether it was made."""
         try:
             result = await self._session.perform(build(True))
         except stet.StetError as error:
@@ -388,7 +388,7 @@ class HistoryApp(App[None]):
         return await self.push_screen_wait(Choose(title, [(path, visible(path)) for path in paths]))
 
     def _whole(self, path: str) -> str:
-        """A path of a reply, which is from the root, for a session that may be in a directory."""
+        """An absolute path for a path of a reply, which is relative to the root."""
         return os.path.join(self._root, path)
 
     # -- looking
@@ -437,7 +437,7 @@ class HistoryApp(App[None]):
             self._say_where()
 
     async def action_everything(self) -> None:
-        """Show, or hide again, what was only recorded before an edit."""
+        """Show or hide commits that only record files before their first edit."""
         self.timeline.everything = not self.timeline.everything
         await self._load()
 
@@ -449,7 +449,7 @@ class HistoryApp(App[None]):
     # -- searching
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
-        """Whether a key means this action now: in the search a slash is a slash."""
+        """Whether a key means this action now; in the search field a slash is a character."""
         return action != "search" or not isinstance(self.focused, Input)
 
     def action_search(self) -> None:
@@ -462,7 +462,7 @@ class HistoryApp(App[None]):
         if event.input.id == "search":
             await asyncio.sleep(_TYPING_S)
             self._search, self._cursor = filters_of(event.value), None
-            self.clear_notifications()  # of what was typed before
+            self.clear_notifications()  # those about the earlier search text
             await self._load()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -1,4 +1,4 @@
-"""The right side: the diff of a commit, one below the other or side by side, or a file's blame."""
+"""The right side: a commit's diff, unified or side by side, or a file's blame."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stet.terminal.spans import Line, Span, ago, fitted, line_columns, name_styl
 from stet.ui.timeline import text_of
 from stet.wire.results import BlameResult, ShowResult
 
-#: Columns from which the old and the new text stand side by side.
+#: Columns from which old and new text are side by side.
 SIDE_BY_SIDE = 90
-#: Lines that are shown, and lines and characters of one in a diff: more is read elsewhere.
+#: Lines that are shown, lines of a diff, and characters of a line; the command line shows more.
 _MOST_LINES, _MOST_DIFF_LINES, _LONGEST = 1000, 950, 1000
 
 
 class Details(VerticalScroll, can_focus=True):
-    """What is to be seen of the commit under the cursor."""
+    """Shows the commit under the cursor."""
 
     DEFAULT_CSS = "Details { scrollbar-gutter: stable; }"
 
@@ -38,7 +38,7 @@ class Details(VerticalScroll, can_focus=True):
         yield self._text
 
     def show_commit(self, commit: ShowResult) -> None:
-        """A commit: who, when, why, and its diff."""
+        """Show a commit: its metadata and its diff."""
         dark = self.app.current_theme.dark
         self._show(lambda width: (*facts(commit), *diff_lines(commit.diff, width, dark=dark)))
 
@@ -48,7 +48,7 @@ class Details(VerticalScroll, can_focus=True):
         self._show(lambda width: blame_lines.blame(blame, now, width, tokens))
 
     def show_lines(self, lines: Sequence[Line]) -> None:
-        """Any lines."""
+        """Show any lines."""
         self._show(lambda _: lines)
 
     def on_resize(self) -> None:
@@ -73,7 +73,7 @@ def text_of_all(lines: Iterable[Line], *, dark: bool) -> Text:
 
 
 def facts(commit: ShowResult) -> Iterator[Line]:
-    """What a commit says of itself."""
+    """The lines of a commit's metadata."""
     now = datetime.datetime.now(datetime.UTC)
     subject, why = subject_and_why(commit.message)
     yield (
@@ -94,7 +94,7 @@ def facts(commit: ShowResult) -> Iterator[Line]:
 
 
 def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
-    """A diff in so many columns, as far as anybody reads it; side by side where there is room."""
+    """A diff in so many columns, up to the limits; side by side if there is room."""
     text = _cut_down(text)
     grounds = diff_colours.DARK if dark else diff_colours.LIGHT
     if width < SIDE_BY_SIDE:
@@ -118,7 +118,7 @@ def _cut_down(text: str) -> str:
 
 
 def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
-    """Old beside new: context beside itself, a run of removed lines beside the added ones."""
+    """Pairs of old and new lines: equal lines, and runs of removed beside added lines."""
     removed: list[Line] = []
     added: list[Line] = []
     for raw, line in zip(hunk.lines, lines, strict=True):

@@ -1,4 +1,4 @@
-"""What is asked on top of the history: yes or no, a line of text, one of several things."""
+"""Dialogs over the history: yes or no, a line of text, a choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog OptionList { height: auto; max-height: 40vh; border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "close")]
-    #: The keys; on the border, where nothing pushes them out of sight.
+    #: The keys, shown on the border, where long content can't hide them.
     KEYS = "Enter: do it   Esc: leave it"
 
     def __init__(self, title: str) -> None:
@@ -49,11 +49,11 @@ class Dialog(ModalScreen[T], Generic[T]):
             yield from self.content()
 
     def content(self) -> ComposeResult:
-        """What is below the title."""
+        """The widgets below the title."""
         raise NotImplementedError
 
     def withdraw(self) -> None:
-        """Close with None, as soon as no other box is over this one."""
+        """Close with None as soon as no other dialog is over this one."""
         self._withdrawn = True
         self.on_screen_resume()
 
@@ -63,7 +63,7 @@ class Dialog(ModalScreen[T], Generic[T]):
 
 
 class Confirm(Dialog[bool]):
-    """Shows what would happen, and asks; ``agree`` None: there is nothing to agree to."""
+    """Shows a preview and asks for agreement; ``agree`` None: only shows it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,y", "agree", "do it"),
@@ -84,7 +84,7 @@ class Confirm(Dialog[bool]):
 
     @staticmethod
     def room(terminal: int) -> int:
-        """How many columns its lines have on such a terminal."""
+        """The columns of its lines on such a terminal."""
         return max(10, min(120, terminal * 9 // 10) - 6)
 
     def action_agree(self) -> None:
@@ -95,7 +95,7 @@ class Confirm(Dialog[bool]):
 
 
 class Ask(Dialog[str]):
-    """A line of text."""
+    """Asks for a line of text."""
 
     def content(self) -> ComposeResult:
         yield Input()
@@ -105,7 +105,7 @@ class Ask(Dialog[str]):
 
 
 class Choose(Dialog[str]):
-    """One of several things: (value, what is shown)."""
+    """Asks for one of several choices: (value, shown text)."""
 
     KEYS = "Up, Down, Enter: choose   Esc: leave it"
 

@@ -21,10 +21,10 @@ from stet.terminal.log_lines import Burst, edit_line, is_first_seen
 from stet.terminal.spans import Line, Span, short
 from stet.wire.results import CommitInfo
 
-#: Rows below the cursor at which more edits are wanted.
+#: Rows below the cursor at which more edits are loaded.
 _AHEAD = 60
 
-#: The ground of the row under the cursor: on a dark theme, with the focus.
+#: Backgrounds of the row under the cursor, by (dark theme, has focus).
 _CURSOR = {
     (True, True): "#24507a",
     (True, False): "#3a3f45",
@@ -43,7 +43,7 @@ def text_of(line: Line, *, dark: bool) -> Text:
 
 
 class Timeline(ScrollView, can_focus=True):
-    """The list; only rows that are visible are rendered."""
+    """The list; only visible rows are rendered."""
 
     DEFAULT_CSS = "Timeline { overflow-x: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,20 +57,20 @@ class Timeline(ScrollView, can_focus=True):
     ]
 
     class Selected(Message):
-        """Another commit is under the cursor; None: there is none."""
+        """Another commit, or none, is under the cursor."""
 
         def __init__(self, commit: CommitInfo | None) -> None:
             super().__init__()
             self.commit = commit
 
     class Marked(Message):
-        """An edit was marked, or is no longer."""
+        """An edit was marked or unmarked."""
 
     class WantsMore(Message):
-        """The end is near."""
+        """The cursor is near the end of the list."""
 
     class WantsLines(Message):
-        """Edits are shown whose first changed lines are not known."""
+        """Edits are shown whose first changed lines are not loaded."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -78,19 +78,19 @@ class Timeline(ScrollView, can_focus=True):
         self.rows: list[Burst | CommitInfo] = []
         self.cursor = 0
         self.marked: dict[str, CommitInfo] = {}
-        #: Whether to show what was only recorded before an edit.
+        #: Whether to show commits that only record files before their first edit.
         self.everything = False
-        #: The first line that an edit changed, by its id; None: it can't be had, or not yet.
+        #: First changed lines, by the edit's id; None: not available, or not loaded yet.
         self.changed: dict[str, str | None] = {}
         self._wanted: list[str] = []
         self._bursts: list[Burst] = []
-        #: What was last said to be selected.
+        #: The commit of the last Selected message.
         self._told: CommitInfo | str | None = "nothing yet"
 
     # -- content
 
     def take_wanted(self) -> list[str]:
-        """The edits whose first changed lines are to be asked for; each is given once."""
+        """The edits whose first changed lines have to be loaded; each is returned once."""
         wanted, self._wanted = self._wanted, []
         return wanted
 
@@ -100,7 +100,7 @@ class Timeline(ScrollView, can_focus=True):
         return row if isinstance(row, CommitInfo) else None
 
     def show(self, commits: Iterable[CommitInfo]) -> None:
-        """Show these, newest first; the cursor stays on its commit if it can."""
+        """Show these commits, newest first; keeps the cursor on its commit if it is there."""
         before = self.selected
         self.rows, self._bursts = [], []
         self._append(commits)
@@ -108,9 +108,9 @@ class Timeline(ScrollView, can_focus=True):
         self._go_to(ids.index(before.commit) if before and before.commit in ids else 0)
 
     def add(self, commits: Iterable[CommitInfo]) -> None:
-        """Put older commits below."""
+        """Append older commits."""
         self._append(commits)
-        if self.selected is None:  # it was empty
+        if self.selected is None:  # the list was empty
             self._go_to(0)
 
     def _append(self, commits: Iterable[CommitInfo]) -> None:
@@ -132,7 +132,7 @@ class Timeline(ScrollView, can_focus=True):
     # -- the cursor
 
     def action_move(self, by: int) -> None:
-        """Go to the next commit in this direction; headings are skipped."""
+        """Move the cursor to the next commit in this direction, over headings."""
         at = self.cursor + by
         while 0 <= at < len(self.rows) and isinstance(self.rows[at], Burst):
             at += by
@@ -150,7 +150,7 @@ class Timeline(ScrollView, can_focus=True):
         self._go_to(max(0, len(self.rows) - 1))
 
     def action_mark(self) -> None:
-        """Mark the commit, or take the mark away, and go on."""
+        """Mark or unmark the commit, and move on."""
         commit = self.selected
         if commit is None:
             return
@@ -166,7 +166,7 @@ class Timeline(ScrollView, can_focus=True):
         self.refresh()
 
     def _go_to(self, at: int) -> None:
-        """Go to a row, or from a heading to the commit below it."""
+        """Move the cursor to a row; from a heading to the commit below it."""
         if at < len(self.rows) and isinstance(self.rows[at], Burst):
             at += 1
         self.cursor = at

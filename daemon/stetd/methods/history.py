@@ -120,10 +120,13 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
     known = caller.state.known
     for _ in range(_PIN_ATTEMPTS):
-        cut = await caller.on_writer(lambda: known[caller.open_workspace().name].cut)
-        info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
-        if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
-            return info
+        workspace = await caller.on_writer(caller.open_workspace)
+        cut = known[workspace.name].cut
+        # While a cut is recorded but not done, the lookup may find commits that will be dropped.
+        if cut is None or read_shallow(workspace.shadow) == {cut.oldest}:
+            info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
+            if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
+                return info
         await asyncio.sleep(_PIN_PAUSE_S)
     raise refuse(
         Kind.CONTENDED,
@@ -155,7 +158,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
 def _keeps_id(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
     """Whether the commit will neither be dropped by retention nor be rewritten by forget."""
     known = caller.state.known[workspace.name]
-    if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
+    if known.cut != cut:
         return False
     return known.forgetting is None or commit not in read_pending(workspace.shadow)
 
