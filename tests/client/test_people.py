@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,7 @@ from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
+from stet.cli.asking import notice_if_silent
 from stet.cli.history import parse_time
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments, UsageError
@@ -459,6 +461,17 @@ def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None
         b"stet: no answer from the daemon for 5 s. It is waited for; Ctrl-C ends that, and stet "
         b"doctor says what to do.\n"
     )
+
+
+def test_the_notice_of_a_silent_daemon_is_written_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+    stream = SimpleNamespace(write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with notice_if_silent(0.0, "wait."):
+        time.sleep(0.3)
+    assert written == ["stet: no answer from the daemon for 0 s. It is waited for; wait.\n"]
 
 
 def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installation) -> None:

@@ -66,8 +66,9 @@ def _connect(workspace: str | None, **options: Any) -> stet.Session:
 @contextlib.contextmanager
 def notice_if_silent(seconds: float, advice: str) -> Iterator[None]:
     """Print a notice, with ``advice``, if the body takes longer than ``seconds``."""
-    said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}"
-    timer = threading.Timer(seconds, print, [said], {"file": sys.stderr, "flush": True})
+    said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}\n"
+    # Not print(), which writes the newline separately: the process may exit in between.
+    timer = threading.Timer(seconds, sys.stderr.write, [said])
     timer.daemon = True
     timer.start()
     try:
