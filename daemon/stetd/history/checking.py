@@ -1,8 +1,8 @@
-"""Whether commits and trees are such as stetd writes. Pure.
+"""Checks that commits and trees have the form that stetd gives them. Pure.
 
-An id proves that an object is what it was when it was named; these checks prove that it was
-made as :mod:`stetd.history.commits` and :mod:`stetd.history.objects` make them, so that a
-history that somebody put together with other tools does not pass.
+An id proves that an object is unchanged. These checks prove that it was made as by
+:mod:`stetd.history.commits` and :mod:`stetd.history.objects`, so that a history made with other
+tools does not pass.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ KINDS = frozenset(
 )
 #: Kinds that are always made by a call. (Recovery makes some of kind restore itself.)
 _CALLS = frozenset({"edit", *TAKES_BACK})
-#: Kinds that take nothing back.
+#: Kinds that revert no commits.
 _TAKE_NOTHING_BACK = frozenset({"edit", "outside", "observed", "snapshot", *ABOUT_HISTORY})
 _HEADER = re.compile(
     rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
     rb"author [^<>\n]+ <[^<>\n]*> ([0-9]{1,15}) \+0000\n"
     rb"committer stetd <stetd@stet\.invalid> ([0-9]{1,15}) \+0000\n\n"
 )
-#: Enough of anybody's commit to follow the history beyond it.
+#: The part of any commit that is needed to follow its parents.
 _ANY_HEADER = re.compile(
     rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
     rb"(?:[^\n]+\n)*?author [^\n]* ([0-9]{1,15}) [^\n]*\n"
@@ -51,7 +51,7 @@ _NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
 class CheckedCommit(NamedTuple):
-    """What verification needs of a commit, and what is wrong with it, a sentence each."""
+    """A commit's data for verification, and its faults, one sentence each."""
 
     tree: str
     parent: str | None
@@ -61,7 +61,7 @@ class CheckedCommit(NamedTuple):
 
 
 def check_commit(content: bytes) -> CheckedCommit | None:
-    """A commit object's content, judged; None if it can't be read as a commit at all."""
+    """Check a commit object's content; None if it can't be read as a commit."""
     faults: list[str] = []
     header = _HEADER.match(content)
     if header is None:
@@ -126,12 +126,12 @@ def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> Non
         faults.append(f"it is of kind {kind} and says that it takes commits back")
 
 
-#: Name to mode and id, all as they are stored.
+#: Mode and id by name, all as stored.
 RawTree = dict[bytes, tuple[bytes, bytes]]
 
 
 def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
-    """The entries of a tree object, and what is wrong with it, a sentence each."""
+    """The entries of a tree object, and its faults, one sentence each."""
     found = _ENTRY.findall(content)
     entries = {name: (mode, oid) for mode, name, oid in found}
     keys = [name + b"/" if mode == TREE_MODE else name for mode, name, _ in found]
@@ -145,7 +145,7 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
 
 
 def _tree_faults(content: bytes) -> list[str]:
-    """The same, entry by entry: what is wrong with each."""
+    """The faults of a tree object's entries."""
     faults: list[str] = []
     names: set[bytes] = set()
     at, last = 0, b""

@@ -1,4 +1,4 @@
-"""What the query index keeps of a commit, and what it can be asked for, as values."""
+"""Values of the query index: the data of a commit, and the filters of a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Hunk(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """What a commit did to a path. Of a file that is too large to compare the last are None."""
+    """A commit's change of a path. The last fields are None if the file is too large to compare."""
 
     path: str
     status: str
@@ -32,10 +32,10 @@ class FileRow(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some files of a commit, in the order of their paths, and what a search looks in.
+    """Some files of a commit, ordered by path, and their text for searches.
 
-    ``text``: their removed and added lines, of the first part the message before them; None: it
-    is too large to be indexed.
+    ``text``: the removed and added lines; in the first part the message comes before them. None:
+    the text is too large to index.
     """
 
     files: tuple[FileRow, ...]
@@ -43,10 +43,10 @@ class Part(NamedTuple):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which commits are asked for; what is None does not matter.
+    """Filters of a query; None: no filter.
 
-    ``path``: a file or a directory, as the history spells it, "" is the root. Times are in
-    seconds, both ends inclusive.
+    ``path``: the canonical path of a file or directory; "" is the root. Times are in seconds, both
+    ends inclusive.
     """
 
     path: str | None = None
@@ -60,7 +60,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def meets(meta: CommitMeta, wanted: Wanted) -> bool:
-    """Whether a commit is wanted by its metadata; path and text are not compared."""
+    """Whether a commit's metadata meets the filters; path and text are not compared."""
     return (
         wanted.session in (None, meta.session)
         and wanted.agent in (None, meta.agent)

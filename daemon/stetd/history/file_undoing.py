@@ -1,7 +1,7 @@
-"""Taking one change of one file back, around whatever came later. Pure.
+"""Reverts one change of one file, around later changes. Pure.
 
-The base of the three-way merge is the file as the commit left it (``after``), one side is what
-there is now, the other what there was before the commit (``before``):
+The base of the three-way merge is the file right after the commit (``after``); the sides are the
+file now (``now``) and the file before the commit (``before``):
 
 | the commit | now | becomes |
 |---|---|---|
@@ -37,14 +37,14 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class FileConflict(msgspec.Struct, frozen=True):
-    """Why a file can't be taken back, with the hunks (or one sentence)."""
+    """Why a file can't be reverted: the conflicting hunks, or one sentence."""
 
     path: str
     hunks: list[str]
 
     @property
     def is_merge(self) -> bool:
-        """Whether lines are in conflict, so that the hunks are pieces of the file."""
+        """Whether lines conflict, so that the hunks are pieces of the file."""
         return bool(self.hunks) and self.hunks[0].startswith("<<<<<<<")
 
 
@@ -59,7 +59,7 @@ def take_back_file(
     now: Version | None,
     merge: Merger,
 ) -> Version | FileConflict | None:
-    """What a file becomes when the change ``before`` to ``after`` is taken back from ``now``."""
+    """The file after the change from ``before`` to ``after`` is reverted in ``now``."""
     if now == after:
         return before
     if now == before:

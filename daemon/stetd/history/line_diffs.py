@@ -1,4 +1,4 @@
-"""Which lines of two texts differ, and the hunks of a unified diff as Git writes them. Pure.
+"""Line diffs: which lines of two texts differ, and the hunks of a unified diff as in Git. Pure.
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
@@ -17,27 +17,27 @@ from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 from stetd.history.commit_rows import Hunk
 
-#: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
+#: Pairs of lines that are compared at most: the search takes one bit for each, and some 8 ms.
 _MOST_PAIRS = 50_000_000
-#: Lines that a change moves down at most, into what both texts end with.
+#: Lines by which a change is moved down at most, into the common end of both texts.
 _MOST_MOVED = 200
-#: A text with a NUL in its first bytes is none.
+#: First bytes of a content that are searched for a NUL, which makes it binary.
 _LOOKED_AT = 8000
 _LONGEST_HEADING = 80
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-#: Tells apart how a line may begin that is a heading, and the ends of lines.
+#: Maps bytes to "a" (may begin a heading), newline, or "." (all others).
 _BEGINNINGS = bytes(
     ord("a" if chr(byte).isalpha() or chr(byte) in "_$" else "\n" if byte == 10 else ".")
     for byte in range(128)
 ).ljust(256, b".")
 
 
-# -- what differs
+# -- differences
 
 
 class _Change(NamedTuple):
-    """Removed and added lines, each from a line on, counted from the stretch."""
+    """A run of removed and added lines, by line numbers in the compared stretch."""
 
     old: int
     removed: int
@@ -46,9 +46,9 @@ class _Change(NamedTuple):
 
 
 class _Comparison(NamedTuple):
-    """The lines around what differs between two texts, and the changes among them.
+    """The stretch of two texts that contains all differences, and the changes in it.
 
-    ``first``: how many lines stand before this stretch, which begins at the byte ``start``.
+    ``first``: the number of lines before the stretch; ``start``: its offset in bytes.
     """
 
     first: int
@@ -59,7 +59,7 @@ class _Comparison(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many lines were added and removed."""
+        """The numbers of added and removed lines."""
         return sum(each.added for each in self.changes), sum(each.removed for each in self.changes)
 
 
@@ -68,7 +68,7 @@ def _lines_of(data: bytes) -> list[bytes]:
 
 
 def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
-    """How many lines were added and removed between two contents (None: there is none)."""
+    """The numbers of added and removed lines between two contents (None: no file)."""
     before, after = before or b"", after or b""
     if before == after or is_binary(before) or is_binary(after):
         return 0, 0
@@ -76,7 +76,7 @@ def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
 
 
 class LineComparison(NamedTuple):
-    """Which lines of a file changed; ``text`` has them, removed and added, without signs."""
+    """The changed lines of a file; ``text``: the removed and added lines without signs."""
 
     hunks: tuple[Hunk, ...]
     added: int
@@ -85,10 +85,10 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
-    """Which lines differ between two contents of a file (None: there is none).
+    """Compare two contents of a file by lines (None: no file).
 
-    In the hunks a lone ``\\r`` ends a line as well, as it does everywhere else in the daemon.
-    Of a binary file all is one hunk.
+    In the hunks a lone ``\\r`` ends a line, too, as everywhere else in the daemon. A binary file is
+    one hunk.
     """
     before, after = before or b"", after or b""
     if is_binary(before) or is_binary(after):
@@ -111,18 +111,18 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether a content is no text, as Git sees it."""
+    """Whether Git treats a content as binary."""
     return b"\0" in data[:_LOOKED_AT]
 
 
 def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
-    """What differs between two texts that do, with ``context`` lines around it."""
+    """Compare two different texts; the stretch has ``context`` lines around the differences."""
     head, old_end, new_end = _differing(before, after)
     start = _back(before, head, context)
     above = _lines_of(before[start:head])
     old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
     found = _changes(old, new)
-    # One that only went or only came is where it belongs; of several the last can move on.
+    # A single pure removal or addition is in its place; of several changes the last may move down.
     several = len(found) > 1
     tail = _forward(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])
@@ -132,13 +132,13 @@ def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
     ]
     old, new = above + old + below, above + new + below
     if several:
-        kept = context if tail < len(before) else 0  # what a hunk needs below it
+        kept = context if tail < len(before) else 0  # context lines of the last hunk
         changes = _moved_down(changes, old[: len(old) - kept], new[: len(new) - kept])
     return _Comparison(before.count(b"\n", 0, start), start, old, new, changes)
 
 
 def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
-    """Where two texts begin to differ, and where they cease to, in bytes, by whole lines."""
+    """The offsets where two texts begin and cease to differ, at line boundaries."""
     head = before.rfind(b"\n", 0, Prefix.similarity(before, after)) + 1
     same = min(Postfix.similarity(before, after), min(len(before), len(after)) - head)
     old_end, new_end = len(before) - same, len(after) - same
@@ -153,7 +153,7 @@ def _begins_line(data: bytes, at: int) -> bool:
 
 
 def _back(data: bytes, at: int, lines: int) -> int:
-    """Where the line begins that is so many lines before, or the text."""
+    """The offset so many lines before, at most the beginning of the text."""
     for _ in range(lines):
         if at == 0:
             break
@@ -171,12 +171,12 @@ def _forward(data: bytes, at: int, lines: int) -> int:
 
 
 def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
-    """A shortest way from the one to the other; all at once where looking for it takes too long."""
+    """The shortest list of changes; a single change if the search would take too long."""
     if not old or not new or len(old) * len(new) > _MOST_PAIRS:
         return [_Change(0, len(old), 0, len(new))]
     numbers: dict[bytes, int] = {}
     one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
-    # From the end on: of several shortest ways that gives mostly the one that Git takes.
+    # Backwards: of several shortest lists this mostly gives the one that Git chooses.
     same = LCSseq.editops(one[::-1], two[::-1]).as_matching_blocks()
     changes: list[_Change] = []
     i = j = 0
@@ -195,8 +195,8 @@ def _ends(change: _Change) -> tuple[int, int]:
 
 
 def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> list[_Change]:
-    """Move lines that only went, or only came, down as far as they go, as Git does. What they meet
-    becomes one change with them.
+    """Move pure removals and additions down as far as possible, as Git does. A change that they
+    reach is joined with them.
     """
     moved: list[_Change] = []
     for change in reversed(changes):
@@ -218,12 +218,12 @@ def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> l
     return moved[::-1]
 
 
-# -- writing it
+# -- hunks
 
 
 def unified_hunks(before: bytes, after: bytes, context: int = 3) -> tuple[bytes, tuple[int, int]]:
-    """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte; and how
-    many lines were added and removed.
+    """The hunks of the unified diff of two texts, from the first ``@@`` on, as bytes; and the
+    numbers of added and removed lines.
     """
     if before == after:
         return b"", (0, 0)
@@ -262,7 +262,7 @@ def _write(pieces: list[bytes], sign: bytes, lines: Sequence[bytes]) -> None:
 
 
 def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]]:
-    """Changes whose context meets are one hunk."""
+    """Group changes whose context lines touch into hunks."""
     group = [changes[0]]
     for change in changes[1:]:
         if change.old - _ends(group[-1])[0] > 2 * context:
@@ -288,7 +288,7 @@ def _header(ranges: bytes, heading: bytes) -> bytes:
 
 
 def _heading(data: bytes, begin: int, end: int) -> bytes:
-    """The last line in a stretch of whole lines that begins as a definition does."""
+    """The last line in a stretch that begins like a definition, for the hunk's header."""
     size = 1 << 10
     while end > begin:
         start = max(begin, end - size)

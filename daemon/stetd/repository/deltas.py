@@ -1,29 +1,29 @@
-"""Deltas between versions of an object, as packs hold them (Git's gitformat-pack). Pure.
+"""Deltas between versions of an object, in the format of packs (Git's gitformat-pack). Pure.
 
     delta   length of the base, length of the result (7 bits a byte, lowest first); then
             copy    one byte with the top bit set, whose other bits say which bytes of offset
                     (4) and length (3) follow
             insert  one byte with a length from 1 to 127, then that many bytes
 
-An agent's edit changes a few lines of a file and one entry of each directory above it. So what
-both versions begin and end with is copied. What lies between is searched for blocks of the base.
+An agent's edit changes a few lines of a file and one entry of each directory above it. So the
+common beginning and end of both versions are copied. Between them blocks of the base are searched.
 """
 
 from __future__ import annotations
 
 from rapidfuzz.distance import Postfix, Prefix
 
-#: A copy says at most so many bytes; it takes up to seven of its own.
+#: Longest copy in bytes; a copy takes up to seven bytes itself.
 _LONGEST_COPY = 0xFFFF
 _LONGEST_INSERT = 0x7F
-#: What both versions have is found if it holds a block of the base, of so many bytes.
+#: Bytes of a block of the base: shorter common parts are not found.
 _BLOCK = 32
-#: Between beginning and end, more than this is not searched.
+#: Bytes between beginning and end up to which blocks are searched.
 _MOST_SEARCHED = 1 << 20
 
 
 def make_delta(base: bytes, content: bytes) -> bytes | None:
-    """What makes ``content`` out of ``base``; None if it is not much shorter than that."""
+    """A delta from ``base`` to ``content``; None if it is not much shorter than ``content``."""
     start = Prefix.similarity(base, content)
     end = min(Postfix.similarity(base, content), min(len(base), len(content)) - start)
     stop, base_stop = len(content) - end, len(base) - end
@@ -33,7 +33,7 @@ def make_delta(base: bytes, content: bytes) -> bytes | None:
     if stop - start <= _MOST_SEARCHED:
         places = range(start, base_stop - _BLOCK + 1, _BLOCK)
         blocks = {base[at : at + _BLOCK]: at for at in places}
-    pending = at = start  # what is inserted begins at ``pending``
+    pending = at = start  # ``pending``: where the next insertion begins
     while blocks and at <= stop - _BLOCK:
         place = blocks.get(content[at : at + _BLOCK])
         if place is None:

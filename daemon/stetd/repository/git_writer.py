@@ -1,17 +1,17 @@
-"""The background thread that carries what the journal holds over to Git.
+"""The background thread that writes the objects of journal records to Git.
 
-Calls are answered once their journal record is durable and their files are in place. Their Git
-objects follow here, in order, within a second: what gathers meanwhile is written together, as loose
-objects if it is little, as a pack if it is much. A reader of the history first waits until what it
-may know of has arrived (:meth:`Background.wait_for`), which makes it arrive at once.
-Checkpoints run here as well: they sync everything written since the last one, and only then may
-the writer drop journal segments.
+Calls are answered when their journal record is durable and their files are in place. Their Git
+objects follow here, in order, within a second. Objects that gather meanwhile are written together:
+few as loose objects, many as a pack. A reader of the history first waits for all objects that it
+may know of (:meth:`Background.wait_for`), which makes the thread write them at once. Checkpoints
+run here as well: they sync everything written since the last one; only then may the writer drop
+journal segments.
 
-A failure (a full disk) is kept, shown in ``status`` and tried again; other repositories are written
-meanwhile. Nothing is lost: the journal keeps its records until a checkpoint succeeds, and that
-waits for all repositories. A reader that waits learns of the first failed attempt. A failed *sync*
-is not tried again: a second one may succeed though the data are lost. That checkpoint is given up,
-and the writer learns of it.
+A failure (a full disk) is shown in ``status``, and the attempt is repeated; other repositories are
+written meanwhile. Nothing is lost: the journal keeps its records until a checkpoint succeeds, and
+that waits for all repositories. A waiting reader is told of the first failed attempt. A failed
+*sync* is not repeated, because a second one may succeed although data are lost: the checkpoint is
+given up, and the writer is told.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, lower_priority
 
 _log = logging.getLogger(__name__)
-#: Seconds that objects may gather before they are written, or tried again.
+#: Seconds for which objects gather before they are written, and between two attempts.
 _GATHER_S = 0.8
-#: More objects than this are written as a pack.
+#: Number of objects above which they are written as a pack.
 _MANY = 48
-#: And so are more bytes.
+#: Bytes of objects above which they are written as a pack.
 _MUCH = 256 << 10
-#: Ids of objects written lately, which need not be written again.
+#: Number of ids of recently written objects that are kept, so as not to write these again.
 _REMEMBERED = 4_000
 
 
@@ -68,32 +68,32 @@ _Item = _Objects | _Checkpoint | _Task
 
 @dataclass(slots=True)
 class _Unsynced:
-    """What was written to one repository since the last checkpoint, and lately."""
+    """Files written to one repository since the last checkpoint, and recent objects."""
 
     files: set[str] = field(default_factory=set)
-    #: Ids of objects that this repository was given lately. Another one's say nothing
-    #: about this one: the same file in two workspaces is the same object in both.
+    #: Ids of objects recently written to this repository. Each repository has its own: the same
+    #: file in two workspaces is one id, but two objects.
     recent: set[str] = field(default_factory=set)
 
     def sync(self, disk: Disk, repository: str) -> None:
         if not self.files:
-            return  # and the repository may be gone by now
+            return  # the repository may have been removed
         folders = {os.path.dirname(path) for path in self.files}
-        # Gone if somebody has packed the repository with plain git, which syncs its packs.
+        # A file may be gone because somebody used plain git gc, which syncs its packs.
         for path in sorted(self.files):
             with suppress(FileNotFoundError):
                 disk.sync_path(path)
         for folder in folders:
             with suppress(FileNotFoundError):
                 disk.sync_directory(folder)
-        # Of packs too: one that a killed daemon wrote may hold what is not written again.
+        # Names of packs, too: a killed daemon's pack may have objects that are not written again.
         for folder in ("objects", "objects/pack", "refs/heads", "refs", "."):
             disk.sync_directory(os.path.join(repository, folder))
         self.files.clear()
 
 
 class Unwritten(Exception):
-    """The history can't be written at present; ``args``: why, None if it only takes long."""
+    """The history can't be written at present. ``args``: the reason; None if it only takes long."""
 
 
 class Background:
@@ -107,23 +107,23 @@ class Background:
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
         self._not_joining: set[str] = set()
-        #: Why the last attempt failed; None while all is well.
+        #: Why the last attempt failed; None after a success.
         self.failure: str | None = None
-        #: How many attempts have failed, by repository; None: checkpoints.
+        #: Numbers of failed attempts, by repository; None: of checkpoints.
         self._failures: Counter[str | None] = Counter()
-        #: How many records' objects were handed over, and written, by repository.
+        #: Numbers of records whose objects were handed over, and written, by repository.
         self._handed_over: Counter[str] = Counter()
         self._written: Counter[str] = Counter()
-        #: Called on this thread with the path of a repository that has got new commits.
+        #: Called on this thread with the path of a repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
-        #: Called on this thread when writing begins to fail, or goes on, with why and how often.
+        #: Called on this thread when writing fails or works again: reason (or None), failures.
         self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
     @property
     def failures(self) -> int:
-        """How many attempts have failed."""
+        """The number of failed attempts."""
         return self._failures.total()
 
     def write(self, repository: str, objects: list[NewObject], head: str) -> None:
@@ -131,19 +131,19 @@ class Background:
         self._put(_Objects(repository, objects, head))
 
     def checkpoint(self, sync_more: Callable[[], None]) -> Future[None]:
-        """Sync all that was handed over before, and what else is written, and call ``sync_more``.
+        """Write and sync all that was handed over before, then call ``sync_more``.
 
-        Only a failed sync (SyncFailed) is told; all else is tried again.
+        The future fails only with SyncFailed; after other errors the checkpoint is tried again.
         """
         future: Future[None] = Future()
         self._put(_Checkpoint(sync_more, future))
         return future
 
     def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
-        """Do something on this thread, after all that was handed over for this repository before.
+        """Run a function on this thread, after all that was handed over for this repository before.
 
-        For whoever changes the files of a repository beside it: nothing is written meanwhile.
-        It is not tried again, and must be quick: readers may wait for what comes after it.
+        For changes of a repository's files: nothing is written to it meanwhile. The function is not
+        tried again, and must be quick, because readers may wait for later objects.
         """
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()
@@ -152,7 +152,7 @@ class Background:
 
     @contextmanager
     def not_joining(self, repository: str) -> Iterator[None]:
-        """Leave the packs of a repository as they are meanwhile."""
+        """A context in which the packs of a repository are not joined."""
         self.run(repository, lambda: self._not_joining.add(repository)).result()
         try:
             yield
@@ -164,7 +164,7 @@ class Background:
 
         def carry_out() -> None:
             change()
-            # At once: what was removed may be needed by what is written next.
+            # Before the next write: objects that were removed may have to be written again.
             if repository in self._unsynced:
                 self._unsynced[repository].recent.clear()
 
@@ -178,12 +178,12 @@ class Background:
             else:
                 self._hurried = True
             if len(self._queue) == 1 or self._hurried:
-                self._changed.notify_all()  # else the thread is gathering, or busy
+                self._changed.notify_all()  # else the thread gathers, or is busy
 
     def wait_for(self, repository: str, timeout: float = 60.0) -> bool:
-        """Wait until what was handed over for a repository is written.
+        """Wait until all that was handed over for a repository is written.
 
-        False if it is not in time, or if an attempt fails meanwhile.
+        Returns False after ``timeout`` seconds, or if an attempt fails meanwhile.
         """
         with self._changed:
             wanted, failures = self._handed_over[repository], self._failures[repository]
@@ -199,12 +199,12 @@ class Background:
             return self._written[repository] >= wanted
 
     def require(self, repository: str) -> None:
-        """As :meth:`wait_for`. Raises Unwritten where that says False."""
+        """As :meth:`wait_for`, but raises Unwritten instead of returning False."""
         if not self.wait_for(repository):
             raise Unwritten(self.failure)
 
     def close(self, timeout: float = 60.0) -> bool:
-        """Finish what was handed over and stop; False if it could not be finished in time."""
+        """Write all that was handed over, and stop; returns False if that takes too long."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -222,7 +222,7 @@ class Background:
                 break
 
     def _next_items(self) -> Sequence[_Item]:
-        """All that waits, when somebody waits for it or it has gathered for long enough."""
+        """All queued items, once somebody waits for them or they have gathered long enough."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
             if self._queue:
@@ -231,9 +231,9 @@ class Background:
             return list(self._queue)
 
     def _round(self, items: Sequence[_Item]) -> bool:
-        """Do what can be done; whether that is all.
+        """Carry out the queued items that can be; returns whether all were.
 
-        A repository that can't be written keeps no other one waiting, but all checkpoints.
+        A repository that can't be written delays no other repository, but all checkpoints.
         """
         checkpoints = [item for item in items if isinstance(item, _Checkpoint)]
         others = [item for item in items if not isinstance(item, _Checkpoint)]
@@ -246,7 +246,7 @@ class Background:
         return well and all(self._attempt(None, [item]) for item in checkpoints)
 
     def _attempt(self, repository: str | None, items: Sequence[_Item]) -> bool:
-        """Do items of one type; False if that fails. They wait until it succeeds."""
+        """Carry out items of one type; returns False if that fails, and keeps them queued."""
         try:
             self._do(items)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again

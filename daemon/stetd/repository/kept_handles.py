@@ -1,4 +1,4 @@
-"""Handles on histories that are kept between two questions, with the commits that they remember."""
+"""A pool of handles on histories: kept between questions, with the commits in their caches."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from stetd.repository.stored_objects import StoredObjects
 
-#: Histories of which some are kept, and handles of each.
+#: Histories in the pool, and handles of each.
 _HISTORIES, _HANDLES = 4, 2
 
 
 class KeptHandles:
-    """Used by several threads; each handle by one at a time."""
+    """The pool. Several threads use it; each handle is used by one at a time."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -22,7 +22,7 @@ class KeptHandles:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[StoredObjects]:
-        """A handle on this history. Raises BrokenRepository."""
+        """A context with a handle on this history. Raises BrokenRepository."""
         with self._changing:
             home = self._kept.setdefault(path, [])
             kept = home.pop() if home else None
@@ -34,7 +34,7 @@ class KeptHandles:
             raise
         with self._changing:
             if self._kept.get(path) is not home or len(home) == _HANDLES:
-                home = [handle]  # of no more use
+                home = [handle]  # dropped meanwhile: close it
             else:
                 home.append(handle)
                 self._kept.move_to_end(path)
@@ -43,7 +43,7 @@ class KeptHandles:
             left.close()
 
     def drop(self, path: str) -> None:
-        """Keep no handle that was opened before: commits or packs are others now."""
+        """Close all handles on a history, because its commits or packs have changed."""
         with self._changing:
             left = self._kept.pop(path, [])
         for handle in left:

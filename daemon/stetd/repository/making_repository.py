@@ -1,4 +1,4 @@
-"""Making a shadow repository: the files and directories that plain git takes for a bare one."""
+"""Creates a shadow repository: the files and directories of a bare Git repository."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stetd.repository.packing import clear_half_packs
 from stetd.repository.references import HISTORY, PINS
 from stetd.storage.disk import Disk, read_if_exists, replace_file
 
-#: What makes a directory a bare Git repository, besides its directories.
+#: The files of a bare Git repository.
 _HEAD = b"ref: " + HISTORY.encode() + b"\n"
 _CONFIG = b"""[core]
 \trepositoryformatversion = 0
@@ -25,11 +25,11 @@ _DIRECTORIES = (
 
 
 def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) -> None:
-    """Make an empty shadow repository (0700), durably; or mend what a crash left of one.
+    """Create an empty shadow repository (0700) durably, or complete one after a crash.
 
-    ``clear_leftovers``: what a killed process left goes; nobody may be writing there.
+    ``clear_leftovers``: remove files of a killed process; nobody may be writing there.
 
-    Each file is synced: after a power cut an empty ``HEAD`` would be no repository any more.
+    Each file is synced: with an empty ``HEAD`` after a power cut it would be no repository.
     """
     for folder in _DIRECTORIES:
         os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
@@ -46,8 +46,8 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
 
 
 def _clear_leftovers(path: str) -> None:
-    """Remove what a killed process left: locks, which would block every later commit, and
-    temporary files. The caller holds the daemon's lock.
+    """Remove a killed process's locks, which would block later commits, and its temporary files.
+    The caller holds the daemon's lock.
     """
     clear_half_packs(path)
     for folder in ("", "refs/heads", PINS, "objects", "objects/pack"):

@@ -1,6 +1,6 @@
-"""Three-way merges of files, by libgit2: the one module that knows it.
+"""Three-way merges of files by libgit2, which only this module uses.
 
-It takes 17 MiB: who merges imports this when there is something to merge.
+libgit2 takes 17 MiB of memory, so this module is imported when there is something to merge.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pygit2
 from pygit2.enums import FileMode, ObjectType
 
-#: The marker has no label where that side is empty.
+#: A conflict marker; it has no label if that side is empty.
 _CONFLICT = re.compile(r"^<<<<<<<[^\n]*\n.*?^>>>>>>>[^\n]*\n?", re.MULTILINE | re.DOTALL)
 
 
@@ -23,7 +23,7 @@ class Merge(NamedTuple):
 
 
 class _Scratch(pygit2.OdbBackend):
-    """Blobs in memory: merging needs a repository, and must leave nothing in ours."""
+    """An object database in memory: a merge must leave nothing in the shadow repository."""
 
     def __init__(self, *blobs: bytes) -> None:
         super().__init__()
@@ -40,10 +40,10 @@ class _Scratch(pygit2.OdbBackend):
 
 
 def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
-    """Three-way merge of one file's content, as ``git merge-file`` does it.
+    """Merge one file's content three ways, as ``git merge-file``.
 
-    Bytes go through libgit2 as Latin-1 in UTF-8, because pygit2 decodes the result:
-    lines end at ``\\n`` either way, and any byte comes back as it was.
+    Bytes pass through libgit2 as Latin-1 encoded in UTF-8, because pygit2 decodes the result. Lines
+    end at ``\\n`` in both, and every byte comes back unchanged.
     """
     if b"\0" in base or b"\0" in ours or b"\0" in theirs:
         return Merge(None, ["binary files differ"])
@@ -57,11 +57,11 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
     repository.set_odb(store)
     try:
         merged = repository.merge_file_from_index(one, two, three)
-    except RuntimeError:  # pygit2 stumbles over a result without content: no conflict is that
+    except RuntimeError:  # pygit2's error for an empty result, which is no conflict
         return Merge(b"", [])
     finally:
-        # The collections that belong to pygit2's object lead back to it: left so, a merge would
-        # keep its three files until the garbage collector comes.
+        # pygit2's collections refer back to its object: without this, the three files would stay in
+        # memory until the garbage collector runs.
         repository.free()
         vars(repository).clear()
     if merged.automergeable:

@@ -1,13 +1,12 @@
-"""Checking every object that a repository's files hold, whether the history needs it or not.
+"""Checks every object in a repository's files, whether the history needs it or not.
 
-What is found whole is remembered by id and kind, 21 bytes an object; what is not becomes a
-:class:`Fault`. The checks are made here and not by libgit2, whose answers the rest of the
-daemon relies on (and which does not survive every damage, see
-:mod:`stetd.repository.object_files`).
+An intact object is remembered by id and kind, in 21 bytes; a damaged one becomes a :class:`Fault`.
+The checks do not use libgit2, which does not survive every damage
+(:mod:`stetd.repository.object_files`).
 
-Files come and go meanwhile: packs are joined, loose objects are packed. What has vanished
-between being listed and being opened was put elsewhere first, and is found there when an
-object seems to be missing (:meth:`ObjectCheck.refresh`).
+Files change meanwhile: packs are joined, loose objects are packed. An object that has vanished
+between listing and opening its file was written to another file before; it is found there when it
+seems to be missing (:meth:`ObjectCheck.refresh`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _CHUNK = 1 << 18
 
 
 class Fault(NamedTuple):
-    """Something that is not whole: an object in the file ``path``, or all of that file.
+    """Damage of an object in the file ``path``, or of the whole file.
 
     ``kind`` is damaged_object, damaged_pack, damaged_index or missing_pack; ``path`` is
     relative to the repository.
@@ -52,7 +51,7 @@ class Fault(NamedTuple):
 
 
 class _Ids(SortedIds):
-    """Ids in order with the kind of each; 0 until it has been found whole."""
+    """Ordered ids with the kind of each; 0 until the object was found intact."""
 
     def __init__(self, ids: bytes) -> None:
         super().__init__(ids)
@@ -64,18 +63,18 @@ class _Ids(SortedIds):
 
 
 class ObjectCheck:
-    """What was found in the files of one repository."""
+    """The objects in the files of one repository, and their faults."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
         self._packs: dict[str, _Ids] = {}
         self._loose: list[_Ids] = []
-        #: What appeared after its folder had been checked.
+        #: Objects that appeared after their folder was checked.
         self._late: dict[bytes, int] = {}
         self._last = _Ids(b"")
         self._files = ObjectFiles(repository)
         self.faults: list[Fault] = []
-        #: Packs without an index, which a kill between two renames may leave.
+        #: Packs without an index; a kill between two renames may leave one.
         self.unindexed: list[str] = []
 
     def close(self) -> None:
@@ -84,12 +83,12 @@ class ObjectCheck:
 
     @property
     def objects(self) -> int:
-        """How many objects were found whole; one that is there twice counts twice."""
+        """The number of intact objects; two copies count twice."""
         found = [*self._packs.values(), *self._loose]
         return sum(len(ids.kinds) - ids.kinds.count(0) for ids in found) + len(self._late)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
-        """Kind and content of an object; None if no copy of it is whole."""
+        """Kind and content of an object; None if there is no intact copy."""
         try:
             return self._files.read(oid)
         except (Missing, Damaged):
@@ -98,7 +97,7 @@ class ObjectCheck:
     def kind_of(self, oid: str) -> str | None:
         """The kind of an object of which a whole copy was found."""
         key = bytes.fromhex(oid)
-        # Most objects lie together with those they belong to.
+        # Related objects are mostly in the same file.
         for ids in (self._last, *self._loose[key[0] : key[0] + 1], *self._packs.values()):
             kind = ids.kind_of(key)
             if kind:
@@ -116,7 +115,7 @@ class ObjectCheck:
         self._look_for_lone_files()
 
     def refresh(self, oid: str) -> None:
-        """An object was not found: look whether it has come, or moved, since."""
+        """Check new files after an object was not found: it may have come or moved since."""
         self._scan_packs()
         if self.kind_of(oid) is None:
             found = self.read(oid)
@@ -160,7 +159,7 @@ class ObjectCheck:
         ids = _Ids(pack_ids(pack))
         self._check_order(pack, ids)
         self._packs[pack.name] = ids
-        # In the order in which they lie, so that the bases of deltas are cached.
+        # In the order of offsets, so that bases of deltas are in the cache.
         table = pack.index_bytes(INDEX_HEAD + 24 * pack.count, 4 * pack.count)
         offsets = big_endian(array("I", table))
         for number in sorted(range(pack.count), key=offsets.__getitem__):

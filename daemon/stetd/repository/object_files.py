@@ -1,11 +1,10 @@
-"""Reading Git objects from their files: loose ones and packs, checked as they are read.
+"""Reads Git objects from loose files and packs, and checks them.
 
-This is the only way by which the daemon reads objects. libgit2 1.9 loops for ever on a loose
-object that was cut short (its issue 7342) and writes beyond its memory for one that is longer
-than it says (7177), with Python's interpreter lock held, so one damaged file would stop the
-daemon; and a pack cut short while it is mapped ends the process with SIGBUS. Here files are
-read with ``pread``, nothing is mapped, sizes are limited by what was declared, and the id of
-everything is computed again.
+The daemon reads objects only in this way. libgit2 1.9 loops for ever on a truncated loose object
+(its issue 7342) and writes beyond its memory for one that is longer than declared (7177), with
+Python's interpreter lock held, so one damaged file would stop the daemon; and a pack that is
+truncated while it is mapped ends the process with SIGBUS. Here files are read with ``pread``,
+nothing is mapped, sizes are limited by the declared ones, and every id is computed again.
 
 Formats (Git's documentation, gitformat-pack and gitformat-loose):
 
@@ -37,30 +36,30 @@ from stetd.repository.recent import Recent
 #: Kinds of objects, by the number that a pack has for them.
 KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
-#: In place of a kind: a delta, whose base is named by distance, or by id.
+#: Instead of a kind: a delta whose base is given by distance, or by id.
 DISTANCE_DELTA, ID_DELTA = 6, 7
 _LOOSE_HEADER = re.compile(rb"(blob|tree|commit|tag) (0|[1-9][0-9]{0,18})\0")
 _LOOSE_HEADER_BYTES = 32
 _LOOSE_NAME = re.compile(r"[0-9a-f]{38}")
-#: Nothing that stet writes is larger; a damaged length must not become an allocation.
+#: Largest object in bytes: stet writes none larger, and a damaged length must not be allocated.
 _LARGEST = 1 << 32
-#: A chain of deltas is 50 long as Git makes them, 4095 at most.
+#: Longest chain of deltas: Git makes 50 by default, 4095 at most.
 _LONGEST_CHAIN = 4096
 _FANOUT = struct.Struct(">256I")
 INDEX_HEAD = 8 + _FANOUT.size
 _TRAILER = 20
-#: Bytes of objects that deltas are based on, kept for the next delta.
+#: Bytes of cached bases of deltas.
 _BASES_BYTES = 4 << 20
-#: Buckets of an index (those of ids with one first byte) that are kept.
+#: Cached buckets of an index (the ids with one first byte).
 _BUCKETS = 64
 #: Packs that one instance keeps open.
 _MOST_OPEN = 8
-#: How often packs are listed again before an object counts as missing: others join them.
+#: How often packs are listed again before an object counts as missing: they may be joined.
 _LOOKS = 3
 
 
 class Damaged(Exception):
-    """A file of the repository does not hold what it should.
+    """A file of the repository is damaged.
 
     ``path`` is relative to the repository.
     """
@@ -72,18 +71,18 @@ class Damaged(Exception):
 
 
 def as_damage(error: Damaged | OSError, path: str) -> Damaged:
-    """What is wrong; an error of the disk is one of the file at ``path``."""
+    """An error as damage; an error of the disk is attributed to the file at ``path``."""
     if isinstance(error, Damaged):
         return error
     return Damaged(path, f"it can't be read: {error.strerror}")
 
 
 class Missing(Exception):
-    """No file of the repository holds this object."""
+    """No file of the repository has this object."""
 
 
 def big_endian(numbers: array[int]) -> array[int]:
-    """Numbers with their bytes in the order of Git's files; or back."""
+    """Convert numbers between the machine's byte order and that of Git's files."""
     if sys.byteorder == "little":
         numbers = numbers[:]
         numbers.byteswap()
@@ -91,9 +90,9 @@ def big_endian(numbers: array[int]) -> array[int]:
 
 
 def inflate(data: bytes, size: int, path: str, *, alone: bool) -> bytes:
-    """Exactly ``size`` bytes out of a deflated beginning of ``data``; Damaged otherwise.
+    """Inflate the beginning of ``data`` to exactly ``size`` bytes; else raises Damaged.
 
-    ``alone``: nothing may follow in ``data``.
+    ``alone``: ``data`` may have nothing after it.
     """
     stream = zlib.decompressobj()
     try:
@@ -117,7 +116,7 @@ def inflate(data: bytes, size: int, path: str, *, alone: bool) -> bytes:
 
 
 def loose_name(oid: str) -> str:
-    """Where a loose object lies, relative to the repository."""
+    """The path of a loose object, relative to the repository."""
     return f"objects/{oid[:2]}/{oid[2:]}"
 
 
@@ -148,7 +147,7 @@ def read_loose(repository: str, oid: str) -> tuple[str, bytes]:
 
 
 def loose_ids(repository: str, first: str) -> list[str]:
-    """The ids, in order, of the loose objects whose id begins with these two digits."""
+    """The ordered ids of the loose objects that begin with these two digits."""
     try:
         names = os.listdir(os.path.join(repository, "objects", first))
     except (FileNotFoundError, NotADirectoryError):
@@ -160,7 +159,7 @@ def loose_ids(repository: str, first: str) -> list[str]:
 
 
 def pack_names(repository: str) -> list[str]:
-    """The packs that have both files, as paths relative to the repository, without ending."""
+    """The packs with both files, as paths relative to the repository without extension."""
     try:
         names = set(os.listdir(os.path.join(repository, "objects", "pack")))
     except FileNotFoundError:
@@ -175,7 +174,7 @@ def pack_names(repository: str) -> list[str]:
 class Pack:
     """One pack with its index.
 
-    Opening checks what a look-up relies on (sizes, counts), not the checksums. Raises
+    Opening checks the sizes and counts that look-ups rely on, but no checksums. Raises
     FileNotFoundError, OSError, Damaged.
     """
 
@@ -190,8 +189,8 @@ class Pack:
         self.open()
 
     def open(self) -> None:
-        """Open both files again after :meth:`close`. A name fixes the content: what was read of
-        the index is still so.
+        """Open both files again after :meth:`close`. A pack's name fixes its content, so cached
+        parts of the index are still valid.
         """
         if self.fd >= 0:
             return
@@ -228,14 +227,14 @@ class Pack:
         self.fanout = fanout
 
     def close(self) -> None:
-        """Close both files; what was read of the index is kept, so most look-ups need neither."""
+        """Close both files. Cached parts of the index stay, so most look-ups need no file."""
         for fd in (self.index_fd, self.fd):
             if fd >= 0:
                 os.close(fd)
         self.index_fd = self.fd = -1
 
     def index_bytes(self, offset: int, length: int) -> bytes:
-        """A piece of the index; Damaged if it is cut short meanwhile."""
+        """A piece of the index. Raises Damaged if the file was truncated meanwhile."""
         found = os.pread(self.index_fd, length, offset)
         if len(found) < length:
             raise Damaged(self.index_name, "it is cut short")
@@ -251,7 +250,7 @@ class Pack:
         return start, ids
 
     def find(self, oid: bytes) -> int | None:
-        """The number of an object in the order of ids; None if it is not in this pack."""
+        """The index of an object in the order of ids; None if it is not in this pack."""
         start, ids = self._bucket(oid[0])
         at = ids.find(oid)  # quicker than halving in Python, however many there are
         while at % 20 and at > 0:
@@ -259,7 +258,7 @@ class Pack:
         return start + at // 20 if at >= 0 else None
 
     def offset(self, number: int) -> int:
-        """Where the object with this number begins in the pack."""
+        """The offset of the object with this index in the pack."""
         table = INDEX_HEAD + 24 * self.count
         small = int.from_bytes(self.index_bytes(table + 4 * number, 4))
         if small >> 31:
@@ -272,7 +271,7 @@ class Pack:
         return small
 
     def read(self, number: int, oid: str) -> tuple[str, bytes]:
-        """Kind and content of an object; Damaged if they don't make this id."""
+        """Kind and content of an object. Raises Damaged if they do not match the id."""
         kind, content = self._resolve(self.offset(number))
         found = object_id(kind, content)
         if found != oid:
@@ -280,7 +279,7 @@ class Pack:
         return kind, content
 
     def _resolve(self, offset: int) -> tuple[str, bytes]:
-        """Kind and content of the entry at an offset, with the deltas it consists of."""
+        """Kind and content of the entry at an offset, after its deltas are applied."""
         deltas: list[tuple[int, bytes]] = []
         while (known := self._bases.get(offset)) is None:
             kind, size, base, at = self.entry_head(offset)
@@ -293,7 +292,7 @@ class Pack:
                 raise Damaged(self.pack_name, f"the deltas at offset {offset} go round in a circle")
             if isinstance(base, bytes):
                 number = self.find(base)
-                if number is None:  # git allows that in no pack on disk
+                if number is None:  # git allows no such delta in a pack on disk
                     raise Damaged(self.pack_name, f"it needs {base.hex()}, which it has not")
                 offset = self.offset(number)
             else:
@@ -305,7 +304,7 @@ class Pack:
         return name, content
 
     def entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
-        """Type, size, base (an offset or an id; 0 for none), and where the content begins."""
+        """Type, size, base (an offset or an id; 0: none), and the offset of the content."""
         head = os.pread(self.fd, 64, offset)
         try:
             byte, at = head[0], 1
@@ -335,7 +334,7 @@ class Pack:
         return kind, size, base, offset + at
 
     def _inflated(self, at: int, size: int) -> bytes:
-        # What deflating adds at most, to content that can't be made smaller.
+        # The most that deflating adds to incompressible content.
         most = size + (size >> 8) + 64
         available = max(self.size - _TRAILER - at, 0)
         return inflate(
@@ -393,19 +392,19 @@ class ObjectFiles:
         self._packs: list[Pack] | None = None
 
     def close(self) -> None:
-        """Close the packs, and forget them; they are looked for when something is looked up."""
+        """Close and forget the packs; the next look-up lists them again."""
         self.rest()
         self._packs = None
 
     def rest(self) -> None:
-        """Close the packs; they are opened again when something is looked up."""
+        """Close the packs; the next look-up opens them again."""
         for pack in self._packs or ():
             pack.close()
 
     def read(self, oid: str) -> tuple[str, bytes]:
-        """Kind and content of an object, which are whole. Raises Missing, Damaged.
+        """Kind and content of an intact object. Raises Missing, Damaged.
 
-        Of several copies one that is whole is found; Damaged is about the last.
+        If one of several copies is intact, it is found; Damaged is about the last copy.
         """
         damage: Damaged | None = None
         for again in range(_LOOKS):
@@ -413,10 +412,10 @@ class ObjectFiles:
                 break
             wrong: Damaged | None = None
             try:
-                # Packs first: that is where most are.
+                # Packs first, because most objects are there.
                 found, wrong = self._read_packed(oid)
                 return found or read_loose(self._repository, oid)
-            except FileNotFoundError:  # perhaps it has been packed since the packs were listed
+            except FileNotFoundError:  # it may have been packed since the packs were listed
                 damage = wrong or damage
             except (Damaged, OSError) as error:
                 damage = wrong or as_damage(error, loose_name(oid))
@@ -425,12 +424,12 @@ class ObjectFiles:
         raise Missing(oid)
 
     def is_empty(self) -> bool:
-        """Whether there is no object at all."""
+        """Whether the repository has no object."""
         loose = (loose_ids(self._repository, f"{first:02x}") for first in range(256))
         return not pack_names(self._repository) and not any(loose)
 
     def _read_packed(self, oid: str) -> tuple[tuple[str, bytes] | None, Damaged | None]:
-        """An object out of a pack; or what is wrong with one that has it."""
+        """An object from a pack; or the damage of the last pack that has it."""
         if self._packs is None:
             self._look_for_packs()
         assert self._packs is not None, "BUG: packs that were not looked for"
@@ -441,12 +440,12 @@ class ObjectFiles:
                 if number is not None:
                     pack.open()
                     found = pack.read(number, oid)
-                    # The next one is most likely there as well.
+                    # The next object is probably in this pack, too.
                     self._packs.insert(0, self._packs.pop(place))
                     self._limit_open()
                     return found, None
             except FileNotFoundError:
-                continue  # it has been joined with others
+                continue  # the pack was joined with others
             except (Damaged, OSError) as error:
                 damage = as_damage(error, pack.pack_name)
         self._limit_open()
@@ -457,13 +456,13 @@ class ObjectFiles:
             pack.close()
 
     def _look_for_packs(self) -> bool:
-        """Learn which packs there are; whether any is new."""
+        """List the packs; returns whether there are new ones."""
         names = pack_names(self._repository)
         known = {pack.name: pack for pack in self._packs or ()}
         new = []
         for name in names:
             if name not in known:
-                # A damaged one is left out: what was in it is missing, and verify says why.
+                # A damaged pack is left out: its objects are missing, and verify says why.
                 with suppress(Damaged, OSError):
                     new.append(Pack(self._repository, name))
         for gone in set(known) - set(names):

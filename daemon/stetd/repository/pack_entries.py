@@ -1,4 +1,4 @@
-"""The entries of packs as they lie there, to be copied into another pack without unpacking them."""
+"""The raw entries of packs, to copy them into another pack without unpacking."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.stored_ids import SortedIds, all_loose_ids, each_id, pack_ids, union
 
-#: In place of a source: the object is loose.
+#: Instead of a pack's number: the object is loose.
 LOOSE = 0xFFFF
 
 
 class PackEntries:
-    """The entries of a pack, by number in the order of ids. Raises Damaged."""
+    """The entries of a pack, by index in the order of ids. Raises Damaged."""
 
     def __init__(self, pack: Pack) -> None:
         self.pack = pack
@@ -35,14 +35,14 @@ class PackEntries:
         self.starts = array("Q", (pack.offset(number) for number in range(pack.count)))
         self._bounds = array("Q", sorted([*self.starts, pack.size - 20]))
         self.kinds = {self._kind(start) for start in self.starts}
-        #: Whether it has deltas: those of its objects that are whole are what they are based on.
+        #: Whether the pack has deltas; then its whole objects may be their bases.
         self.has_deltas = not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
 
     def _kind(self, start: int) -> int:
         return os.pread(self.pack.fd, 1, start)[0] >> 4 & 7
 
     def size(self, number: int) -> int:
-        """How many bytes an entry takes."""
+        """The size of an entry in bytes."""
         start = self.starts[number]
         return self._bounds[bisect_right(self._bounds, start)] - start
 
@@ -51,7 +51,7 @@ class PackEntries:
         return os.pread(self.pack.fd, self.size(number), self.starts[number])
 
     def checked(self, number: int) -> bytes:
-        """An entry's bytes, whose checksum is right."""
+        """An entry's bytes, after a check of the checksum."""
         data = self.raw(number)
         place = INDEX_HEAD + 20 * self.pack.count + 4 * number
         if zlib.crc32(data) != int.from_bytes(self.pack.index_bytes(place, 4)):
@@ -64,7 +64,7 @@ class PackEntries:
         return array("I", sorted(range(len(self.starts)), key=self.starts.__getitem__))
 
     def id_at_offset(self, offset: int) -> bytes:
-        """The id of the object whose entry begins there."""
+        """The id of the object whose entry begins at an offset."""
         at = bisect_left(self._bounds, offset)
         if at >= len(self.starts) or self._bounds[at] != offset:
             raise Damaged(self.pack.pack_name, f"no entry begins at offset {offset}")
@@ -72,10 +72,10 @@ class PackEntries:
 
 
 class Chosen(SortedIds):
-    """What a new pack is made of: per id the pack that it is taken from, and its number there.
+    """The objects of a new pack: by id, the pack to take it from, and its index there.
 
-    Only numbers in arrays are kept of each object: made as Python objects, again and again, they
-    would leave the heap larger and more fragmented.
+    Kept as numbers in arrays: Python objects, made again and again, would enlarge and fragment the
+    heap.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Chosen(SortedIds):
         loose: bytes = b"",
         wanted: Callable[[bytes], bool] = lambda _: True,
     ) -> None:
-        """Choose all that is ``wanted``, each object from the first that has it."""
+        """Choose all ``wanted`` objects, each from the first pack that has it."""
         ids = bytearray()
         self.sources, self.numbers = array("H"), array("I")
         lists = [_numbered(pack.ids.ids, source) for source, pack in enumerate(packs)]
@@ -101,9 +101,9 @@ def _numbered(ids: bytes, source: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def stored_sizes(repository: str) -> tuple[bytes, array[int]]:
-    """The ids of all objects in order, and the bytes of each, with its place in an index.
+    """The ordered ids of all objects, and the size of each with its entry in an index.
 
-    Of an object that is there several times, the largest copy counts.
+    Of several copies of an object the largest counts.
     """
     with ExitStack() as opened:
         packs = [

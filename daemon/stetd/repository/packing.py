@@ -1,8 +1,8 @@
-"""Writing Git packs: many objects as two files instead of one file each.
+"""Writes Git packs: many objects as two files instead of one file each.
 
-A loose object costs several system calls, and a busy daemon writes hundreds of objects a second. So
-what has gathered is written as one pack, without deltas. What is done when there is time, with
-deltas, is in :mod:`stetd.repository.repacking`.
+A loose object costs several system calls, and a busy daemon writes hundreds of objects a second.
+So objects that have gathered are written as one pack, without deltas;
+:mod:`stetd.repository.repacking` makes deltas later.
 
 Formats (Git's documentation, gitformat-pack):
 
@@ -43,15 +43,15 @@ from stetd.storage.priority import let_others_run
 
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
-#: This many packs are joined to one.
+#: Number of packs from which the smallest are joined.
 _MANY_PACKS = 16
-#: Packs larger than this stay as they are.
+#: Bytes; larger packs are not joined.
 _MERGED_BYTES = 512 << 10
-#: A pack of a stream holds about so many bytes, and at most so many objects.
+#: Approximate bytes, and maximum number of objects, of a pack of a stream.
 _STREAM_BYTES, _STREAM_OBJECTS = 16 << 20, 8192
-#: So many bytes are synced at a time: all of a large pack would keep the journal's syncs waiting.
+#: Bytes per sync: syncing all of a large pack at once would delay the journal's syncs.
 _SYNC_EVERY = 4 << 20
-#: A pack is written in pieces of about this size.
+#: Approximate bytes per write.
 _PIECE = 128 << 10
 
 
@@ -68,21 +68,21 @@ def _entry_header(kind: int, size: int) -> bytes:
 
 
 def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
-    """An object as a pack's entry, whole."""
+    """A pack's entry of a whole object."""
     return _entry_header(NUMBERS[kind], len(content)) + zlib.compress(content, level)
 
 
 def packed_delta(base: bytes, size: int, deflated: bytes) -> bytes:
-    """An object as a pack's entry: a delta of ``size`` bytes, deflated, to the object ``base``.
+    """A pack's entry of a delta (``size`` bytes before deflating) to the object ``base``.
 
-    The base is named by its id, not by its distance: the entry means the same wherever in a
-    pack it stands, as long as its base is in the same one.
+    The base is given by id, not by distance, so the entry is valid anywhere in a pack that has the
+    base.
     """
     return _entry_header(ID_DELTA, size) + base + deflated
 
 
 def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
-    """The index of a pack: 20 bytes of id, a CRC and an offset for each object, by id."""
+    """The content of a pack's index: id (20 bytes), CRC and offset of each object, by id."""
     counts = [0] * 256
     for first in ids[::20]:
         counts[first] += 1
@@ -107,16 +107,16 @@ def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -
 
 
 def pack_folder(repository: str) -> str:
-    """Where the packs lie."""
+    """The directory of the packs."""
     return os.path.join(repository, "objects", "pack")
 
 
 def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> list[str]:
-    """Write objects as a pack of a repository; gives the paths of its files.
+    """Write objects as a pack of a repository; returns the paths of its files.
 
-    Objects given twice are packed once. The files are synced before they get their names,
-    and the index comes last: a pack that is seen is whole. (A torn index would make every
-    look-up in the repository fail.) Their names are not synced yet.
+    Duplicates are packed once. The files are synced before they get their names, and the index gets
+    its name last, so a visible pack is complete. (A torn index would make every look-up in the
+    repository fail.) The names are not synced yet.
     """
     unique = {item.oid: item for item in objects}
     ids = sorted(unique)
@@ -132,10 +132,10 @@ def store_pack(
     *,
     staged_as: str = "new",
 ) -> list[str]:
-    """Write a pack of these entries, in the order of their ids; gives the paths of its files.
+    """Write a pack of these entries, ordered by id; returns the paths of its files.
 
-    ``ids``: one after the other, 20 bytes each. ``staged_as``: two threads must not write under
-    one name. Both files are synced before they get their names, which are not synced yet.
+    ``ids``: the ids, 20 bytes each. ``staged_as``: the temporary name; two threads must not use the
+    same one. Both files are synced before they get their names, which are not synced yet.
     """
     staged = os.path.join(pack_folder(repository), f"{staged_as}.pack.tmp")
     crcs, offsets = array("I"), array("Q")
@@ -182,7 +182,7 @@ def _store_index(path: str, content: bytes, disk: Disk) -> None:
 
 @dataclass(slots=True)
 class PackStream:
-    """Writes objects into packs of some size, each once. They are durable after :meth:`flush`."""
+    """Writes a stream of objects, each once, into packs. :meth:`flush` makes them durable."""
 
     repository: str
     disk: Disk
@@ -192,7 +192,7 @@ class PackStream:
     _written: set[bytes] = field(default_factory=set)
 
     def add(self, kind: str, oid: str, content: bytes) -> None:
-        """Take an object."""
+        """Add an object."""
         key = bytes.fromhex(oid)
         if key in self._written:
             return
@@ -203,7 +203,7 @@ class PackStream:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write all objects durably."""
         if not self._entries:
             return
         ids = sorted(self._entries)
@@ -218,13 +218,12 @@ class PackStream:
 
 
 def merge_packs(repository: str, disk: Disk) -> list[str]:
-    """If there are many packs, join the smallest of them to one; gives the new files' paths.
+    """If there are many packs, join the smallest ones; returns the paths of the new files.
 
-    A look-up asks pack after pack, and every open pack is a file handle. Packs are joined
-    only to one that is at least twice as large as the largest of them, so an object is
-    copied only as often as the logarithm of their number. The entries are copied as they
-    are. The new pack is durable, with its names, before an old one is removed; a reader
-    that knows only the old ones looks again (``StoredObjects``).
+    A look-up searches pack after pack, and each open pack takes a descriptor. Packs are joined only
+    if the result is at least twice as large as the largest of them, so an object is copied at most
+    log(n) times. Entries are copied unchanged. The new pack is durable, with its names, before an
+    old one is removed; a reader that knows only the old packs lists them again (``StoredObjects``).
     """
     packs = sorted(_mergeable(repository))[:_MANY_PACKS]
     sizes = [size for size, _ in packs]
@@ -233,10 +232,10 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
     with ExitStack() as opened:
         joined = []
         for _, name in packs:
-            with suppress(Damaged):  # it stays as it is
+            with suppress(Damaged):  # a damaged pack is left alone
                 pack = opened.enter_context(closing(Pack(repository, name)))
                 entries = PackEntries(pack)
-                # Plain git's deltas say how far away their base is: moved, they would be wrong.
+                # Plain git's deltas give the base by distance, which would be wrong after copying.
                 if DISTANCE_DELTA not in entries.kinds:
                     joined.append(entries)
         if len(joined) < 2:
@@ -256,7 +255,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
 
 
 def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
-    """(size, name) of the packs that are not too large to be copied."""
+    """(size, name) of the packs that are small enough to be joined."""
     for name in pack_names(repository):
         size = os.path.getsize(os.path.join(repository, name + ".pack"))
         if size <= _MERGED_BYTES:
@@ -264,7 +263,7 @@ def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
 
 
 def remove_derived(repository: str, disk: Disk) -> None:
-    """Remove what plain git has derived from packs and commits that go: it would miss them."""
+    """Remove files that plain git has derived from packs and commits that are about to go."""
     objects = Path(repository, "objects")
     for pattern in ("pack/multi-pack-index*", "info/commit-graph*", "info/commit-graphs/*"):
         for path in sorted(objects.glob(pattern)):  # a chain of graphs before the graphs
@@ -273,10 +272,10 @@ def remove_derived(repository: str, disk: Disk) -> None:
 
 
 def remove_pack(name: str, disk: Disk) -> None:
-    """Remove a pack whose objects lie elsewhere, given its path without ending.
+    """Remove a pack (given by its path without extension) whose objects are in other files.
 
-    A kill in between leaves what the next start knows for a leftover (``clear_half_packs``);
-    a pack that has lost its index in some other way it must not take for one.
+    After a kill in between, the next start recognises the rest as a leftover
+    (``clear_half_packs``). It must not take a pack that has lost its index otherwise for one.
     """
     with suppress(FileNotFoundError):
         os.replace(name + ".idx", name + ".idx.tmp")
@@ -288,8 +287,8 @@ def remove_pack(name: str, disk: Disk) -> None:
 def clear_half_packs(repository: str) -> None:
     """Remove packs that a killed process has half written or half removed.
 
-    Their index has its temporary name, still or already. What is in them is elsewhere as well:
-    in the packs that were to be joined, or in the journal.
+    Their index has its temporary name, still or again. Their objects are also in the packs that
+    were to be joined, or in the journal.
     """
     for name in os.listdir(pack_folder(repository)):
         stem, ending = os.path.join(pack_folder(repository), name[:-8]), name[-8:]

@@ -1,10 +1,10 @@
-"""Which objects of a repository its references need: everything that can be walked to from them.
+"""Reachability: which objects of a repository can be reached from its references.
 
-Marks are kept per object in the order of ids, 21 bytes each, so a history of any length fits.
-Reading stops at the commits that the file ``shallow`` names (:mod:`stetd.repository.shallow`).
+Marks are kept per object in the order of ids, 21 bytes each, so a history of any length fits. The
+walk stops at the commits that the file ``shallow`` names (:mod:`stetd.repository.shallow`).
 
-An object that is needed and not there raises BrokenHistory: whoever collects garbage must not
-go on in a damaged repository.
+A reachable object that is missing raises BrokenHistory: garbage collection must not go on in a
+damaged repository.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
 
 TREE_MODE, _SUBMODULE = b"40000", b"160000"
-#: What the header of a commit or tag names.
+#: The ids in the header of a commit or tag.
 LINKS = re.compile(rb"(tree|parent|object) ([0-9a-f]{40})")
-#: Gives (mode and name, id) of each entry of a tree.
+#: Matches (mode and name, id) of each entry of a tree.
 named_entries = re.compile(rb"([^\0]+)\0(.{20})", re.DOTALL).findall
-#: Directories whose last entries are remembered: the next commit's differ in few.
+#: Directories whose last entries are cached: those of the next commit differ in few.
 _REMEMBERED = 512
 
 
@@ -29,18 +29,18 @@ class BrokenHistory(Exception):
 
 
 class Marks(SortedIds):
-    """A mark for each of the objects that a repository holds at present."""
+    """A mark for each object of a repository."""
 
     def __init__(self, ids: bytes) -> None:
         super().__init__(ids)
         self._marked = bytearray(len(self))
-        #: Objects that came after the ids had been listed.
+        #: Marked objects that came after the ids were listed.
         self._late: set[bytes] = set()
-        #: Called with the number of each object when it gets its mark.
+        #: Called with the index of each object when it is marked.
         self.on_mark: Callable[[int], None] | None = None
 
     def mark(self, oid: bytes) -> bool:
-        """Mark an object; whether it had no mark."""
+        """Mark an object; returns whether it was unmarked."""
         number = self.find(oid)
         if number is None:
             new = oid not in self._late
@@ -59,15 +59,15 @@ class Marks(SortedIds):
 
     @property
     def unmarked(self) -> int:
-        """How many objects have no mark."""
+        """The number of unmarked objects."""
         return self._marked.count(0)
 
     def copy(self) -> bytes:
-        """The marks as they are, to be compared with :meth:`since`."""
+        """A copy of the marks, to compare with :meth:`since`."""
         return bytes(self._marked)
 
     def since(self, before: bytes) -> list[bytes]:
-        """The ids of the listed objects that have been marked since ``before``."""
+        """The ids of the listed objects that were marked after the copy ``before``."""
         return [
             self.at(number)
             for number, (now, then) in enumerate(zip(self._marked, before, strict=True))
@@ -76,7 +76,7 @@ class Marks(SortedIds):
 
 
 class Marking:
-    """Walks from references; the marks of what has been walked to are set."""
+    """Walks from references and marks the objects that it reaches."""
 
     def __init__(self, files: ObjectFiles, marks: Marks, shallow: Iterable[str]) -> None:
         self._files = files
@@ -85,13 +85,13 @@ class Marking:
         self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
 
     def mark_from(self, roots: Iterable[str]) -> None:
-        """Mark what these objects need. Raises BrokenHistory."""
+        """Mark everything reachable from these objects. Raises BrokenHistory."""
         waiting = [bytes.fromhex(oid) for oid in roots]
         while waiting:
             self._mark(waiting.pop(), waiting)
 
     def mark_one_commit(self, oid: bytes) -> None:
-        """Mark a commit and what is in it, but not its parents. Raises BrokenHistory."""
+        """Mark a commit and its tree, but not its parents. Raises BrokenHistory."""
         self._mark(oid, [])
 
     def _mark(self, oid: bytes, waiting: list[bytes]) -> None:
@@ -115,7 +115,7 @@ class Marking:
                 return
             content = self._read(oid)[1]
         entries = frozenset(named_entries(content))
-        # What the last one seen of this directory had is marked already.
+        # Entries of the directory's last version are marked already.
         new = entries - self._last.get(path, frozenset())
         if len(self._last) >= _REMEMBERED:
             self._last.clear()
@@ -127,7 +127,7 @@ class Marking:
             elif mode == _SUBMODULE or not self.marks.mark(child):
                 continue
             elif self.marks.find(child) is None:
-                self._read(child)  # it came later, or it is missing
+                self._read(child)  # it came after the listing, or it is missing
 
     def _read(self, oid: bytes) -> tuple[str, bytes]:
         try:

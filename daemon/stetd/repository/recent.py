@@ -1,4 +1,4 @@
-"""What was read last, kept for the next question."""
+"""A cache of recently used values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values up to a weight together, but at least ``least`` of them."""
+    """A cache up to a total weight, but with at least ``least`` values."""
 
     def __init__(self, most: int, least: int = 1) -> None:
         self._most, self._least = most, least
@@ -18,7 +18,7 @@ class Recent(Generic[K, V]):
         self._weight = 0
 
     def get(self, key: K) -> V | None:
-        """A value that is kept."""
+        """A cached value; None if there is none."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -26,7 +26,7 @@ class Recent(Generic[K, V]):
         return found[0]
 
     def keep(self, key: K, value: V, weight: int = 1) -> None:
-        """Keep a value, and forget those that were not asked for the longest."""
+        """Add a value, and drop the least recently used ones."""
         if key not in self._kept:
             self._kept[key] = value, weight
             self._weight += weight

@@ -1,13 +1,13 @@
-"""The references of a shadow repository, read and written as files: the history's, and pins.
+"""Reads and writes the references of a shadow repository as files: the history's, and pins.
 
-A reference is a file with an id and a line end, or a line of ``packed-refs`` (which plain git
-makes, and this program never). ``refs/heads/history`` is moved by the background thread
-(:mod:`stetd.repository.shadow_repo`); pins are the person's names for commits:
+A reference is a file with an id and a line end, or a line of ``packed-refs`` (which only plain git
+writes). The background thread moves ``refs/heads/history`` (:mod:`stetd.repository.shadow_repo`);
+pins are the person's names for commits:
 
     refs/pins/<name>
 
-The reference itself is the truth about a pin: it is durable before the method is answered, and
-nothing else knows of it. Git's garbage collection keeps what a reference names.
+A pin is stored only as its reference, which is durable before the method is answered. Git's
+garbage collection keeps everything reachable from it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _COULD_BE_ID = re.compile(r"[0-9a-fA-F]{4,40}")
 
 
 class DamagedReference(Exception):
-    """The file of a reference does not hold an id."""
+    """The file of a reference has no id."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the reference {name} is damaged")
 
 
 def why_no_pin_name(name: str) -> str | None:
-    """Why this can't be a pin's name; None if it can."""
+    """Why a text is no valid name of a pin; None if it is."""
     if not _PIN.fullmatch(name) or ".." in name or name.endswith((".", ".lock", ".tmp")):
         return (
             "a pin's name has letters, digits, '.', '_' and '-', at most 100, and begins with a "
@@ -69,7 +69,7 @@ def _packed_lines(repository: str) -> list[str]:
     except FileNotFoundError:
         return []
     except IsADirectoryError:
-        return ["a directory"]  # plain git refuses to work for it, as for such a line
+        return ["a directory"]  # plain git refuses to work with it, as with an invalid line
 
 
 def _packed(repository: str) -> dict[str, str]:
@@ -78,14 +78,14 @@ def _packed(repository: str) -> dict[str, str]:
 
 
 def unexpected_packed_line(repository: str) -> int | None:
-    """The first line of ``packed-refs``, counted from 1, for which plain git refuses to work."""
+    """The number, from 1, of the first line of ``packed-refs`` that plain git rejects."""
     *lines, rest = _packed_lines(repository) or [""]
     each = enumerate([*(f"{line}\n" for line in lines), rest], 1)
     return next((n for n, line in each if not _PACKED_LINE.fullmatch(line)), None)
 
 
 def references_below(repository: str, folder: str) -> list[str]:
-    """The full names of all references below a folder such as ``refs/pins``, in order."""
+    """The ordered full names of all references below a folder such as ``refs/pins``."""
     names = {name for name in _packed(repository) if name.startswith(folder + "/")}
     for below, _, files in os.walk(os.path.join(repository, folder)):
         inner = os.path.relpath(below, repository)
@@ -94,7 +94,7 @@ def references_below(repository: str, folder: str) -> list[str]:
 
 
 def pin_names(repository: str) -> list[str]:
-    """The names of all pins, in order; also of those that are damaged."""
+    """The ordered names of all pins, also of damaged ones."""
     prefix = PINS + "/"
     return [name.removeprefix(prefix) for name in references_below(repository, PINS)]
 
@@ -106,7 +106,7 @@ def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
 
 
 def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
-    """Let a reference name this commit, durably. Raises OSError, SyncFailed."""
+    """Point a reference at a commit, durably. Raises OSError, SyncFailed."""
     path = os.path.join(repository, name)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -132,7 +132,7 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
 
 
 def named(shadow: str, name: str) -> str | None:
-    """What a pin names; "" if its reference is damaged, None if there is none."""
+    """The id that a pin names; "" if its reference is damaged, None if there is no pin."""
     try:
         return None if why_no_pin_name(name) else read_reference(shadow, f"{PINS}/{name}")
     except DamagedReference:

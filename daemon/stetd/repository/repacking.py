@@ -1,25 +1,24 @@
-"""Packing a repository tightly, beside the work: loose objects and small packs into one pack.
+"""Repacks a repository while calls go on: loose objects and small packs become one pack.
 
-What the background thread writes lies there whole, each version of a file and of every
-directory above it. Here the versions of one path become deltas, each made from the next newer
-one, so that what is read most is whole. Objects that no reference needs are left out.
+The background thread writes whole objects: each version of a file and of every directory above it.
+Here the versions of one path become deltas, each from the next newer version, so that the newest,
+which is read most, is whole. Unreachable objects are left out.
 
 One pass (:class:`Repacking`), on a thread of its own:
 
-    list      the packs and the loose objects there are; nothing is joined meanwhile
-    mark      what the references need (only if garbage is to be dropped)
-    choose    loose objects; packs so small that joining them costs little (each pack that
+    list      the packs and loose objects; packs are not joined meanwhile
+    mark      reachable objects (only if garbage is to be dropped)
+    choose    loose objects; packs so small that copying them costs little (each pack that
               stays is at least twice as large as all smaller ones); packs with garbage
-    write     one pack, synced, with its index; then the names of both are made durable
-    sweep     what has come to be needed meanwhile is written again; then the packs and loose
-              objects that were copied go. On the background thread: nothing is written then
+    write     one synced pack with its index; then make the names of both durable
+    sweep     write objects again that have become reachable meanwhile; then remove the copied packs
+              and loose objects. On the background thread, so that nothing is written meanwhile
 
-Killed anywhere, every object is in the old files, the new pack, or both.
+After a kill at any point every object is in the old files, the new pack, or both.
 
-Entries are copied as they are, after comparing their checksum. An object that lay whole becomes
-a delta only of another one that lay whole and is newer; one that was a delta stays one of the
-same base. Deltas within one pack that came in before lead to that pack's whole objects, and of
-two copies the one from the larger pack is taken. So chains never go round.
+Entries are copied unchanged, after a check of their checksums. A whole object becomes a delta only
+of a newer whole object; a delta keeps its base. Deltas from one old pack lead to whole objects of
+that pack, and of two copies the one from the larger pack is taken. So chains have no cycles.
 """
 
 from __future__ import annotations
@@ -68,23 +67,23 @@ from stetd.repository.stored_ids import all_loose_ids, each_id, pack_ids, union
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
-#: Effort of deflating: this is done once, beside the work.
+#: Compression level: high, because this is done once, and no call waits for it.
 _THOROUGH = 6
-#: Deltas on the way to a whole object, at most.
+#: Longest chain of deltas.
 _LONGEST_CHAIN = 30
-#: Contents longer than this stay whole: reading one through a chain would take long.
+#: Bytes; larger contents stay whole, because reading them through a chain would take long.
 _LONGEST_DELTA_S_BASE = 4 << 20
 _NONE = 0xFFFFFFFF
-#: Removing so many loose objects is one step.
+#: Loose objects that are removed in one step.
 _STEP = 64
-#: A pack that stays is so many times as large as all smaller ones together.
+#: A pack that stays is at least this many times as large as all smaller ones together.
 _FACTOR = 2
-#: What a loose object takes in a pack, roughly.
+#: Approximate bytes of a loose object in a pack.
 _LOOSE_BYTES = 300
 
 
 class Repacking:
-    """One pass over one repository. ``drop``: leave out what no reference needs.
+    """One pass over one repository. ``drop``: leave out unreachable objects.
 
     ``on_background`` runs something on the background thread and waits for it.
     """
@@ -107,7 +106,7 @@ class Repacking:
         self._packs: list[Pack] = []
         self._marking: Marking | None = None
         self._loose = b""
-        #: How many objects no reference needed.
+        #: The number of unreachable objects.
         self.dropped = 0
 
     def close(self) -> None:
@@ -119,7 +118,7 @@ class Repacking:
     # -- the pass
 
     def run(self) -> None:
-        """The whole pass. Raises BrokenHistory, DamagedReference, Damaged, OSError."""
+        """Run the pass. Raises BrokenHistory, DamagedReference, Damaged, OSError."""
         self._progress.begin("listing")
         roots = references(self._repository)
         self._packs = [Pack(self._repository, name) for name in pack_names(self._repository)]
@@ -129,7 +128,7 @@ class Repacking:
         if not self._loose and not sources:
             return
         packs = [source.pack for source in sources]
-        # Of two copies that of a pack with deltas, and then that of the larger pack.
+        # Of two copies prefer the one in a pack with deltas, then the one in the larger pack.
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
         stays = [pack for pack in self._packs if pack not in packs]
         self._progress.begin("choosing")
@@ -155,8 +154,8 @@ class Repacking:
         return marks
 
     def _chosen_packs(self, marks: Marks | None) -> list[PackEntries]:
-        """Packs to be written again: small ones, as long as the next is not much larger than all
-        before it; and, if a person asked, those with garbage and those without any delta.
+        """The packs to write again: small ones, as long as the next is not much larger than all
+        before it; with ``drop`` also packs with garbage, and packs without deltas.
         """
         chosen: dict[str, PackEntries] = {}
         by_size = sorted(self._packs, key=lambda pack: pack.size)
@@ -177,7 +176,7 @@ class Repacking:
         return list(chosen.values())
 
     def _write(self, new: _NewPack) -> list[str]:
-        """Write the new pack, durably; gives the paths of its files."""
+        """Write the new pack durably; returns the paths of its files."""
         self._progress.begin("packing", len(new.chosen))
         failpoint("gc.before_pack")
         entries = new.entries(self._progress)
@@ -194,7 +193,7 @@ class Repacking:
         new = {os.path.basename(path) for path in written}
         gone = [p.name for p in packs if os.path.basename(p.pack_name) not in new]
         if self.dropped:
-            # Garbage may become needed until the moment in which it goes: all at once then.
+            # Garbage may become reachable until it is removed, so it is removed in one step.
             loose, self._loose = self._loose, b""
         else:
             loose = before = b""
@@ -205,7 +204,7 @@ class Repacking:
         failpoint("gc.swept")
 
     def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:
-        """On the background thread."""
+        """Remove the copied files. Runs on the background thread."""
         if before:
             self._rescue(before)
         failpoint("gc.before_removing")
@@ -216,7 +215,7 @@ class Repacking:
         self._unlink(loose)
 
     def _rescue(self, before: bytes) -> None:
-        """Write again what no reference needed when marks were made, and one needs now."""
+        """Write objects again that were unreachable when marked, and are reachable now."""
         assert self._marking is not None, "BUG: nothing was marked"
         self._marking.mark_from(references(self._repository))
         needed = self._marking.marks.since(before)
@@ -233,7 +232,7 @@ class Repacking:
 
 
 class _NewPack:
-    """The entries of the new pack: copied, or made into deltas of newer versions."""
+    """The entries of the new pack: copies, or new deltas of newer versions."""
 
     def __init__(
         self, repository: str, files: ObjectFiles, sources: list[PackEntries], chosen: Chosen
@@ -242,12 +241,12 @@ class _NewPack:
         self._files = files
         self._sources = sources
         self.chosen = chosen
-        #: What lay whole, not among deltas that may be made of it.
+        #: Whole objects of packs without deltas, which may become deltas.
         self._fresh = bytearray(
             source == LOOSE or not sources[source].has_deltas for source in chosen.sources
         )
-        # By place: the object's base, how many deltas lead to a whole object, whether a version
-        # of it was seen. As Python objects this would take 100 bytes for each.
+        # By index: the object's base, the length of its chain, whether a version of it was seen.
+        # Arrays, because Python objects would take 100 bytes for each.
         self._bases = array("I", [_NONE]) * len(chosen)
         self._depths = bytearray(len(chosen))
         self._seen = bytearray(len(chosen))
@@ -255,14 +254,14 @@ class _NewPack:
     # -- deltas
 
     def find_bases(self, roots: list[str], progress: Progress) -> None:
-        """Pair each object that lay whole with the next newer version of its path."""
+        """Pair each whole object with the next newer version of its path."""
         shallow = read_shallow(self._repository)
         for root in roots:
             newer: bytes | None = None
             oid: str | None = root
             while oid is not None:
                 if self._place(bytes.fromhex(oid)) is None:
-                    break  # what is older has been packed before
+                    break  # older versions were packed before
                 links = dict(LINKS.findall(self._files.read(oid)[1].partition(b"\n\n")[0]))
                 if b"tree" not in links:
                     break
@@ -274,12 +273,12 @@ class _NewPack:
                 progress.step()
 
     def _place(self, oid: bytes) -> int | None:
-        """Where an object is; None if it is not in the new pack, or need not lie whole in it."""
+        """The index of an object; None if it is not in the new pack, or is a delta already."""
         place = self.chosen.find(oid)
         return place if place is not None and self._fresh[place] else None
 
     def _pair(self, newer: bytes, older: bytes) -> None:
-        """Pair two versions of a directory, and of what is in it."""
+        """Pair two versions of a directory, and of its entries."""
         waiting = [(newer, older, True)]
         while waiting:
             newer, older, is_tree = waiting.pop()
@@ -301,7 +300,7 @@ class _NewPack:
     # -- entries
 
     def entries(self, progress: Progress) -> Iterator[bytes]:
-        """The entries, in the order of their ids. Raises Damaged."""
+        """The entries, ordered by id. Raises Damaged."""
         for place in range(len(self.chosen)):
             yield self._entry(place)
             progress.step()
@@ -319,7 +318,7 @@ class _NewPack:
         raw = source.checked(number)
         if raw[0] >> 4 & 7 not in (DISTANCE_DELTA, ID_DELTA):
             return raw
-        # It stays a delta, with its base named by id, if that is in the new pack as well.
+        # A delta stays one, with its base given by id, if the base is in the new pack, too.
         start = source.starts[number]
         _, size, kept_base, data = source.pack.entry_head(start)
         if not isinstance(kept_base, bytes):
@@ -340,7 +339,7 @@ class _NewPack:
 
 
 def references(repository: str) -> list[str]:
-    """The ids that references name, that of the history first. Raises DamagedReference."""
+    """The ids that references name, the history's first. Raises DamagedReference."""
     names = references_below(repository, "refs")
     names.sort(key=lambda name: not name.startswith("refs/heads/"))
     found = (read_reference(repository, name) for name in names)
@@ -356,7 +355,7 @@ def _object(files: ObjectFiles, oid: bytes) -> NewObject:
 
 
 def _is_whole_in(packs: list[Pack], oid: bytes) -> bool:
-    """Whether one of these packs has an object, undamaged: any other copy may go then."""
+    """Whether one of these packs has an intact copy of an object, so that others may be removed."""
     for pack in packs:
         number = pack.find(oid)
         if number is not None:

@@ -1,11 +1,11 @@
-"""The file ``rewritten`` of a shadow repository: new ids of commits since a path was forgotten.
+"""The file ``rewritten`` of a shadow repository: new ids of commits after ``forget``.
 
-A line for each commit that has another id now, in the order of the old ids:
+A line for each commit that has a new id, ordered by old id:
 
-    <old id> <id that it has now>
+    <old id> <present id>
 
-An id that somebody noted is found there when no commit has it. ``rewritten.next`` is the same
-while a path is being forgotten; it is durable before the history is another one.
+It is searched for an id that no commit has. ``rewritten.next`` is the file's next version while a
+path is being forgotten; it is durable before the history is switched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME, _NEXT = "rewritten", "rewritten.next"
 
 
 def successors(repository: str, prefix: str) -> list[str]:
-    """What the commits whose id began so are called now, in order."""
+    """The ordered present ids of the commits whose old id has this prefix."""
     content = read_if_exists(os.path.join(repository, _NAME))
     pattern = rb"^%s[0-9a-f]{%d} ([0-9a-f]{40})$" % (prefix.encode(), 40 - len(prefix))
     found = re.findall(pattern, content, re.MULTILINE) if content else []
@@ -29,7 +29,7 @@ def successors(repository: str, prefix: str) -> list[str]:
 
 
 def read_pending(repository: str) -> dict[str, str]:
-    """The ids of the commits that are being rewritten, or were the last time."""
+    """The new ids by old ones of the forget that is under way, or of the last one."""
     return _names(repository, _NEXT) or _names(repository, _NAME)
 
 
@@ -39,7 +39,7 @@ def _names(repository: str, name: str) -> dict[str, str]:
 
 
 def write_next(repository: str, changed: Mapping[str, str], disk: Disk) -> None:
-    """Prepare the file with these commits renamed as well, durably."""
+    """Write the next version of the file, with these new ids added, durably."""
     known = _names(repository, _NAME)
     names = {old: changed.get(new, new) for old, new in known.items()} | dict(changed)
     content = "".join(f"{old} {names[old]}\n" for old in sorted(names)).encode()
@@ -47,7 +47,7 @@ def write_next(repository: str, changed: Mapping[str, str], disk: Disk) -> None:
 
 
 def take_next(repository: str, disk: Disk) -> None:
-    """Let the prepared file take its place, if there is one."""
+    """Replace the file by its next version, if there is one."""
     path = os.path.join(repository, _NEXT)
     if os.path.exists(path):
         os.replace(path, os.path.join(repository, _NAME))

@@ -1,10 +1,10 @@
-"""The shadow repository: an ordinary bare Git repository that holds what agents did.
+"""The shadow repository: an ordinary bare Git repository with the history of a workspace.
 
 It has no index, no work tree and no hooks; neither the user's Git configuration nor any ``GIT_*``
-variable is read. Reading is :mod:`stetd.repository.stored_objects`.
+variable is read. :mod:`stetd.repository.stored_objects` reads it.
 
-An instance belongs to one thread. Objects may be written again at any time: they are
-named by their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
+An instance belongs to one thread. Objects may be written again at any time, because their names
+are hashes of their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from stetd.history.objects import NewObject
 from stetd.repository.object_files import Damaged, read_loose
 from stetd.repository.stored_objects import StoredObjects
 
-#: Effort of deflating: garbage collection does it thoroughly.
+#: Compression level: low; garbage collection compresses more.
 _FAST = 1
-#: Git takes a file that is called so for the leftover of a process that was killed.
+#: Prefix of temporary files; Git treats such files as leftovers of killed processes.
 _UNFINISHED = "tmp_obj_stet"
 
 
 class ShadowRepository(StoredObjects):
-    """A handle that also writes. Raises BrokenRepository where there is no repository."""
+    """A handle that also writes. Raises BrokenRepository if there is no repository."""
 
     def write(self, objects: Iterable[NewObject]) -> None:
-        """Add loose objects; one that is there already is left alone. Raises OSError."""
+        """Add loose objects, except existing ones. Raises OSError."""
         for kind, oid, content in objects:
             path = self.loose_path(oid)
             if os.path.exists(path):
@@ -39,13 +39,13 @@ class ShadowRepository(StoredObjects):
             _replace(os.path.join(folder, _UNFINISHED), path, stored, 0o444)
 
     def clear_damaged(self, oids: Iterable[str]) -> None:
-        """Remove loose objects that are damaged, so that they can be written again.
+        """Remove damaged loose objects, so that they can be written again.
 
-        "Write if missing" is fooled by an empty loose object, which is what a power cut
-        leaves of one that was not synced.
+        :meth:`write` skips existing files, and a power cut may leave an empty file of an object
+        that was not synced.
         """
         for oid in oids:
-            with suppress(FileNotFoundError):  # there is none, or it was packed meanwhile
+            with suppress(FileNotFoundError):  # not loose, or packed meanwhile
                 try:
                     read_loose(self.path, oid)
                 except Damaged:
@@ -63,7 +63,7 @@ class ShadowRepository(StoredObjects):
 
 
 def _replace(unfinished: str, path: str, content: bytes, mode: int) -> None:
-    """Write a file under another name, then give it its own."""
+    """Write a file under a temporary name, then rename it."""
     with suppress(FileNotFoundError):
         os.unlink(unfinished)
     fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

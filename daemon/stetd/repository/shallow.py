@@ -1,7 +1,7 @@
-"""The file ``shallow`` of a repository: where its history was cut off.
+"""The file ``shallow`` of a repository: where retention has cut its history.
 
-Git's own format (gitformat-shallow): the ids of the commits whose parents are not there, one a
-line. Plain git then takes them for commits without parents, and ``git fsck`` accepts it.
+Git's format (gitformat-shallow): the ids of the commits whose parents are missing, one per line.
+Plain git then treats them as commits without parents, and ``git fsck`` accepts it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def read_shallow(repository: str) -> frozenset[str]:
 
 
 def write_shallow(repository: str, oldest: str, disk: Disk, *others: str) -> None:
-    """Cut the history off before this commit, and these, durably."""
+    """Cut the history before this commit, and these others, durably."""
     content = "".join(f"{oid}\n" for oid in (oldest, *others)).encode()
     replace_file(os.path.join(repository, "shallow"), content, disk)

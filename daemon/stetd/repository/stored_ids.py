@@ -1,4 +1,4 @@
-"""The ids of the objects that a repository holds: many of them, at 20 bytes each, in order."""
+"""Ordered ids of a repository's objects, in 20 bytes each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stetd.repository.object_files import INDEX_HEAD, Pack, loose_ids
 
 
 class SortedIds:
-    """Ids one after the other, in order; each has its place as a number."""
+    """Ordered ids in one byte string; an id's index is its number."""
 
     def __init__(self, ids: bytes) -> None:
         self.ids = ids
@@ -19,22 +19,22 @@ class SortedIds:
         return len(self.ids) // 20
 
     def at(self, number: int) -> bytes:
-        """The id with this number, 20 bytes."""
+        """The id with this number (20 bytes)."""
         return self.ids[20 * number : 20 * number + 20]
 
     def find(self, oid: bytes) -> int | None:
-        """The number of an id; None if it is not among these."""
+        """The number of an id; None if it is not there."""
         number = bisect_left(range(len(self)), oid, key=self.at)
         return number if number < len(self) and self.at(number) == oid else None
 
 
 def each_id(ids: bytes) -> Iterator[bytes]:
-    """One id after the other."""
+    """Iterate over ids in hex."""
     return (ids[at : at + 20] for at in range(0, len(ids), 20))
 
 
 def union(sources: Iterable[bytes]) -> bytes:
-    """Several ordered lists of ids as one, each id once."""
+    """Merge several ordered lists of ids, without duplicates."""
     merged = bytearray()
     for oid in heapq.merge(*map(each_id, sources)):
         if oid != merged[-20:]:
@@ -43,12 +43,12 @@ def union(sources: Iterable[bytes]) -> bytes:
 
 
 def pack_ids(pack: Pack) -> bytes:
-    """The ids of a pack, in order."""
+    """The ordered ids of a pack."""
     return pack.index_bytes(INDEX_HEAD, 20 * pack.count)
 
 
 def all_loose_ids(repository: str) -> bytes:
-    """The ids of all loose objects, in order."""
+    """The ordered ids of all loose objects."""
     return bytes.fromhex(
         "".join(oid for first in range(256) for oid in loose_ids(repository, f"{first:02x}"))
     )

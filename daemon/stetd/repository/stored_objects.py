@@ -1,8 +1,7 @@
-"""Reading a shadow repository: commits, trees and blobs, without libgit2.
+"""Reads commits, trees and blobs of a shadow repository, without libgit2.
 
-What is read comes from the repository's own files (:mod:`stetd.repository.object_files`); packs
-that came or went meanwhile are noticed. Ids are 40 hex digits everywhere. An instance belongs to
-one thread.
+Objects come from the repository's files (:mod:`stetd.repository.object_files`); packs that are
+added or removed meanwhile are noticed. Ids are 40 hex digits. An instance belongs to one thread.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ from stetd.repository.references import (
 )
 from stetd.repository.shallow import read_shallow
 
-#: Entries of trees that one handle remembers (some 200 bytes each); a tree counts for 200 more.
+#: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
-#: Commits that one handle remembers (some 1 KB each).
+#: Commits in a handle's cache (some 1 KB each).
 _COMMITS = 2_000
 
-#: Bytes of trees that are kept for the next question, with what it takes to keep one: a
-#: small directory is smaller than that.
+#: Bytes of raw trees in the cache, and the overhead that is counted for each: a small directory
+#: takes less than that.
 _KEPT_BYTES, _TO_KEEP_ONE = 4 << 20, 320
 
 
 class MissingObject(Exception):
-    """The repository does not hold an object that it should, or only a damaged one."""
+    """The repository lacks an object that it should have, or has only a damaged copy."""
 
 
 class BrokenRepository(Exception):
-    """The files that make a directory a repository are not what they should be."""
+    """The directory is no repository, or its files are damaged."""
 
 
 class StoredObjects:
-    """One handle on a shadow repository, to read it. Raises BrokenRepository where it is none.
+    """A handle for reading a shadow repository. Raises BrokenRepository if there is none.
 
-    Nothing that it holds leads back to it: it would be freed only by the garbage collector, which
-    is minutes away, and every question has a handle.
+    It has no reference cycles: with cycles only the garbage collector would free it, minutes later,
+    and every question opens a handle.
     """
 
     def __init__(self, path: str) -> None:
@@ -63,18 +62,18 @@ class StoredObjects:
         self._tree_bytes: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
 
     def reopen(self) -> None:
-        """Let go of packs that are gone, and see what came in their place."""
+        """Close packs that were removed, and list the present ones."""
         self._files.close()
         self._shallow = read_shallow(self.path)
-        # A commit may have become the oldest, or be gone.
+        # A cached commit may be the first now, or gone.
         self._commits = Recent(_COMMITS)
 
     def rest(self) -> None:
-        """Have no pack open until the next look-up: one that is removed would still take space."""
+        """Close all packs until the next look-up: a removed pack takes space while it is open."""
         self._files.rest()
 
     def close(self) -> None:
-        """Release the files. What is remembered goes with the handle."""
+        """Close the files."""
         self._files.close()
 
     def head(self) -> str | None:
@@ -82,7 +81,7 @@ class StoredObjects:
         return self._reference(HISTORY)
 
     def pinned(self, name: str) -> str | None:
-        """The commit that a pin names; None if no pin is called so."""
+        """The commit that a pin names; None if there is no such pin."""
         return None if why_no_pin_name(name) else self._reference(f"{PINS}/{name}")
 
     def _reference(self, name: str) -> str | None:
@@ -92,7 +91,7 @@ class StoredObjects:
             raise MissingObject(name) from error
 
     def commit(self, oid: str) -> StoredCommit:
-        """A commit with its metadata; MissingObject if it is not there."""
+        """A commit with its metadata. Raises MissingObject."""
         known = self._commits.get(oid)
         if known is None:
             known = parse_commit(oid, self.blob(oid))
@@ -102,14 +101,14 @@ class StoredObjects:
         return known
 
     def blob(self, oid: str) -> bytes:
-        """The content of a blob, or of another object; MissingObject if it is not there."""
+        """The content of a blob or another object. Raises MissingObject."""
         try:
             return self._files.read(oid)[1]
         except (Missing, Damaged) as error:
             raise MissingObject(oid) from error
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
-        """A tree's entries by name; MissingObject if it is not there."""
+        """A tree's entries by name. Raises MissingObject."""
         known = self._trees.get(oid)
         if known is None:
             known = entries_of(self.blob(oid))
@@ -117,32 +116,32 @@ class StoredObjects:
         return known
 
     def raw_parent(self, oid: str) -> str | None:
-        """The parent that a commit names, whether or not it is there."""
+        """The parent that a commit names, even if it is missing."""
         return parse_commit(oid, self.blob(oid)).parent
 
     def walk(self, start: str | None) -> Iterator[StoredCommit]:
-        """The history from ``start`` back to its beginning."""
+        """The commits from ``start`` back to the first."""
         while start is not None:
             stored = self.commit(start)
             yield stored
             start = stored.parent
 
     def is_commit(self, oid: str) -> bool:
-        """Whether a full id names a commit."""
+        """Whether there is a commit with this full id."""
         try:
             return self._files.read(oid)[0] == "commit"
         except (Missing, Damaged):
             return False
 
     def is_empty(self) -> bool:
-        """Whether there is nothing in it: no reference of a history, and no object."""
+        """Whether the repository has no history reference and no object."""
         try:
             return self.head() is None and self._files.is_empty()
         except MissingObject:
             return False
 
     def loose_path(self, oid: str) -> str:
-        """Where the object lies if it is loose."""
+        """The path of an object, if it is loose."""
         return os.path.join(self.path, "objects", oid[:2], oid[2:])
 
     @property
@@ -150,8 +149,8 @@ class StoredObjects:
         """The file of ``refs/heads/history``."""
         return os.path.join(self.path, *HISTORY.split("/"))
 
-    # -- looking into trees and comparing them, as bytes: :mod:`stetd.history.objects` does the same
-    # on values, which are made of all entries of a directory of perhaps 50,000 files
+    # -- looking into trees and comparing them as bytes. :mod:`stetd.history.objects` does the same
+    # with values, which have to be made for all of perhaps 50,000 entries
 
     def file_in(self, tree: str, path: str) -> tuple[int, str] | None:
         """(git mode, id) of the blob or link at a path; None if there is none."""
