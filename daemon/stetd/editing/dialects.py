@@ -1,4 +1,4 @@
-"""The dialects that agents edit in: from a call's own parameters to a plan.
+"""The edit dialects: from a call's own parameters to a plan.
 
 A dialect raises Refused with every failure of the call.
 """

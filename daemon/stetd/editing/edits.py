@@ -14,12 +14,12 @@ from stetd.editing.text import Document, looks_binary
 
 
 class SourceFile(msgspec.Struct, frozen=True, dict=True):
-    """A file as a call sees it; ``path``: from the workspace's root, symbolic links resolved."""
+    """A file as a call sees it; ``path``: relative to the workspace's root, links resolved."""
 
     path: str
-    #: None when there is no file; of a symbolic link where it points.
+    #: The content; None: no file. For a symbolic link, its target.
     data: bytes | None
-    #: Type and permission bits; None without a file, or for one that a call before this makes.
+    #: Type and permission bits; None without a file, or if an earlier call of the batch creates it.
     mode: int | None = None
 
     @cached_property
@@ -29,7 +29,7 @@ class SourceFile(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def binary(self) -> bool:
-        """Whether it looks binary, so that nothing in it can be edited in part."""
+        """Whether it looks binary, so that only the whole file can be replaced."""
         return self.data is not None and looks_binary(self.data)
 
     @property
@@ -38,20 +38,20 @@ class SourceFile(msgspec.Struct, frozen=True, dict=True):
         return self.mode is not None and stat.S_ISLNK(self.mode)
 
     def leads_to(self, root: str) -> str:
-        """The absolute path that a symbolic link leads to, as it is spelled in it."""
+        """The absolute path of a symbolic link's target, not resolved further."""
         text = (self.data or b"").decode("utf-8", "surrogateescape")
         folder = self.path.rpartition("/")[0]
         return text if text.startswith("/") else f"{root}/{folder}/{text}"
 
 
 class World(Protocol):
-    """What a call may look at: files and the session's clipboards, before the call."""
+    """What planning may read: files and the session's clipboards, as they are before the call."""
 
     def read(self, path: str) -> SourceFile:
         """The file at ``path`` (as the request spells it). Raises Refused."""
 
     def look(self, path: str) -> SourceFile:
-        """The entry at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
+        """The entry at ``path`` itself: a symbolic link, not its target. Raises Refused."""
 
     @property
     def root(self) -> str:
@@ -63,21 +63,21 @@ class World(Protocol):
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
-    """One file of a plan: from the bytes that planning saw to others; None: there is no file."""
+    """One file of a plan: its content before and after; None: no file."""
 
     path: str
     before: bytes | None
     after: bytes | None
     #: The old path of a file that is moved; its removal is a PlannedFile of its own.
     old_path: str | None = None
-    #: The full mode that the file gets; None: the one it has, or one that fits the directory.
+    #: The file's full mode; None: its present one, or for a new file one that fits the directory.
     mode: int | None = None
-    #: The earlier file of this path was moved: this is not that one with other content.
+    #: The file is a new one, because the earlier file of this path was moved away.
     new: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Everything a call will do if it is committed."""
+    """Everything that a call will change."""
 
     files: tuple[PlannedFile, ...]
     edits: tuple[EditReport, ...]
@@ -86,12 +86,12 @@ class Plan(msgspec.Struct, frozen=True):
     clipboard_notes: tuple[ClipboardNote, ...] = ()
     #: For the model, in the dialect's own form.
     message: str = ""
-    #: The call asks itself for a preview (``dry_run``): nothing of the plan is carried out.
+    #: The call's own parameters ask for a preview (``dry_run``): nothing is carried out.
     preview: bool = False
-    #: What is said instead of ``message`` when nothing is carried out; "": the same.
+    #: The message of a preview; "": the same as ``message``.
     preview_message: str = ""
     warnings: tuple[str, ...] = ()
     #: Subject line of the commit, e.g. ``patch src/a.py: 2 edits``.
     subject: str = ""
-    #: What ``patch_block`` answers beside the message, one a file; other dialects: nothing.
+    #: Results of ``patch_block``, one per file; empty in other dialects.
     results: tuple[BlockResult, ...] = ()

@@ -1,8 +1,8 @@
-"""Which names a path may have, whatever the disk says.
+"""Rules for names in paths, independent of the disk.
 
-``.git`` is protected in every disguise that some file system or Git version takes for it: letter
-case, trailing dots and spaces, the 8.3 short name, an NTFS stream suffix, a backslash for a slash,
-and characters that HFS+ or a case-folding ext4 ignores.
+``.git`` is protected under every name that some file system or Git version treats as ``.git``:
+other letter case, trailing dots and spaces, the 8.3 short name, an NTFS stream suffix, a backslash
+for a slash, and characters that HFS+ or a case-folding ext4 ignores.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from functools import lru_cache
 from stet.wire.failures import Kind, Refused, refuse
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-#: Characters that some file system ignores in names: Unicode's Default_Ignorable_Code_Point,
-#: of which HFS+ has a part.
+#: Characters that some file systems ignore in names: Unicode's Default_Ignorable_Code_Point; HFS+
+#: ignores a part of them.
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _MAX_NAME = 255
-#: Names of the daemon's own temporary files; nobody else may make one.
+#: Prefix of the daemon's temporary files; calls may not create such names.
 TEMPORARY_PREFIX = ".stet-"
 _TEMPORARY = re.compile(r"\.stet-[0-9a-f]{16}\.tmp")
-#: Any disguise of ``.git`` has one of these, or begins with a dot or a g.
+#: Every alias of ``.git`` has one of these characters, or begins with a dot or a g.
 _SUSPICIOUS = re.compile(r"[.gG]|.*[\\]|.*[^\x00-\x7f]", re.DOTALL)
-#: What makes a directory a Git repository, whatever it is called.
+#: The entries that make a directory a Git repository, under any name.
 REPOSITORY_PARTS = frozenset({"head", "objects", "refs"})
-#: Git finds a repository faulty that has a link of such a name.
+#: ``git fsck`` rejects links with these names.
 _NEVER_LINKS = frozenset({".gitattributes", ".gitignore", ".gitmodules", ".mailmap"})
 
 
 @lru_cache(4096)
 def folded_name(name: str) -> str:
-    """What a name is to a file system that is as tolerant as any: for comparing only."""
+    """A name as the most tolerant file system sees it; only for comparisons."""
     if name.isascii():
         folded = name.casefold()
     else:
@@ -47,12 +47,12 @@ def folded_name(name: str) -> str:
 
 
 def folded_path(path: str) -> str:
-    """The same of every component."""
+    """A path with all components folded by :func:`folded_name`."""
     return "/".join(folded_name(name) for name in path.split("/"))
 
 
 def is_git_directory_name(name: str) -> bool:
-    """Whether some file system takes this name for ``.git``, or for a path that holds it."""
+    """Whether some file system treats this name as ``.git``, or as a path that contains it."""
     if not _SUSPICIOUS.match(name):
         return False
     return any(
@@ -62,7 +62,7 @@ def is_git_directory_name(name: str) -> bool:
 
 
 def check_component(name: str, path: str) -> None:
-    """Refuse a component that no path may have. Raises Refused."""
+    """Raises Refused for a component that no path may have."""
     if _CONTROL.search(name):
         raise refuse(
             Kind.INVALID_PARAMS, f"{path!r}: a path can't contain control characters", path=path
@@ -100,19 +100,19 @@ def directories_above(path: str) -> Iterator[str]:
 
 
 def files_above(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Which of these files lie below which others, in order: they can't both be made."""
+    """Pairs of a file and another file above it, in order: both can't exist."""
     made = set(paths)
     for path in sorted(made):
         yield from ((path, above) for above in directories_above(path) if above in made)
 
 
 def may_be_link(name: str) -> bool:
-    """Whether the history can have a link of this name."""
+    """Whether the history accepts a link with this name."""
     return folded_name(name) not in _NEVER_LINKS
 
 
 def in_repository(path: str, directory: str) -> Refused:
-    """The refusal of a path that lies in a directory which is a Git repository itself."""
+    """The refusal for a path in a directory that is a Git repository."""
     return refuse(
         Kind.PATH_PROTECTED,
         f"{path}: {directory or 'the workspace'} holds HEAD, objects and refs, which makes it a "
@@ -122,11 +122,11 @@ def in_repository(path: str, directory: str) -> Refused:
 
 
 def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Directories of which these paths make a repository's parts: which parts, folded."""
+    """Directories in which these paths would create entries of a Git repository; which, folded."""
     parts: dict[str, set[str]] = {}
     for path in paths:
         if path.isascii() and not any(part in path.lower() for part in REPOSITORY_PARTS):
-            continue  # as good as always
+            continue  # nearly always
         components = path.split("/")
         for depth, name in enumerate(components):
             # HEAD is a file, the other two are directories: they have something below them.

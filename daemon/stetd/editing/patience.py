@@ -1,10 +1,10 @@
-"""How long a call may be planned where everybody else waits for it.
+"""A time limit for planning on the writer, where all other calls wait.
 
-The writer plans calls ``with limited(SECONDS):``, and whatever may take long asks whether it may go
-on. A call that may not is planned again where nobody waits (:mod:`stetd.engine.long_planning`).
+The writer plans calls ``with limited(SECONDS):``, and code that may take long calls :func:`go_on`.
+A call over the limit is planned again in another process (:mod:`stetd.engine.long_planning`).
 
-Half of the seconds are by the clock; where those are over, the other half are what this thread
-computes from then on, since the machine may have had other things to do.
+The first half of the seconds is measured by the clock. After it, the second half counts only the
+thread's own processor time, because the machine may have been busy with other work.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
 
 
 class TakesLong(Exception):
-    """Planning would take longer than it may here. Nothing is wrong with the call."""
+    """Planning takes too long for the writer. The call itself is valid."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Let planning go on for so long only: then :func:`go_on` raises TakesLong."""
+    """A context with a time limit, after which :func:`go_on` raises TakesLong."""
     half = seconds / 2
     token = _limit.set(_Limit(half, time.perf_counter() + half))
     try:
@@ -43,12 +43,12 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def is_limited() -> bool:
-    """Whether planning must be quick here."""
+    """Whether there is a time limit."""
     return _limit.get() is not None
 
 
 def go_on() -> None:
-    """Raise TakesLong if the time is over, which without a limit it never is."""
+    """Raise TakesLong if the time limit is over."""
     limit = _limit.get()
     if limit is None:
         return

@@ -1,9 +1,9 @@
-"""From located edits to the changes that carry them out, and the text that they make.
+"""From located edits to changes of the text, and to the new text.
 
-Two edits overlap when their changes do; the lines that an edit keeps are no change. Inside a line
-no such comparison is made: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
-Insertions at one place go in as the call lists them, but what is put after a text comes before what
-is put before the next; the same text twice is an overlap.
+Two edits overlap if their changes do; lines that an edit keeps are not part of its change. Within a
+line there is no such comparison: ``foo`` to ``foobar`` and to ``foobaz`` must not become
+``foobarbaz``. Insertions at one place are in the order of the call, but text added after a line
+comes before text added before the next one. Inserting the same text twice is an overlap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from stet.wire.results import EditReport
 from stetd.editing import patience
 from stetd.editing.text import TERMINATOR, common_ends, whole_lines
 
-#: Larger products of line counts are not aligned: all from the first to the last difference counts.
+#: Product of line counts up to which texts are aligned; above it all lines between the first and
+#: the last difference count as changed.
 _ALIGNED_CELLS = 40_000
 
 
 class Rank(IntEnum):
-    """Where an insertion goes among others at the same offset."""
+    """The order of insertions at the same offset."""
 
     AT_BEGINNING = 0
     IN_TEXT = 1
@@ -45,7 +46,7 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     replacement: str
     rung: str
     rank: Rank = Rank.IN_TEXT
-    #: How alike the text at the place was, where words may differ.
+    #: Similarity of the text at the place, for searches that let words differ.
     score: float | None = None
 
 
@@ -59,14 +60,14 @@ class Overlap(msgspec.Struct, frozen=True):
 
 
 class Arrangement(msgspec.Struct, frozen=True):
-    """The changes of a call in the order of the text; of use only without ``overlaps``."""
+    """The changes of a call in the order of the text; valid only without ``overlaps``."""
 
     changes: tuple[LocatedEdit, ...]
     overlaps: tuple[Overlap, ...]
 
 
 def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
-    """The changes that carry out ``edits`` on ``text``, and what is in their way."""
+    """The changes that carry out ``edits`` on ``text``, and their overlaps."""
     if len(edits) == 1:
         return Arrangement(tuple(edits), ())
     changes: list[LocatedEdit] = []
@@ -79,8 +80,8 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
     of = {edit.index: edit for edit in edits}
 
     def order(change: LocatedEdit) -> tuple[int, ...]:
-        # At one place insertions come first: by rank, then those of edits that end there before
-        # those of edits that begin there, then as the call lists them.
+        # At one offset insertions come first: by rank, then those of edits that end there, then of
+        # edits that begin there, then in the order of the call.
         at, edit = change.start, of[change.index]
         side = (edit.end > at) + (edit.start >= at)
         return at, change.end > at, change.rank, side, change.index
@@ -90,9 +91,9 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches (of ``old``, of ``new``) that differ, by whole lines, in order."""
+    """The ranges (in ``old``, in ``new``) that differ, by whole lines, in order."""
     patience.go_on()
-    # Where neither text ends with a terminator, both borrow one.
+    # If neither text ends with a terminator, both temporarily get one.
     tail = ""
     if old and new and old[-1] not in "\r\n" and new[-1] not in "\r\n":
         found = TERMINATOR.search(new) or TERMINATOR.search(old)
@@ -103,8 +104,8 @@ def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     for i1, i2, j1, j2 in _differing_lines(before, after):
         start, end, new_start, new_end = old_at[i1], old_at[i2], new_at[j1], new_at[j2]
         if tail and i2 == len(before):
-            # The borrowed terminator is no part of either text: lines that are added or removed at
-            # the end bring or take the one *before* them instead.
+            # The temporary terminator is part of neither text: lines that are added or removed at
+            # the end add or remove the terminator *before* them instead.
             end, new_end = end - len(tail), new_end - len(tail)
             if i1 == i2 or j1 == j2:
                 start, new_start = start - len(tail), new_start - len(tail)
@@ -112,7 +113,7 @@ def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _touching(edits: Sequence[LocatedEdit]) -> Iterator[list[LocatedEdit]]:
-    """``edits`` in the order of the text, in groups whose ranges meet or touch."""
+    """``edits`` in the order of the text, grouped if their ranges overlap or touch."""
     group: list[LocatedEdit] = []
     reach = -1
     for edit in sorted(edits, key=lambda each: (each.start, each.end)):
@@ -126,7 +127,7 @@ def _touching(edits: Sequence[LocatedEdit]) -> Iterator[list[LocatedEdit]]:
 
 
 def _without_shared_edges(text: str, group: list[LocatedEdit]) -> Iterator[LocatedEdit]:
-    """``group`` with text that two neighbours both keep, where they meet, left to the second."""
+    """``group`` with text that two overlapping neighbours keep removed from the first of them."""
     for edit, following in zip(group, [*group[1:], None], strict=True):
         if following is not None and edit.start < following.start < edit.end < following.end:
             shared = text[following.start : edit.end]
@@ -138,7 +139,7 @@ def _without_shared_edges(text: str, group: list[LocatedEdit]) -> Iterator[Locat
 
 
 def _narrowed(text: str, edit: LocatedEdit) -> Iterator[LocatedEdit]:
-    """The changes of ``edit``, without the lines that it keeps."""
+    """The changes of ``edit``: its lines without those that it keeps."""
     if edit.start == edit.end:
         yield edit
         return
@@ -149,7 +150,7 @@ def _narrowed(text: str, edit: LocatedEdit) -> Iterator[LocatedEdit]:
 
 
 def _collisions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
-    """Changes, in order, that begin inside the one that reaches furthest."""
+    """Overlaps of ordered changes: changes that begin before an earlier one ends."""
     furthest: LocatedEdit | None = None
     for change in changes:
         if furthest and change.start < furthest.end and change.index != furthest.index:
@@ -195,7 +196,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
-    """``text`` with ``changes`` carried out; they are in order and do not overlap."""
+    """Apply ordered ``changes`` without overlaps to ``text``."""
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     position = length = 0
@@ -213,7 +214,7 @@ def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
 def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
 ) -> tuple[EditReport, ...]:
-    """One report an edit, in the order of the call: the lines where its text now is."""
+    """One report per edit, in the order of the call, with the lines of its text in the result."""
     ordered = sorted(edits, key=lambda each: each.index)
     lines = line_spans(applied.text, _spans(ordered, changes, applied))
     return tuple(
@@ -223,7 +224,7 @@ def report_edits(
 
 
 def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The first and last line, from 1, of each stretch of ``text``."""
+    """The first and last line, from 1, of each range of ``text``."""
     final = max(0, len(text) - 1)
     ends = [(min(start, final), min(max(start, end - 1), final)) for start, end in spans]
     lines = line_numbers(text, (offset for pair in ends for offset in pair))
@@ -231,7 +232,7 @@ def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[in
 
 
 def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
-    """The line, from 1, that holds each of ``offsets``; the text's lines are not listed for it."""
+    """The line number, from 1, of each offset, without splitting the text into lines."""
     numbers: dict[int, int] = {}
     ended = position = 0
     returns = "\r" in text
@@ -249,7 +250,7 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
 ) -> Iterator[tuple[int, int]]:
-    """Where each edit's replacement is in the new text, context that it kept included."""
+    """The range of each edit's replacement in the new text, with the context that it kept."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.replacement) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}

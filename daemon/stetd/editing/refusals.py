@@ -1,6 +1,6 @@
-"""Why a call is refused, in words for a language model: what is wrong, where, what to send instead.
+"""Refusals in words for a language model: what is wrong, where, and what to send instead.
 
-The sentences that dialects share. Edits count from 1 in them, in ``Failure.index`` from 0.
+The sentences that dialects share. They count edits from 1; ``Failure.index`` counts from 0.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from stetd.editing.matching.rungs import Rung
 from stetd.editing.planning import Arrangement, LocatedEdit
 from stetd.editing.text import Document
 
-#: How many line numbers a sentence spells out; ``candidates`` carries all of them.
+#: Line numbers that a sentence lists; ``candidates`` has all of them.
 _SPELLED_LINES = 20
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The edit that a failure is about, in the dialect's words for it and for its two texts."""
+    """The edit that a failure is about, with the dialect's names for it and its two texts."""
 
     noun: str
     index: int
     path: str
     old: str = "oldText"
     new: str = "newText"
-    #: What it is called; "": ``patch 2``, as sentences for the model count.
+    #: Its name; "": noun and number, e.g. ``patch 2``.
     name: str = ""
 
     @property
     def label(self) -> str:
-        """What sentences for the model call it."""
+        """Its name in sentences for the model."""
         return self.name or f"{self.noun} {self.index + 1}"
 
     def failure(
@@ -46,7 +46,7 @@ class Subject(msgspec.Struct, frozen=True):
         candidates: Sequence[int] | None = None,
         nearest: Nearest | None = None,
     ) -> Failure:
-        """A failure of this edit; ``sentence`` goes on after ``patch 2: ``."""
+        """A failure of this edit; ``sentence`` follows ``patch 2: ``."""
         return Failure(
             kind.value,
             f"{self.label}: {sentence}",
@@ -59,7 +59,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | None) -> Failure:
-    """``explanation`` is what near_miss has to say about it (may be empty)."""
+    """The old text is not found; ``explanation``: near_miss's sentences (may be empty)."""
     sentence = f"old text not found in {subject.path}."
     if explanation:
         sentence = f"{sentence} {explanation}"
@@ -69,7 +69,7 @@ def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | No
 
 
 def not_text(subject: Subject, found: str, line: int | None) -> Failure:
-    """``found``: what shows that it is not text, with the byte and its place."""
+    """The file is not text; ``found``: the byte that shows it, and its place."""
     return subject.failure(
         Kind.NOT_TEXT,
         f"{subject.path} is not UTF-8 text where it would be edited: {found}. Such bytes can not "
@@ -79,7 +79,7 @@ def not_text(subject: Subject, found: str, line: int | None) -> Failure:
 
 
 def no_change(subject: Subject) -> Failure:
-    """An edit of a call that, as a whole, would leave the file as it is."""
+    """An edit of a call that would not change the file."""
     return subject.failure(
         Kind.NO_CHANGE,
         f"changes nothing: {subject.path} already reads like this, the new text is what stands "
@@ -117,11 +117,11 @@ def visible(text: str, limit: int = 80) -> str:
     return json.dumps(text if len(text) <= limit else text[:limit] + "...", ensure_ascii=False)
 
 
-#: How many old texts that were not found get the nearest passage.
+#: Old texts per call for which the nearest passage is searched.
 EXPLAINED_MISSES = 20
-#: After so many failed edits the others are not tried, because a miss takes long.
+#: Failed edits after which the others are not tried, because a miss takes long.
 MOST_FAILED = 200
-#: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
+#: Notes for matches by tolerant rungs; ``{old}`` and ``{new}``: the dialect's names of the texts.
 _TOLERANCE = {
     Rung.LINE_ENDINGS: "the line endings differ",
     Rung.TRAILING_SPACE: "white space at the ends of lines differs",
@@ -135,7 +135,7 @@ _TOLERANCE = {
 
 
 def given_up(subject: Subject, last: Failure) -> Failure:
-    """The one failure for all edits from ``subject`` on; ``last`` is the one before."""
+    """One failure for all edits from ``subject`` on; ``last``: the failure before."""
     return subject.failure(
         Kind(last.kind),
         f"this {subject.noun} and those after it were not looked at: too many have failed.",
@@ -171,7 +171,7 @@ def overlap_failures(
 
 
 def tolerance_notes(subject: Subject, report: EditReport) -> Iterator[str]:
-    """For an edit that was matched with tolerance, a line for the model that says so."""
+    """Lines for the model about an edit that was matched with tolerance."""
     rung = Rung(report.rung)
     if rung is not Rung.EXACT:
         how = _TOLERANCE[rung].format(old=subject.old, new=subject.new)
@@ -182,12 +182,12 @@ def tolerance_notes(subject: Subject, report: EditReport) -> Iterator[str]:
 
 
 def is_idle(edit: LocatedEdit, text: str) -> bool:
-    """Whether an edit puts into ``text`` what is there already."""
+    """Whether an edit would not change ``text``."""
     return edit.replacement == text[edit.start : edit.end]
 
 
 def idle_warning(subject: Subject) -> str:
-    """What is said of such an edit when others of the call do change the file."""
+    """The warning about an idle edit of a call whose other edits change the file."""
     return f"{subject.label}: changes nothing; its new text is what stands there already."
 
 

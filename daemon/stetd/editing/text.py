@@ -1,4 +1,4 @@
-"""A file's text: lines that carry their own terminators, and bytes that survive the round trip.
+"""A file's text: lines with their own terminators, and a decoding that preserves all bytes.
 
 A line ends with ``\\n``, ``\\r\\n`` or a lone ``\\r`` and nothing else, and white space is Unicode
 White_Space (DIALECTS.md 0): Python's ``splitlines`` and ``strip`` take more, and are not used.
@@ -35,7 +35,7 @@ def looks_binary(data: bytes) -> bool:
 
 
 def is_blank(line: str) -> bool:
-    """Whether a line's content is empty or white space only."""
+    """Whether a line is empty or has only white space."""
     return not line.strip(WHITE_SPACE)
 
 
@@ -47,12 +47,12 @@ def with_newlines(text: str) -> str:
 
 
 def presentable(text: str) -> str:
-    """The text as it can be shown and sent: bytes that are not UTF-8 become U+FFFD."""
+    """The text as valid Unicode: bytes that are not UTF-8 become U+FFFD."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def split_lines(text: str) -> tuple[list[str], list[str]]:
-    """Contents and terminators of the text's lines; only the last may lack one. "" has no lines."""
+    """Contents and terminators of the lines; only the last may lack one. "" has no lines."""
     contents = with_newlines(text).split("\n")
     terminators = TERMINATOR.findall(text) if "\r" in text else ["\n"] * (len(contents) - 1)
     if contents[-1]:
@@ -90,30 +90,30 @@ def adopt_terminators(text: str, terminator: str) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """The text of one file, as a call read it; what is derived from it is kept."""
+    """The text of one file as a call read it, with a cache of derived forms."""
 
     #: Whether the file begins with EF BB BF, which is not part of ``text``.
     bom: bool
     text: str
-    #: Normal forms that other modules derive, by the class that derives them.
+    #: Cached forms that other modules derive, by class.
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
-        """Decode a file; never fails, and ``to_bytes`` gives the same bytes back."""
+        """Decode a file. Never fails, and ``to_bytes`` reproduces the bytes."""
         bom = data.startswith(_BOM)
         body = data[len(_BOM) :] if bom else data
         return cls(bom, body.decode("utf-8", "surrogateescape"))
 
     def form(self, kind: Callable[[Document], Form]) -> Form:
-        """A form that another module derives from the document, made once and kept."""
+        """A form that another module derives from the document; cached."""
         if kind not in self.derived:
             self.derived[kind] = kind(self)
         form: Form = self.derived[kind]
         return form
 
     def to_bytes(self, text: str | None = None) -> bytes:
-        """The file's bytes with ``text`` (default: the document's own) after its BOM."""
+        """The file's bytes: its BOM and ``text`` (default: the document's own)."""
         body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
 
@@ -149,7 +149,7 @@ class Document:
         return len(self.lines)
 
     def line_at(self, offset: int) -> int:
-        """The number, from 1, of the line that holds ``offset``; behind a last newline one more."""
+        """The number, from 1, of the line at ``offset``; after a final newline one more."""
         if offset >= len(self.text) and self.text.endswith(("\n", "\r")):
             return self.line_count + 1
         return max(1, bisect_right(self.line_starts, offset))
@@ -159,7 +159,7 @@ class Document:
         return self.line_starts[index] + len(self.lines[index])
 
     def line_start(self, index: int) -> int:
-        """The offset at which line ``index`` (from 0) begins; after the last one the text's end."""
+        """The offset of line ``index`` (from 0); the text's end after the last line."""
         return self.line_starts[index] if index < self.line_count else len(self.text)
 
     def line_end(self, index: int) -> int:
@@ -177,7 +177,7 @@ class Document:
 
     @cached_property
     def eol(self) -> str:
-        """How lines end: ``lf``, ``crlf``, ``cr``, ``mixed``, or ``none``."""
+        """The kind of line ends: ``lf``, ``crlf``, ``cr``, ``mixed``, or ``none``."""
         pairs = self.text.count("\r\n")
         counts = {
             "lf": self.text.count("\n") - pairs,
@@ -210,12 +210,12 @@ class Document:
 
 
 def starts_of_lines(lines: list[str]) -> list[int]:
-    """Where each line begins when all end with one character."""
+    """The offset of each line, if all terminators are one character."""
     return list(accumulate([len(line) + 1 for line in lines[:-1]], initial=0)) if lines else []
 
 
 def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines or characters two texts share at the beginning, and then at the end."""
+    """The lengths of the common beginning and of the common end of two texts."""
     shorter = min(len(old), len(new))
     head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
     room = shorter - head

@@ -1,7 +1,7 @@
 """The size limit of a call, in tokens of the encoding ``o200k_base``.
 
-The vocabulary is in the package, because tiktoken would download it. It is read at the first call
-with more than 60,000 bytes of text: a token has at least one, so a smaller one is not counted.
+The vocabulary is in the package, because tiktoken would download it. It is read for the first call
+with more than 60,000 bytes of text: a token has at least one byte, so smaller calls need no count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_TOKENS = 60_000
 _VOCABULARY = "o200k_base.tiktoken.xz"
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
-#: How o200k_base cuts text before merging bytes; part of the encoding's definition.
+#: The pattern by which o200k_base splits text before merging; part of the encoding's definition.
 _PIECES = "|".join(
     (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
@@ -39,17 +39,17 @@ _PIECES = "|".join(
     )
 )
 
-#: Merging is quadratic in the length of a run: longer ones are cut, at a token a cut at most.
+#: Merging is quadratic in the length of a run, so longer runs are cut; a cut adds one token or none.
 _LONGEST_RUN = 1_000
 _RUN = re.compile(r"\S+|\s+")
-#: Text is encoded in stretches of about this many characters, so that counting can stop.
+#: Approximate characters that are encoded at a time, so that counting can stop early.
 _STRETCH = 65_536
-#: Counting stops at the limit when this many characters are still to be read.
+#: Counting stops at the limit if at least this many characters are left.
 _EXACT_UP_TO = 1_000_000
 
 
 class VocabularyDamagedError(Exception):
-    """The vocabulary in the package is not the one that was put there."""
+    """The vocabulary file of the package is damaged."""
 
 
 class TokenCount(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class TokenCount(msgspec.Struct, frozen=True):
 
 
 def excess(texts: Iterable[str]) -> TokenCount | None:
-    """How many tokens ``texts`` have together if that is over MAX_TOKENS, else None."""
+    """The total number of tokens if it is over MAX_TOKENS, else None."""
     texts = list(texts)
     if sum(len(text.encode()) for text in texts) <= MAX_TOKENS:
         return None
@@ -85,7 +85,7 @@ def count_tokens(texts: Iterable[str]) -> TokenCount:
 
 @cache
 def load_encoding() -> tiktoken.Encoding:
-    """``o200k_base``, in half a second, once. Raises VocabularyDamagedError."""
+    """Load ``o200k_base``, once; takes half a second. Raises VocabularyDamagedError."""
     from importlib import resources  # it takes long to load
 
     import tiktoken
@@ -117,7 +117,7 @@ def _ranks(vocabulary: bytes) -> dict[bytes, int]:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """``text`` in stretches, cut where the encoding cuts too, or inside very long runs."""
+    """``text`` in pieces, cut where the encoding splits it, or inside very long runs."""
     start = 0
     for run in _RUN.finditer(text):
         if run.start() - start >= _STRETCH and run.group() == " ":
@@ -134,6 +134,6 @@ def _stretches(text: str) -> Iterator[str]:
 
 
 def _behind_line(run: re.Match[str], text: str) -> int:
-    """Where a run of white space can be cut behind its last newline; 0: nowhere."""
+    """The offset after the last newline at which a run of white space can be cut; 0: none."""
     cut = 1 + max(text.rfind(end, *run.span()) for end in "\r\n")
     return 0 if text.startswith("/", cut) else cut

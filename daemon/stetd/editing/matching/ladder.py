@@ -1,11 +1,11 @@
-"""Where a text is in a file, and what is written there: the ladder of DIALECTS.md 0.
+"""The matching ladder (DIALECTS.md 0): finds a text in a file, and what to write there.
 
-A rung whose only place can't take the new text does not apply. A tolerant place is not taken where
-something speaks for another (scripts/mutation_benchmark sets the traps).
+A rung does not apply if the new text can't be written at its only place. A tolerant place is
+refused if there are signs that another place was meant (scripts/mutation_benchmark has such traps).
 
-What ``trim_edges`` leaves of a text says less, so it must match whole lines and occur once even in
-its bare form. A dropped line must be foreign to the file: a word that is there may say that
-another place was meant, or that what was meant is gone.
+The text that ``trim_edges`` leaves is less distinctive, so it must match whole lines and occur only
+once even in its bare form. A dropped line must be foreign to the file: if the file has a word of
+it, another place may have been meant, or the meant passage may be gone.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from stetd.editing.matching.rungs import Finder, Place, Rung, Search
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document, is_blank, split_lines, whole_lines
 
-#: What may be dropped at an edge, from the least on.
+#: What may be dropped at an edge, the least first.
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 
 
 class Trimmed(msgspec.Struct, frozen=True):
-    """What is left of old and new text when lines at the edges are dropped."""
+    """Old and new text after dropping lines at the edges."""
 
     old: str
     new: str
-    #: The old text without any blank lines at its edges: this must occur once.
+    #: The old text without blank lines at its edges, which must occur once.
     core: str
-    #: How much was dropped.
+    #: The number of dropped lines.
     cost: int
-    #: Lines dropped because both texts have them, or "".
+    #: Lines that were dropped because both texts have them, or "".
     dropped_first: str
     dropped_last: str
-    #: Whether lines are added between the remainder and blank lines that were dropped there.
+    #: Whether the new text adds lines between the remainder and dropped blank lines.
     grows_up: bool
     grows_down: bool
 
 
 def trimmings(old: str, new: str) -> Iterator[Trimmed]:
-    """Every way to trim that leaves something worth looking for."""
+    """Every way to trim that leaves a text to search for."""
     for head, old_rest, new_rest, first in _trimmed_heads(whole_lines(old), whole_lines(new)):
         for tail, *backwards, last in _trimmed_heads(old_rest[::-1], new_rest[::-1]):
             left, put = (lines[::-1] for lines in backwards)
@@ -78,7 +78,7 @@ def trimmings(old: str, new: str) -> Iterator[Trimmed]:
 def _trimmed_heads(
     old: list[str], new: list[str]
 ) -> Iterator[tuple[int, list[str], list[str], str]]:
-    """Every way to trim the first lines: what is dropped, the rest, and the line that is shared."""
+    """Every way to trim the first lines: the dropped lines, the rest, and the shared line."""
     yield _NOTHING, old, new, ""
     blank = _leading_blanks(old)
     old, new = old[blank:], new[min(blank, _leading_blanks(new)) :]
@@ -98,7 +98,7 @@ def _leading_blanks(lines: list[str]) -> int:
 
 
 def _grows(old: list[str], new: list[str]) -> bool:
-    """Whether the first old line stays and new ones are put before it."""
+    """Whether the first old line is kept and new lines are added before it."""
     return bool(new) and new[0] != old[0] and old[0] in new
 
 
@@ -111,7 +111,7 @@ _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.TYPOGRAPHY, rungs.typography),
     (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
 )
-#: The same ladder for what trim_edges leaves, which must match whole lines.
+#: The rungs for a trimmed text, which must match whole lines.
 _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
     (Rung.LINE_ENDINGS, rungs.terminators),
     (Rung.TRAILING_SPACE, rungs.trailing_space),
@@ -119,22 +119,22 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
     (Rung.TYPOGRAPHY, rungs.typographic_lines),
     (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
 )
-#: Rungs that take the text as it is.
+#: Rungs that compare the text as it is.
 _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
-#: Tolerant rungs that find a text within lines.
+#: Tolerant rungs that also find a text within lines.
 _STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
 _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
-#: How many lines a text may have left out before the blank lines that it ends with.
+#: Lines that may be missing in the text before the blank lines at its end.
 _FURTHER_OFF = 4
-#: Lines without a word in common that are more alike than this (of 100) differ by a word.
+#: Similarity (0 to 100) above which two lines without a common word may differ only in words.
 _LIKENESS = 50
-#: One line with so many words is distinctive.
+#: Words that make a single line distinctive.
 _DISTINCTIVE_WORDS = 3
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Where a text is, and what is written there, with the place's own line ends and indent."""
+    """A text's place, and the text to write there, with the place's line ends and indentation."""
 
     start: int
     end: int
@@ -147,23 +147,23 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Several(msgspec.Struct, frozen=True):
-    """A text that occurs in several places; ``lines``: of each, from 1, 1,000 at most."""
+    """A text that occurs in several places; ``lines``: their first lines, from 1, 1,000 at most."""
 
     rung: Rung
     lines: tuple[int, ...]
 
     @property
     def relaxed(self) -> str:
-        """The rung if it is a tolerant one, else nothing."""
+        """The rung's name if it is a tolerant one, else ""."""
         return "" if self.rung is Rung.EXACT else self.rung.value
 
 
 def locate(
     document: Document, old: str, new: str, *, near_line: int | None = None
 ) -> Match | Several | None:
-    """Find ``old`` (not empty) and say what to write for ``new``; None when it is not found.
+    """Find ``old`` (not empty), and what to write for ``new``; None if it is not found.
 
-    Of several places the one nearest to ``near_line`` (from 1) is taken, but not by ``trim_edges``.
+    Of several places the one nearest to ``near_line`` (from 1) is chosen, except by ``trim_edges``.
     """
     assert old, "BUG: an empty text is everywhere"
     unseen = rungs.terminators_are_unseen(document, old)
@@ -175,14 +175,14 @@ def locate(
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
-    # Old text that brings the file's BOM along: it is no text, but says where the text is.
+    # Old text may begin with the file's BOM, which is not text, but shows the place.
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
     return None if isinstance(found, Match) and found.start else found
 
 
 def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
-    """An exact match, unless the text is elsewhere with other terminators."""
+    """An exact match, unless the text also occurs elsewhere with other terminators."""
     places = rungs.line_endings(Search(document, old))
     if len(places) == 1:
         return match
@@ -190,9 +190,9 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 
 
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
-    """Whether the new text is in the file: an edit sent again finds other places by tolerance.
+    """Whether the edit was made before: then tolerance would only find wrong places.
 
-    A new text that is part of the old one, or says too little, may be there by chance.
+    The new text must be in the file, must not be part of the old one, and must be distinctive.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
@@ -209,7 +209,7 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
 
 
 def is_distinctive(lines: Sequence[str]) -> bool:
-    """Whether lines that are found in a file are hardly there by chance."""
+    """Whether lines are too distinctive to occur by chance."""
     filled = [line for line in lines if not is_blank(line)]
     return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _DISTINCTIVE_WORDS
 
@@ -221,7 +221,7 @@ def _climb(
     ladder: tuple[tuple[Rung, Finder], ...],
     near_line: int | None = None,
 ) -> Match | Several | None:
-    """The first rung with a place decides, unless the new text can't be put there."""
+    """The match of the first rung that has a place for the new text."""
     search = Search(document, old)
     for rung, find in ladder:
         patience.go_on()
@@ -238,7 +238,7 @@ def _climb(
 
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
-    """The match at a place that ``rung`` found; None when what to write there can't be known."""
+    """The match at a place that ``rung`` found; None if the text to write is not certain."""
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
     elif rung in _STRETCHES and _lacks_indentation(document, place, old, new):
@@ -261,7 +261,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
 def written_at(
     document: Document, place: Place, old: str, new: str, *, literal: bool = False
 ) -> str | None:
-    """``new`` in the terms of a place where ``old`` is; None when that can't be known."""
+    """``new`` with the line ends and indentation of a place; None if they are not certain."""
     around: list[str] = []
     if place.change:
         first, last = document.line_at(place.start) - 1, document.line_at(place.end)
@@ -284,9 +284,9 @@ def written_at(
 
 
 def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
-    """Whether a text was found without its indentation, and needs it: rungs of whole lines decide.
+    """Whether a text was found within a line and lacks its indentation: whole lines must decide.
 
-    As given, further new lines would not be indented, or the indentation of removed ones stay.
+    Otherwise more new lines would not be indented, or removed lines' indentation would stay.
     """
     start = document.line_starts[document.line_at(place.start) - 1]
     before = document.text[start : place.start]
@@ -300,7 +300,7 @@ def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> 
 
 
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
-    """The last rung: the least dropping with a place decides."""
+    """The last rung: the match with the fewest dropped lines."""
     trimmed = [one for one in trimmings(old, new) if Search(document, one.old).candidates]
     for cost in sorted({one.cost for one in trimmed}):
         matches: dict[tuple[int, int, str], tuple[Match, Trimmed]] = {}
@@ -324,18 +324,18 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
 
 
 def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
-    """Whether these are lines of the only place of the whole text in bare form, which failed."""
+    """Whether these lines belong to the only place of the whole bare text, which was refused."""
     found = Search(document, "".join(_without_outer_blanks(whole_lines(old))))
     places = found.candidates
     return len(places) == 1 and places[0] < min(lines) <= max(lines) <= places[0] + len(found.lines)
 
 
 def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
-    """Whether what was dropped speaks against a place.
+    """Whether the dropped lines are a sign against a place.
 
-    A dropped line is known in the file, or one like it is beside the place, as for a function
-    of another name; or lines are added before a blank line that has other lines before it in the
-    file.
+    They are if a dropped line may be one of the file, or a similar line is beside the place (for
+    example, the head of another function), or if lines are added before a blank line that has other
+    lines before it in the file.
     """
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
@@ -352,9 +352,9 @@ def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
 
 
 def _is_known(document: Document, line: str) -> bool:
-    """Whether a line may be one of the file's: it has a word of the file.
+    """Whether a line may be one of the file: it has a word of the file.
 
-    One without words may be, too, unless it is an ellipsis that does not occur there.
+    A line without words may be, too, unless it is an ellipsis that does not occur there.
     """
     forms, key = document.form(NormalForms), bare(folded_text(line.rstrip("\r\n")))
     words = WORD.findall(key)
@@ -364,7 +364,7 @@ def _is_known(document: Document, line: str) -> bool:
 
 
 def _alike(line: str, other: str) -> bool:
-    """Whether one line without a word of the other may be it with its words changed."""
+    """Whether two lines without a common word may be one line with changed words."""
     mine, theirs = bare(folded_text(line.rstrip("\r\n"))), bare(folded_text(other))
     same_shape = WORD.sub("w", mine) == WORD.sub("w", theirs)
     return same_shape or fuzz.ratio(mine, theirs) > _LIKENESS

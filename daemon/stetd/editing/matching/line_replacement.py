@@ -1,7 +1,7 @@
-"""What is written where a text was found: the new text, in the terms of the place.
+"""The text to write at a place: the new text with the place's indentation and terminators.
 
-Lines that old and new text share (by the longest common subsequence of the texts as given) keep the
-file's bytes. All others get the indentation and the terminators of the place.
+Lines that old and new text share (by their longest common subsequence) keep the file's bytes. All
+other lines get the indentation and the terminators of the place.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from stetd.editing.text import common_ends, is_blank, joined, split_lines
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8
-#: A step that makes up less than this share of all steps is alignment, not the unit.
+#: A step with a smaller share of all steps is alignment, not the unit of indentation.
 _COMMON_SHARE = 0.25
 
 
 class Change(msgspec.Struct, frozen=True):
-    """How the indentation of the text's non-blank lines (at least one) became that of the place."""
+    """The change from the text's indentation to the place's, in the non-blank lines."""
 
     text: tuple[str, ...]
     place: tuple[str, ...]
 
     @property
     def verbatim(self) -> tuple[str, str] | None:
-        """What is taken from and what is put before every line (one is ""), or None."""
+        """The prefix removed from and the prefix added to every line (one is ""); None if mixed."""
         first, target = self.text[0], self.place[0]
         if target.endswith(first):
             put = target[: len(target) - len(first)]
@@ -44,7 +44,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def uniform(self) -> bool:
-        """Whether this is one uniform change, verbatim or converted."""
+        """Whether all lines change in the same way, verbatim or converted."""
         if self.verbatim is not None:
             return True
         kinds = {_pure_kind(self.text), _pure_kind(self.place)}
@@ -52,7 +52,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def spaces_per_tab(self) -> int | None:
-        """Spaces for one tab, if one side has tabs. None: all equally deep; 0: contradictory."""
+        """Spaces per tab, if one side has tabs. None: all equally deep; 0: contradictory."""
         spaces, tabs = self.text, self.place
         if _pure_kind(self.text) == "\t":
             spaces, tabs = tabs, spaces
@@ -69,9 +69,9 @@ class Change(msgspec.Struct, frozen=True):
         return ratio
 
     def apply(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
-        """The new lines' indentations at the place, or None when they can't be known.
+        """The indentations of new lines at the place; None if they are not certain.
 
-        ``new``, ``around``: indentations of the non-blank lines that are added, and of the file's.
+        ``new``, ``around``: indentations of the added non-blank lines, and of the file's lines.
         """
         if self.verbatim == ("", ""):
             return list(new)
@@ -92,7 +92,7 @@ class Change(msgspec.Struct, frozen=True):
         return None
 
     def shift(self, lines: Sequence[str], around: Sequence[str]) -> list[str] | None:
-        """The lines with this change, blank ones as they are; None when it can't be known."""
+        """The lines with this change, blank ones unchanged; None if it is not certain."""
         filled = [indentation_of(line) for line in lines if not is_blank(line)]
         shifted = self.apply(filled, around) if filled else []
         if shifted is None:
@@ -103,13 +103,13 @@ class Change(msgspec.Struct, frozen=True):
         ]
 
     def _is_one_line_that_lacks_it(self, new: Sequence[str]) -> bool:
-        """Whether the place's indentation may be missing in the only old line alone."""
+        """Whether the old text is one line that may just lack the place's indentation."""
         put = self.verbatim and self.verbatim[1]
         there = self.place[0]
         return len(self.text) == 1 and bool(put) and all(line.startswith(there) for line in new)
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether the new lines seem to descend by another unit, to between the file's levels."""
+        """Whether the new lines use another unit, so that they end between the file's levels."""
         if _pure_kind([*self.text, *new]) != " ":
             return False
         unit = spaces_unit(around)
@@ -120,7 +120,7 @@ class Change(msgspec.Struct, frozen=True):
         return any(self._explained_by(step, unit if varies else None) for step in steps)
 
     def _explained_by(self, step: int, unit: int | None) -> bool:
-        """Whether text and place are equally many levels deep, if one of the text has ``step``."""
+        """Whether text and place have the same depth, if a level of the text is ``step`` wide."""
         levels, odd = divmod(len(self.text[0]), step)
         if odd or not levels or len(self.place[0]) % levels:
             return False
@@ -128,7 +128,7 @@ class Change(msgspec.Struct, frozen=True):
         return other != step and (other in _LIKELY_UNITS if unit is None else other == unit)
 
     def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether what the change leaves alone is indentation of another kind than the place's."""
+        """Whether the rest of the indentation is of another kind than the place's."""
         taken = bool(self.verbatim and self.verbatim[0])
         kinds = {line[0] for line in (self.place if taken else self.text) if line}
         kinds |= {_main_kind(self.place)} - {""}
@@ -147,7 +147,7 @@ class Change(msgspec.Struct, frozen=True):
         return _levels("\t", [depth + (len(line) - width) // unit for line in new])
 
     def _guessed_text_unit(self, new: Sequence[str]) -> int | None:
-        """The text's smallest step, if it explains the place's depth or is a usual unit."""
+        """The text's smallest step, if it explains the place's depth or is a common unit."""
         widths = sorted({0, *map(len, self.text), *map(len, new)})
         unit = min(b - a for a, b in pairwise(widths))
         width, depth = len(self.text[0]), len(self.place[0])
@@ -175,7 +175,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def spaces_unit(around: Sequence[str]) -> int | None:
-    """The smallest usual step of lines indented with spaces; None when it may be alignment."""
+    """The smallest common step of lines indented with spaces; None if it may be alignment."""
     if _main_kind(around) != " ":
         return None
     widths = [len(line) for line in around if "\t" not in line]
@@ -195,25 +195,25 @@ def _levels(char: str, counts: Sequence[int]) -> list[str] | None:
 
 
 def _pure_kind(lines: Sequence[str]) -> str | None:
-    """Space or tab when no line is indented with anything else; "" for no indentation."""
+    """Space or tab if all indentation has only that; "" without indentation."""
     chars = set("".join(lines))
     return None if len(chars) > 1 else "".join(chars)
 
 
 def _main_kind(lines: Sequence[str]) -> str:
-    """What most indented lines begin with; "" when none is indented."""
+    """The first character of most indented lines; "" if none is indented."""
     first = Counter(line[0] for line in lines if line)
     if not first:
         return ""
     return "\t" if first["\t"] > first[" "] else " "
 
 
-#: With more comparisons only common beginnings and ends count as shared, to bound the memory.
+#: Comparisons above which only common beginnings and ends count as shared, to limit memory.
 _COMPARISONS = 50_000_000
 
 
 def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
-    """For each new line the index (ascending) of the old line that it leaves unchanged, or None."""
+    """For each new line the index (ascending) of the equal old line, or None."""
     head, tail = common_ends(old, new)
     shared: list[int | None] = [*range(head), *[None] * (len(new) - head)]
     for back in range(1, tail + 1):
@@ -242,7 +242,7 @@ def replacement(
     around: Sequence[str] = (),
     before: str = "",
 ) -> str | None:
-    """The text to write over ``matched``; None when a line can't get the ``change`` of indentation.
+    """The text to write over ``matched``; None if the ``change`` of indentation is not certain.
 
     ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
     of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
@@ -273,7 +273,7 @@ def replacement(
 
 
 def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
-    """Whether the text may lack the place's indentation in its first line alone."""
+    """Whether only the first line of the text may lack the place's indentation."""
     if len(change.text) > 1 or change.verbatim is None or not change.verbatim[1]:
         return False
     later = (line for line in contents[1:] if not is_blank(line))
@@ -287,7 +287,7 @@ def _terminators_of_place(
     terminator: str,
     literal: bool,
 ) -> list[str]:
-    """The terminators of the new lines: of the matched line (``found``) in its place or before."""
+    """The terminators of the new lines: of the matched lines (``found``) at or before them."""
     next_shared = [len(found)]
     for origin in reversed(shared):
         next_shared.append(next_shared[-1] if origin is None else origin)

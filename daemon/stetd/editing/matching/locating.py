@@ -1,4 +1,4 @@
-"""One old text in one file: the match, or the failure that explains why there is none."""
+"""Locates one old text in one file: the match, or the failure that explains the miss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
 
 _HIGH_BYTES = range(0x80, 0x100)
-#: How a model may have read bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
+#: How a model may see bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
 _READINGS = (
     {0xDC00 + byte: "\ufffd" for byte in _HIGH_BYTES},
     {0xDC00 + byte: chr(byte) for byte in _HIGH_BYTES},
@@ -34,12 +34,12 @@ def find(
     explain: bool,
     earlier: Iterable[tuple[Subject, str]] = (),
 ) -> Match | Failure:
-    """Where ``old`` is in ``target``, once, and what takes its place.
+    """The only place of ``old`` in ``target``, and its replacement; or the failure.
 
-    ``given``: the new text as the request gives it, by which an edit that has been made before is
-    recognised. ``creating``: what would create a missing file. ``explain``: a miss names the
-    nearest passage, which takes tens of milliseconds to find in a large file, and which of the
-    ``earlier`` edits would put the old text there (edits of a call don't see that).
+    ``given``: the new text as in the request, to recognise an edit that was made before.
+    ``creating``: the operations that would create a missing file. ``explain``: a failure names the
+    nearest passage (tens of milliseconds in a large file), and the one of the ``earlier`` edits
+    that would insert the old text (edits of a call don't see each other's results).
     """
     if not old:
         return subject.failure(
@@ -84,7 +84,7 @@ def find(
 
 
 def refuse_binary(subject: Subject, target: SourceFile) -> Failure:
-    """The failure of an edit of a file that looks binary."""
+    """The failure for an edit of a file that looks binary."""
     assert target.data is not None, "BUG: a missing file looks binary"
     offset = target.data.index(0)
     line = Document.from_bytes(target.data[:offset] + b".").line_count
@@ -95,7 +95,7 @@ def refuse_binary(subject: Subject, target: SourceFile) -> Failure:
 def explained_miss(
     subject: Subject, document: Document, old: str, new: str | None, *, explain: bool
 ) -> Failure:
-    """``old`` is not found: what is nearest, or which bytes stand in its way."""
+    """The failure if ``old`` is not found: the nearest passage, or bytes that prevent a match."""
     if not explain:
         return refusals.old_text_not_found(subject, "", None)
     if document.undecodable(0, len(document.text)) is not None:
@@ -109,7 +109,7 @@ def explained_miss(
 
 
 def bad_byte(subject: Subject, document: Document, start: int, end: int) -> Failure | None:
-    """The failure over the first byte of a stretch that is not UTF-8, if there is one."""
+    """The failure for the first byte in a range that is not UTF-8, if there is one."""
     found = document.undecodable(start, end)
     if found is None:
         return None

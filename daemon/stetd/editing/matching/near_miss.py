@@ -1,8 +1,8 @@
-"""What to say to a model whose old text is not found: the nearest passage, and how it differs.
+"""The explanation for a text that is not found: the nearest passage, and how it differs.
 
-Nothing here decides about an edit. Lines of the text that are in the file but for white space
-and typography vote for where it would begin; where too few do, its words; where none do, its
-shortest lines. Only the best few passages are compared by similarity.
+Nothing here decides about an edit. Lines of the text that the file has (apart from white space and
+typography) vote for the place where the text would begin; if there are too few, its words vote; if
+there are none, its shortest lines. Only the best few passages are compared by similarity.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from stetd.editing.matching.rungs import occurrences
 from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
-#: Votes: a line or word that occurs more often than this says nothing.
+#: Occurrences above which a line or word does not vote.
 _RARE = 40
-#: How many lines, and words of the first lines, of the old text are looked for.
+#: Lines of the old text, and words of its first lines, that are searched.
 _LINES = 24
 _WORDS = 24
 _WORDY_LINES = 200
-#: How many passages are compared.
+#: Passages that are compared.
 _PASSAGES = 12
-#: Similarity (0 to 100) below which a passage is not worth showing.
+#: Similarity (0 to 100) below which a passage is not shown.
 _WORTH_SHOWING = 45
-#: No more lines and characters of a passage are compared or shown.
+#: Lines and characters of a passage that are compared and shown.
 _SHOWN_LINES = 60
 _SHOWN_CHARS = 4_000
 _SHOWN_LINE = 200
-#: So many characters are looked for within a passage, which takes time with their square.
+#: Characters that are searched within a passage, which takes quadratic time.
 _COMPARED_PART = 300
-#: A new text shorter than this, white space aside, is found everywhere by chance.
+#: Characters without white space below which a new text occurs by chance.
 _TELLING = 3
 _WORD = re.compile(r"[^\W_]\w{2,}")
-#: What models write for lines that they leave out, in a comment or alone.
+#: How models mark lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
 
 def explain_miss(
     document: Document, old: str, new: str | None, called: str = "oldText"
 ) -> tuple[str, Nearest | None]:
-    """What ``old``, which the dialect calls ``called``, may mean: sentences and the passage."""
+    """Sentences about ``old`` (which the dialect calls ``called``), and the nearest passage."""
     nearest, new = _nearest(document, old, called), new or ""
     telling = len("".join(new.split())) >= _TELLING and new not in old
     applied = locate(document, new, new) if telling else None
@@ -93,7 +93,7 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
         return None
     keys = [bare(folded_text(line)) for line in wanted]
     scores = {first: _similarity(document, keys, first) for first in _starts(document, keys)}
-    best = max(scores, key=scores.__getitem__, default=0)  # the first of several
+    best = max(scores, key=scores.__getitem__, default=0)  # the first of equal ones
     if scores.get(best, 0) < _WORTH_SHOWING:
         return None
     first = min(max(0, best), document.line_count - 1)
@@ -105,7 +105,7 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
 
 
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
-    """The lines (from 0, may be negative) at which the text may begin; most votes first."""
+    """The lines (from 0, may be negative) at which the text may begin, most votes first."""
     votes: Counter[int] = Counter()
 
     def vote(shared: Iterator[tuple[int, int]]) -> None:
@@ -117,9 +117,9 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         text = document.form(NormalForms).folded.text
         vote(_shared_words(document, text, keys))
         lower = text.lower() if not votes else ""
-        if len(lower) == len(text):  # else its offsets are others
+        if len(lower) == len(text):  # else the offsets differ
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
-    if not votes:  # short lines say little, but more than nothing
+    if not votes:  # short lines are weak evidence, but the only one
         vote(_shared_lines(document, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
@@ -127,7 +127,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 def _shared_lines(
     document: Document, keys: Sequence[str], shortest: int = _TELLING
 ) -> Iterator[tuple[int, int]]:
-    """Of lines that are in the file: where (from 0) the text would begin, and the weight."""
+    """For shared lines: the line (from 0) at which the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
@@ -142,7 +142,7 @@ def _shared_lines(
 
 
 def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The same for words, the longest first; ``text``: the folded one, perhaps in lower case."""
+    """The same for words, longest first; ``text``: the folded text, perhaps in lower case."""
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
@@ -160,7 +160,7 @@ def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterato
 
 
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
-    """How alike the text and the lines from ``first`` on are, 0 to 100."""
+    """The similarity (0 to 100) of the text and the lines from ``first`` on."""
     patience.go_on()
     lines = document.form(NormalForms).folded_lines[max(0, first) : first + len(keys)]
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
@@ -168,7 +168,7 @@ def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     whole = fuzz.ratio(wanted, passage)
     if len(wanted) > len(passage):
         return whole
-    # A text that is part of a line, or begins and ends within lines, is judged by that part.
+    # A text within a line, or that begins and ends within lines, is compared with that part.
     return max(whole, fuzz.partial_ratio(wanted[:_COMPARED_PART], passage) * 0.9)
 
 
@@ -195,7 +195,7 @@ def _first_difference(
 
 
 def _manner(line: str, here: str, called: str) -> str:
-    """In what two different lines differ, when it is nothing but that."""
+    """The kind of difference of two lines, if there is only one kind."""
     if is_blank(line) or is_blank(here):
         return " (one of the two is blank)" if is_blank(line) != is_blank(here) else ""
     if line.rstrip(WHITE_SPACE) == here.rstrip(WHITE_SPACE):
@@ -228,7 +228,7 @@ def _counted(line: str) -> str:
 
 
 def _typographic(line: str, here: str, called: str) -> str:
-    """The first characters that fold to the same, by name."""
+    """The names of the first two characters that differ but fold to the same."""
     for mine, theirs in zip(line, here, strict=False):
         if mine != theirs:
             return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
@@ -240,7 +240,7 @@ def _named(char: str) -> str:
 
 
 def quoted(line: str, end: str = "") -> str:
-    """A line in quotes with everything spelled out that cannot be seen or distinguished."""
+    """A line in quotes, with invisible and confusable characters spelled out."""
     cut = line[:_SHOWN_LINE]
     kept = cut.rstrip(" ")
     spelled = "".join(map(_spelled, kept)) + "\\x20" * (len(cut) - len(kept))

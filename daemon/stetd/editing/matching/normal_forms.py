@@ -1,8 +1,8 @@
-"""Normal forms of a document's lines, by which tolerant rungs compare them.
+"""Normal forms of a document's lines, which tolerant rungs compare.
 
-*Folded*: typography as in DIALECTS.md 0, in whole characters as a reader sees them. *Bare*: folded,
-without indentation and trailing space. A run of lines that any rung finds is found in bare lines,
-so one linear search finds the candidates of all rungs.
+*Folded*: typography is normalised as in DIALECTS.md 0, by whole user-perceived characters. *Bare*:
+folded, without indentation and trailing space. Lines that any rung finds are also found in the bare
+form, so one linear search finds the candidates of all rungs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FOLDS = {
     "...": "\u2026",
 }
 TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
-#: Code points of combining class 0 that still join what is before them. (A test derives them.)
+#: Code points of combining class 0 that still combine with the one before. (A test derives them.)
 JOINING_STARTERS = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"
     "\u0f73\u0f75\u0f81\u0fb5\u0fb7\u102e\u1b35"
@@ -71,14 +71,14 @@ def folded_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Folded:
-    """``source``, and the same folded; ``aligned``: every code point to one in its place."""
+    """A text and its folded form; ``aligned``: code points correspond one to one."""
 
     source: str
     text: str
     aligned: bool
 
     def original(self, offset: int) -> int | None:
-        """The offset in ``source`` of an offset in ``text``; None inside a character."""
+        """The offset in ``source`` for one in ``text``; None inside a character."""
         if self.aligned:
             text = self.source
             inside = (
@@ -110,7 +110,7 @@ class Folded:
 
 
 def _columns(line: str) -> dict[int, int]:
-    """The original column of each folded one that is not inside a character."""
+    """The original column for each folded column that is not inside a character."""
     columns: dict[int, int] = {}
     folded = 0
     for start, end in _characters(line):
@@ -121,7 +121,7 @@ def _columns(line: str) -> dict[int, int]:
 
 
 def _characters(line: str) -> Iterator[tuple[int, int]]:
-    """Where each character of a line begins and ends, with all that combines with it."""
+    """The begin and end of each character of a line, with its combining marks."""
     start = 0
     for end in range(1, len(line) + 1):
         if end == len(line) or line[end] < "\u0300" or not _joins(line[end]):
@@ -137,7 +137,7 @@ def _folded_character(character: str) -> str:
 
 
 def _composed(line: str) -> str:
-    """A line in NFC, singletons left alone; its table characters are folded already."""
+    """A line in NFC, without composing singletons; typography is folded before."""
     if SINGLETONS.isdisjoint(line):
         return unicodedata.normalize("NFC", line)
     return "".join(_folded_character(line[start:end]) for start, end in _characters(line))
@@ -148,28 +148,28 @@ def _joins(char: str) -> bool:
 
 
 INDENTATION = " \t"
-#: What a text says of a file, apart from its punctuation.
+#: A word of a text.
 WORD = re.compile(r"\w+")
-#: How many lines around a place show the file's unit of indentation.
+#: Lines around a place that show the file's unit of indentation.
 _NEIGHBOURHOOD = 40
-#: How many keys are looked for one by one before the bare form is derived at all.
+#: Keys that are searched one by one before the bare form is derived.
 _TRIED_ALONE = 16
 
 
 def indentation_of(line: str) -> str:
-    """The leading spaces and tabs of a line; a blank line is exempt and has none."""
+    """The leading spaces and tabs of a line; a blank line has none."""
     content = line.lstrip(INDENTATION)
     return "" if is_blank(content) else line[: len(line) - len(content)]
 
 
 def without_indentation(line: str) -> str:
-    """The line after its indentation, trailing space kept; "" for a blank line."""
+    """The line without indentation, but with trailing space; "" for a blank line."""
     content = line.lstrip(INDENTATION)
     return "" if is_blank(content) else content
 
 
 def indentations_around(document: Document, first: int, end: int) -> list[str]:
-    """The indentations of the non-blank lines ``first`` to ``end`` (not included) and around."""
+    """The indentations of non-blank lines from ``first`` to ``end`` (exclusive) and around."""
     lines = document.lines[max(0, first - _NEIGHBOURHOOD) : end + _NEIGHBOURHOOD]
     return [indentation_of(line) for line in lines if not is_blank(line)]
 
@@ -186,7 +186,7 @@ def bare(folded_line: str) -> str:
 
 @dataclass(frozen=True)
 class NormalForms:
-    """Every form of one document, each derived when it is first asked for."""
+    """All forms of one document, each derived at first use."""
 
     document: Document
 
@@ -234,7 +234,7 @@ class NormalForms:
         return frozenset(WORD.findall(self.folded.text))
 
     def find_bare(self, keys: Sequence[str], first: int = 0) -> Iterator[int]:
-        """The index of each line, from line ``first`` (from 0) on, where these bare keys begin."""
+        """The indexes of the lines, from ``first`` (from 0) on, at which these bare keys begin."""
         if "bare_joined" not in self.__dict__:
             longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
             if not all(key in self.folded.text for key in longest):
@@ -243,7 +243,7 @@ class NormalForms:
 
 
 def find_runs(joined: str, starts: list[int], keys: Sequence[str], first: int) -> Iterator[int]:
-    """The lines, from ``first`` (from 0) on, where these keys begin; such runs may overlap.
+    """The lines, from ``first`` (from 0) on, at which these keys begin; runs may overlap.
 
     ``joined``: the keys of all lines, each between ``\\n``; ``starts``: the offset of each line's.
     """

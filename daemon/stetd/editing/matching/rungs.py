@@ -1,6 +1,7 @@
-"""The rungs of the matching ladder (DIALECTS.md 0): each lists places and never chooses.
+"""The rungs of the matching ladder (DIALECTS.md 0): each lists places and does not choose.
 
-Below ``line_endings`` a text needs a line that is not blank; where indentation may differ, a word.
+Rungs below ``line_endings`` need a line that is not blank; rungs that let indentation differ need a
+word.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from stetd.editing.matching.normal_forms import (
 )
 from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
-#: More places than this are not listed, so a count that reaches it may be short.
+#: Places that are listed at most; a count that reaches it may be too low.
 PLACES = 1_000
-#: So many candidates, and lines of candidates, are tried; of more none is unique.
+#: Candidates, and lines of candidates, that are tried; with more no place is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000
 
@@ -47,13 +48,13 @@ class Rung(StrEnum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One place where a text is: ``document.text[start:end]``."""
+    """A place of a text: ``document.text[start:end]``."""
 
     start: int
     end: int
-    #: The text's final newline is one that the file's last line lacks.
+    #: The text ends with a newline that the file's last line lacks.
     forgiven: bool = False
-    #: How the indentation differs.
+    #: The change of indentation.
     change: Change | None = None
 
 
@@ -61,7 +62,7 @@ AnyPlace = TypeVar("AnyPlace", bound=Place)
 
 
 class Run:
-    """Lines (at least one) that are looked for, in the forms that the rungs compare."""
+    """The lines (at least one) to search for, in the forms that the rungs compare."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -73,23 +74,23 @@ class Run:
 
     @cached_property
     def bare(self) -> list[str]:
-        """What every rung compares at least."""
+        """The bare lines, which every rung compares at least."""
         return list(map(bare, self.folded_lines))
 
     @cached_property
     def blank(self) -> bool:
-        """Whether there is white space only."""
+        """Whether all lines are blank."""
         return all(map(is_blank, self.lines))
 
     @property
     def telling(self) -> bool:
-        """Whether there is a word: a lone bracket occurs anywhere, with other indentation."""
+        """Whether there is a word: a lone bracket occurs anywhere with other indentation."""
         return any(map(str.isalnum, "".join(self.lines)))
 
     def change_at(self, first: int, own: Sequence[str], found: Sequence[str]) -> Change | None:
-        """The change of indentation of these lines at line ``first``, if there is one for all.
+        """The uniform change of indentation of these lines at line ``first``; None if not uniform.
 
-        ``own`` and ``found``: the lines and the file's, in the form that is compared.
+        ``own``, ``found``: these lines and the file's, in the compared form.
         """
         filled = [index for index, line in enumerate(own) if not is_blank(line)]
         change = Change(
@@ -100,7 +101,7 @@ class Run:
 
 
 class Search(Run):
-    """One text (not empty) that is looked for in one document, by rung after rung."""
+    """The search for one text (not empty) in one document, rung by rung."""
 
     def __init__(self, document: Document, wanted: str) -> None:
         super().__init__(split_lines(wanted)[0])
@@ -116,12 +117,12 @@ class Search(Run):
 
     @property
     def candidates(self) -> list[int]:
-        """The first lines (from 0) of runs that some whole-line rung may accept."""
+        """The first lines (from 0) of runs that a whole-line rung may accept."""
         return self._found[: self._most]
 
     @property
     def too_many(self) -> bool:
-        """Whether there are more."""
+        """Whether there are more candidates than are listed."""
         return len(self._found) > self._most
 
     def whole_lines(self, first: int, change: Change | None = None) -> Place:
@@ -150,7 +151,7 @@ def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
 
 
 def terminators_are_unseen(document: Document, wanted: str) -> bool:
-    """Whether the text may have other terminators where it is meant: who reads it sees none."""
+    """Whether the text may have other terminators at the meant place: a reader sees none."""
     unseen = "\n" in wanted and "\r" not in wanted and "\r" in document.text
     return unseen and document.eol == "mixed"
 
@@ -164,7 +165,7 @@ def line_endings(search: Search) -> list[Place]:
 
 
 def typography(search: Search) -> list[Place]:
-    """Any stretch of whole characters that folds to what the text folds to."""
+    """Any range of whole characters with the same folded form as the text."""
     if search.blank:
         return []
     document, folded = search.document, search.forms.folded
@@ -187,7 +188,7 @@ def occurrences(text: str, wanted: str, step: int = 1) -> Iterator[int]:
 def _stretches(
     document: Document, text: str, wanted: str, original: Callable[[int], int | None]
 ) -> list[Place]:
-    """Places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
+    """The places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
     places: list[Place] = []
     for at in occurrences(text, wanted):
         start, end = original(at), original(at + len(wanted))
@@ -204,7 +205,7 @@ def _stretches(
 
 
 def terminators(search: Search) -> list[Place]:
-    """Whole lines that are the same but for their terminators."""
+    """Whole lines that differ only in their terminators."""
     return _equal_lines(search, search.document.lines, search.lines)
 
 
@@ -260,21 +261,21 @@ def _uniform(
 
 
 def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
-    """The places; all candidates when there may be more places among those not tried."""
+    """The places; all candidates if there may be more places among those not tried."""
     if places and search.too_many:
         return [search.whole_lines(first) for first in search.candidates[:PLACES]]
     return places
 
 
 class TooFew(msgspec.Struct, frozen=True):
-    """A text that occurs ``count`` times, less often than was asked for; ``lines``: from 1."""
+    """A text that occurs only ``count`` times; ``lines``: their first lines, from 1."""
 
     count: int
     lines: tuple[int, ...]
 
 
 def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place] | TooFew:
-    """Occurrence ``number`` (from 1) of ``wanted``: exact, or if none is, but for line endings."""
+    """Occurrence ``number`` (from 1) of ``wanted``: exact, or if there is none, by line endings."""
     count = 0
     lines: list[int] = []
     unseen = terminators_are_unseen(document, wanted)
@@ -294,16 +295,16 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
 
 
 def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> list[Place]:
-    """The one of several ``places`` that ``rung`` has found nearest to ``line``, as nearest_of.
+    """The place nearest to ``line`` of the ``places`` of a ``rung``; as nearest_of.
 
-    Of 1,000 places or more none is chosen, unless they are exact and can all be listed.
+    With 1,000 places or more none is chosen, unless they are exact and can all be listed.
     """
     if len(places) >= PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
         starts = [*search.document.line_starts, len(search.document.text)]
         middle = starts[min(line, len(starts)) - 1]
-        before, after = deque[Place](maxlen=2), list[Place]()  # two are enough of either
+        before, after = deque[Place](maxlen=2), list[Place]()  # two on each side are enough
         for place in _exact_places(search.document, search.wanted):
             patience.go_on()
             (before if place.start < middle else after).append(place)
@@ -314,7 +315,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
 
 
 def nearest_of(document: Document, places: Sequence[AnyPlace], line: int) -> list[AnyPlace]:
-    """The place whose first line is nearest; more if others are as near, or hold the line."""
+    """The place whose first line is nearest; several if equally near, or around the line."""
     firsts = [document.line_at(place.start) for place in places]
     least = min(abs(first - line) for first in firsts)
     return [
@@ -325,23 +326,23 @@ def nearest_of(document: Document, places: Sequence[AnyPlace], line: int) -> lis
     ]
 
 
-# -- hunks of patches
+# -- hunks of apply_patch
 
 
 Accepts = Callable[[int], bool]
 
 
 class Found(NamedTuple):
-    """What a rung finds of a hunk: the first lines of places, from 0, ascending, 1,000 at most."""
+    """The places of a hunk by one rung: their first lines, from 0, ascending, 1,000 at most."""
 
     rung: Rung
     places: list[int]
-    #: Whether these are all the places from where the search began.
+    #: Whether these are all places after the beginning of the search.
     all: bool
 
 
 def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
-    """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
+    """The places of ``run`` from line ``first`` on, for each rung that finds any, in order."""
     patience.go_on()
     forms = document.form(NormalForms)
     exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), PLACES))
