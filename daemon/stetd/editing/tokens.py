@@ -39,7 +39,7 @@ _PIECES = "|".join(
     )
 )
 
-#: Merging is quadratic in the length of a run, so longer runs are cut; a cut adds one token or none.
+#: Characters of the longest run: merging takes quadratic time, so longer runs are cut.
 _LONGEST_RUN = 1_000
 _RUN = re.compile(r"\S+|\s+")
 #: Approximate characters that are encoded at a time, so that counting can stop early.
