@@ -1,6 +1,6 @@
 """The ``apply_patch`` dialect: one patch that adds, changes, moves, deletes files (DIALECTS.md 4).
 
-The edits of a call, for ``index``, are its hunks and the operations without hunks, in their order.
+The edits of a call (``index``) are its hunks and its operations without hunks, in their order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Performance:
     files: Composition
     failures: list[Failure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    #: What to call each edit that may have been matched with tolerance, by its index.
+    #: By index, the subject of each edit that may have been matched with tolerance.
     _subjects: dict[int, Subject] = field(default_factory=dict)
     _explained: int = 0
 
@@ -206,7 +206,7 @@ class _Performance:
         data = node.document.to_bytes(updated.text)
         self.files.put(replace(node, data=data, marks=updated.marks))
 
-    # -- what is reported
+    # -- reports
 
     def _fail(self, failure: Failure, *paths: str) -> None:
         self.failures.append(failure)
@@ -219,7 +219,7 @@ class _Performance:
         self._fail(failure, path)
 
     def _is_tainted(self, *paths: str) -> bool:
-        """Whether an earlier failure leaves open what is at one of these paths."""
+        """Whether an earlier failure makes the content at one of these paths unknown."""
         return not self.files.tainted.isdisjoint(paths)
 
     def _note(self, updated: Updated, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The inside of a patch: from its lines to its operations.
+"""Parses a patch: from its lines to its operations.
 
     patch     = (operation | environment | blank)* "*** End Patch"
     operation = add | delete | update
@@ -12,8 +12,8 @@
     leftover  = "diff --git ..", "index ..", "--- a/x" with "+++ b/x"      before a line "@@"
     environment = "*** Environment ID:" text             ignored
 
-A line that has no sign is refused, never guessed at, save an empty one: inside a hunk it is an
-empty context line, and between operations it is nothing.
+A line without a sign is refused, not guessed at, except an empty line: inside a hunk it is an empty
+context line, between operations it is ignored.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ BOM = "\ufeff"
 
 
 class HunkLine(msgspec.Struct, frozen=True):
-    """A line of a hunk: its sign, its content, its number in the request."""
+    """A line of a hunk: its sign, its content, its line number in the request."""
 
     sign: str
     text: str
     number: int
     #: ``\\n``, or another terminator that an added line is to have.
     end: str = "\n"
-    #: The line was empty, without even a sign.
+    #: The line was empty and had no sign.
     bare: bool = False
-    #: Followed by Git's remark that the file has no newline after it.
+    #: Git's remark follows: no newline at the end of the file.
     unended: bool = False
 
 
 class Hunk(msgspec.Struct, frozen=True, dict=True):
-    """A hunk as it was sent; ``line``: where it begins in the request."""
+    """A hunk as it was sent; ``line``: its first line in the request."""
 
     line: int
-    #: Its place among the edits of the call, from 0, and among the hunks of its operation, from 1.
+    #: Its index among the edits of the call, from 0, and among its operation's hunks, from 1.
     index: int
     number: int
     #: The texts after ``@@``, outermost first.
@@ -66,7 +66,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def old(self) -> tuple[str, ...]:
-        """What must be in the file."""
+        """The lines that the file must have."""
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
     @property
@@ -76,7 +76,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything but context."""
+        """Whether the hunk has more than context."""
         return any(line.sign != CONTEXT for line in self.lines)
 
     def without_bom(self) -> Hunk:
@@ -86,7 +86,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def forms(self) -> Sequence[Form]:
-        """The hunk as it is, and without what may be dropped, the least dropped first."""
+        """The hunk as it is, then with droppable lines left out, the fewest first."""
         lead = _count(line.bare for line in self.lines)
         tail = _count(line.bare for line in reversed(self.lines)) if lead < len(self.lines) else 0
         edges = [(0, 0), (lead, 0), (0, tail), (lead, tail)]
@@ -104,7 +104,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
 
 def _count(flags: Iterable[bool]) -> int:
-    """How many flags are set at the beginning."""
+    """The number of set flags at the beginning."""
     return sum(1 for _ in takewhile(bool, flags))
 
 
@@ -116,9 +116,9 @@ class Form:
     lines: tuple[HunkLine, ...]
     #: How many lines of the file it covers; if it only adds, the line after which it does, if any.
     size: int
-    #: How many bare lines are left at the beginning.
+    #: The number of lines without a sign that are left at the beginning.
     kept: int = 0
-    #: At how many edges lines were dropped.
+    #: The number of edges at which lines were dropped.
     cost: int = 0
 
     @cached_property
@@ -128,7 +128,7 @@ class Form:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Where an operation begins, its first edit among those of the call, and its file."""
+    """An operation's line, the index of its first edit in the call, and its file."""
 
     line: int
     index: int
@@ -162,7 +162,7 @@ _SHELL_LINE = re.compile(r"(?:\$[ \t]+)?(?:apply_patch|applypatch)?[ \t]*" + HER
 
 
 class PatchLine(NamedTuple):
-    """A line of the request: its number from 1, its content, how it ends."""
+    """A line of the request: its number from 1, its content, its terminator."""
 
     number: int
     text: str
@@ -170,7 +170,7 @@ class PatchLine(NamedTuple):
 
 
 class Malformed(Exception):
-    """A text that is no patch: at which line, what was received, what was expected."""
+    """The text is no valid patch: the line, what was received, what was expected."""
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -251,11 +251,11 @@ RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?: 
 
 
 class HunkReader:
-    """Puts the lines of an update together to hunks."""
+    """Collects the lines of an update into hunks."""
 
     def __init__(self, first_index: int) -> None:
         self.hunks: list[Hunk] = []
-        #: ``*** End of File`` has been read, and no hunk begun since.
+        #: ``*** End of File`` was read, and no hunk has begun since.
         self.ended = False
         self._first_index = first_index
         self._places: list[PatchLine] = []
@@ -264,7 +264,7 @@ class HunkReader:
         self._lines: list[HunkLine] = []
 
     def place(self, line: PatchLine) -> None:
-        """``@@``, with or without a text."""
+        """Read ``@@``, with or without a text."""
         if any(not each.bare for each in self._lines):
             self.close(line)
         self._lines.clear()
@@ -278,7 +278,7 @@ class HunkReader:
             self._anchors.append(anchor)
 
     def line(self, line: PatchLine) -> None:
-        """A line with a sign."""
+        """Read a line with a sign."""
         self._refuse_after_end(line)
         *inner, last = line.text[1:].split("\r")
         sign = line.text[0]
@@ -286,19 +286,19 @@ class HunkReader:
         self._lines.append(HunkLine(sign, last, line.number, line.end))
 
     def blank(self, line: PatchLine) -> None:
-        """A line without anything."""
+        """Read an empty line."""
         if not self.ended:
             self._lines.append(HunkLine(CONTEXT, "", line.number, bare=True))
 
     def unended(self, line: PatchLine) -> None:
-        """Git's remark on the line before."""
+        """Read Git's remark about the line before."""
         self._refuse_after_end(line)
         if not self._lines:
             raise unexpected(line, "a line of a hunk before it")
         self._lines[-1] = replace(self._lines[-1], unended=True)
 
     def end_of_file(self, line: PatchLine | None = None) -> None:
-        """``*** End of File``: the last hunk is at the end."""
+        """Read ``*** End of File``: the last hunk is at the end."""
         if line is not None and not self.hunks:
             raise unexpected(line, f"a hunk before {visible(END_OF_FILE)}")
         self.ended = True
@@ -306,7 +306,7 @@ class HunkReader:
             self.hunks[-1] = replace(self.hunks[-1], end_of_file=True)
 
     def close(self, following: PatchLine) -> None:
-        """End the hunk that is being read, if there is one."""
+        """End the present hunk, if there is one."""
         lines = self._lines
         if all(line.bare for line in lines):
             if self._places:
@@ -328,7 +328,7 @@ class HunkReader:
 
 
 def _normalized(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
-    """The lines of a hunk, without bare ones that can't be meant, terminators settled."""
+    """The lines of a hunk without empty ones that can't be meant, with final terminators."""
     if all(line.end == "\r\n" or line.bare for line in lines):
         lines = [replace(line, end="\n") for line in lines]
     if any(line.sign != ADDED and not line.bare for line in lines):
@@ -367,7 +367,7 @@ class _Parser:
     def __init__(self, lines: Sequence[PatchLine]) -> None:
         self._lines = lines
         self._at = 0
-        #: How many edits have been read; every hunk is one, and what has no hunks.
+        #: The number of edits so far: each hunk, and each operation without hunks.
         self._edits = 0
 
     def operations(self) -> list[Operation]:
@@ -461,7 +461,7 @@ class _Parser:
     # -- Update
 
     def _hunk_line(self, reader: HunkReader) -> bool:
-        """Read one line of hunks; False where they are over."""
+        """Read one line of hunks; False at their end."""
         line = self._peek()
         text = line.text
         if text.startswith(_MARK):
@@ -490,7 +490,7 @@ class _Parser:
         return True
 
     def _move(self) -> tuple[int, str] | None:
-        """``*** Move to``, if it comes next: its line and the path."""
+        """The line and path of a ``*** Move to`` that comes next, if there is one."""
         kind, path = _header(self._peek())
         if kind != MOVE or not self._peek().text.startswith(_MARK):
             return None
@@ -519,7 +519,7 @@ class _Parser:
         return after
 
     def _skip_leftovers(self) -> None:
-        """What Git writes above the first hunk."""
+        """Skip the lines that Git writes above the first hunk."""
         self._skip_blank()
         begin = self._at
         while _LEFTOVER.fullmatch(self._peek().text):
@@ -527,22 +527,22 @@ class _Parser:
         if self._names_follow() and self._lines[self._at + 2].text.startswith("@@"):
             self._at += 2
         if self._at == begin and self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
-            # A blank line that has its space belongs to the first hunk when that has no "@@": else
-            # what is added after a blank line would go to the end of the file.
+            # A blank line with its space belongs to a first hunk without "@@": otherwise lines that
+            # are added after a blank line would go to the end of the file.
             while is_blank(self._lines[self._at - 1].text):
                 self._at -= 1
             while self._at < begin and not self._peek().text.startswith(CONTEXT):
                 self._at += 1
 
     def _names_follow(self) -> bool:
-        """Whether ``--- a/x`` and ``+++ b/x`` come next; the end of the patch comes after."""
+        """Whether ``--- a/x`` and ``+++ b/x`` come next."""
         lines = zip((_OLD_NAME, _NEW_NAME), self._lines[self._at : self._at + 2], strict=False)
         return sum(bool(name.fullmatch(line.text)) for name, line in lines) == 2
 
     # -- lines
 
     def _peek(self) -> PatchLine:
-        """The next line; at the end of the patch its last."""
+        """The next line; at the end of the patch its last line."""
         return self._lines[min(self._at, len(self._lines) - 1)]
 
     def _take(self) -> PatchLine:
@@ -561,7 +561,7 @@ class _Parser:
 
 
 def _header(line: PatchLine) -> tuple[str, str]:
-    """Which ``*** `` line this is, and the text after the colon; ("", "") for none."""
+    """The kind of a ``*** `` line, and the text after the colon; ("", "") for other lines."""
     text = stripped(line)
     for kind in (ADD, DELETE, UPDATE, MOVE, _ENVIRONMENT):
         if text.startswith(kind):

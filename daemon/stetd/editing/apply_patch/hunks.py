@@ -1,8 +1,8 @@
-"""Which place each hunk of an update takes (DIALECTS.md 4).
+"""Finds the place of each hunk of an update (DIALECTS.md 4).
 
-Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
-The first rung of ``climb`` with a place after the cursor decides. A tolerant place is refused
-while a stricter rung finds a free one elsewhere: which was meant can't be known.
+Hunks are placed in the order of the patch, each after the *cursor*, which is the end of the hunk
+before. The first rung of ``climb`` with a place after the cursor decides. A tolerant place is
+refused if a stricter rung has a free place elsewhere, because the meant place is not certain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GO_ON = tuple("()[]{}#/*")
 
 
 def block_end(lines: Sequence[str], opening: int) -> int | None:
-    """The line after the block that line ``opening`` opens, from 0; None where it opens none."""
+    """The line after the block that line ``opening`` (from 0) opens; None if it opens none."""
     depth = _depth(lines[opening])
     opens = False
     for number in range(opening + 1, len(lines)):
@@ -52,24 +52,24 @@ class Reason(Enum):
 
     ABSENT = auto()
     SEVERAL = auto()
-    #: It occurs in several places, and the text after ``@@`` that might settle it in none.
+    #: It occurs in several places, and the text after ``@@`` that could decide is not in the file.
     NO_ANCHOR = auto()
-    #: The ``@@`` lines are in the file, but not in this order.
+    #: The file has the ``@@`` lines, but not in this order.
     ANCHORS_APART = auto()
     NOT_UNDER_ANCHOR = auto()
     NOT_AT_END = auto()
     OVERLAP = auto()
     #: Another hunk adds the same lines at the same place.
     REPEATED = auto()
-    #: It only adds lines, and only its place is given, by Git's ``@@ -1,3 +1,3 @@``.
+    #: It only adds lines, and its place is given only by Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
-    #: How its added lines are to be indented can't be known.
+    #: The indentation of its added lines is not certain.
     SHIFT = auto()
 
 
 @dataclass(eq=False)
 class Problem(Exception):
-    """A hunk that has no place; ``places``: where it might have had one."""
+    """A hunk has no place; ``places``: the candidates."""
 
     reason: Reason
     hunk: Hunk
@@ -80,7 +80,7 @@ class Problem(Exception):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Lines ``start`` to ``end`` (not included, from 0) give way to ``added``."""
+    """Lines ``start`` to ``end`` (exclusive, from 0) are replaced by ``added``."""
 
     hunk: Hunk
     start: int
@@ -94,21 +94,21 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def unended(self) -> bool:
-        """Whether the last of them has none if the file ends with it."""
+        """Whether the last line has no terminator if it ends the file."""
         return bool(self.added) and self.added[-1].unended
 
 
 class Placed(msgspec.Struct, frozen=True, dict=True):
-    """A hunk, in one of its forms, at a place that it may take, from line ``start`` on."""
+    """A hunk in one of its forms, at a possible place from line ``start`` on."""
 
     form: Form
     start: int
     rung: Rung
-    #: Whether all other places are known, too.
+    #: Whether all other places are known.
     sure: bool = True
-    #: It changes lines before those that a hunk above it changes.
+    #: It changes lines before those of an earlier hunk.
     early: bool = False
-    #: A text after its ``@@`` is not found.
+    #: A text after its ``@@`` is not in the file.
     described: bool = False
 
     @property
@@ -118,17 +118,17 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def core(self) -> int:
-        """The line at which that part of the hunk begins that every form has."""
+        """The first line of the part of the hunk that all forms have."""
         return self.start + self.form.kept
 
     @property
     def end(self) -> int:
-        """The line after the last one that it covers."""
+        """The line after the last covered line."""
         return self.start + self.form.size
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Where lines change, in order."""
+        """The groups of changed lines, in order."""
         groups: list[Group] = []
         only_adds = all(line.sign == ADDED for line in self.form.lines)
         at = begins = self.end if only_adds else self.start
@@ -146,7 +146,7 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
         return groups
 
     def disturbs(self, other: Placed) -> bool:
-        """Whether the two share more than context."""
+        """Whether two hunks overlap in more than context."""
         low, high = max(self.start, other.start), min(self.end, other.end)
         if low >= high:
             return False
@@ -157,36 +157,36 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
         return bool(mine & theirs) and not both_only_add
 
 
-#: The rungs from the strictest on.
+#: The rungs, the strictest first.
 ORDER = {rung: number for number, rung in enumerate(Rung)}
-#: Which of the places that a rung found for a form count, given those of the ``@@`` line.
+#: Chooses, of the places that a rung found for a form, those that fit the ``@@`` line's places.
 Choice = Callable[[Form, Found, Sequence[int]], Sequence[int]]
 
 
 class Placer:
-    """Places the hunks of one update in turn; ``first``: each in the first of several places."""
+    """Places the hunks of one update in order; ``first``: takes the first of several places."""
 
     def __init__(self, document: Document, hunks: Sequence[Hunk], *, first: bool = False) -> None:
         self.placed: list[Placed] = []
-        #: Where they begin, with their numbers, ascending; and the most lines that one covers.
+        #: The placed hunks' first lines with their numbers, ascending; the most lines of one hunk.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
         self._document = document
         self._first = first
         self._cursor = 0
-        #: The line after the last one that has been changed, but for lines put at the end.
+        #: The line after the last changed line, without lines added at the end.
         self._changed = 0
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
-        #: How many hunks of a kind are still to be placed, and how many are.
+        #: By kind, the number of hunks still to place, and the number of placed ones.
         self._left = Counter(map(self._kind, hunks))
         self._done: Counter[object] = Counter()
-        #: Where blocks end, by the lines that open them: hunks often stand in the same ones.
+        #: Cached ends of blocks by their opening lines: hunks are often in the same blocks.
         self._blocks: dict[int, int | None] = {}
 
     def place(self, hunk: Hunk) -> Placed:
-        """The place of the next hunk. Raises Problem; then the cursor stays where it is."""
+        """Place the next hunk. Raises Problem, and then leaves the cursor."""
         kind = self._kind(hunk)
         try:
             placed = self._sought(hunk) if hunk.old else self._addition(hunk)
@@ -207,7 +207,7 @@ class Placer:
         return placed
 
     def _refuse_applied(self, placed: Placed) -> None:
-        """Refuse a tolerant place if the new lines are in the file already, as the ladder does."""
+        """Refuse a tolerant place if the file already has the new lines, as the ladder does."""
         lines = placed.form.lines
         old, new = placed.form.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
@@ -221,7 +221,7 @@ class Placer:
                 raise Problem(Reason.ABSENT, placed.hunk)
 
     def _kind(self, hunk: Hunk) -> object:
-        """What identical hunks have in common."""
+        """A key that is equal for identical hunks."""
         return hunk.old, tuple(self._known[hunk.index]), hunk.end_of_file
 
     def _sought(self, hunk: Hunk) -> Placed:
@@ -242,9 +242,9 @@ class Placer:
     def _options(
         self, hunk: Hunk, first: int, anchors: Sequence[int] = (), choose: Choice | None = None
     ) -> list[Placed]:
-        """The places from line ``first`` on with the least dropped, by the strictest rung.
+        """The places from line ``first`` on with the fewest dropped lines, by the strictest rung.
 
-        ``anchors``: lines of its ``@@``, of which the places hold one or come after it.
+        ``anchors``: lines that match the hunk's ``@@``; a place contains one or comes after it.
         """
         for cost in sorted({form.cost for form in hunk.forms}):
             options: list[Placed] = []
@@ -255,7 +255,7 @@ class Placer:
                 for found in self._climb(form, at_least):
                     chosen = choose(form, found, anchors) if choose else found.places
                     if chosen:
-                        # More places further on don't matter where the nearest are chosen.
+                        # Places further on don't matter, because the nearest are chosen.
                         sure = found.all or choose is not None
                         options += (Placed(form, at, found.rung, sure) for at in chosen)
                         break
@@ -265,7 +265,7 @@ class Placer:
         return []
 
     def _climb(self, form: Form, first: int) -> Iterator[Found]:
-        """Where a form is from line ``first`` on; with ``*** End of File``, at the end."""
+        """The places of a form from line ``first`` on; with ``*** End of File`` only at the end."""
         if form.hunk.end_of_file:
             first = max(first, self._end - form.size)
         return rungs.climb(self._document, form.run, first)
@@ -277,14 +277,14 @@ class Placer:
         return next((at for at in range(len(lines), 0, -1) if not is_blank(lines[at - 1])), 0)
 
     def _disturbed(self, placed: Placed) -> Placed | None:
-        """The hunk that this one would get in the way of."""
+        """A placed hunk that this one would overlap."""
         low = bisect_left(self._starts, (placed.start - self._largest, 0))
         high = bisect_left(self._starts, (placed.end, 0))
         near = (self.placed[number] for _, number in self._starts[low:high])
         return next((other for other in near if placed.disturbs(other)), None)
 
     def _settled(self, options: Sequence[Placed]) -> Placed:
-        """The one place, or the first of those that several hunks share out. Raises Problem."""
+        """The only place, or the first of those for several identical hunks. Raises Problem."""
         if self._first:
             return min(options, key=lambda option: option.core)
         if options[0].sure:
@@ -303,7 +303,7 @@ class Placer:
         return Problem(Reason.SEVERAL, hunk, places, rung)
 
     def _refuse_rivals(self, chosen: Placed) -> None:
-        """Refuse a tolerant place if another is free, anywhere, by a rung at least as strict."""
+        """Refuse a tolerant place if a rung at least as strict has another free place anywhere."""
         if chosen.rung is Rung.EXACT:
             return
         last = Rung.TYPOGRAPHY if chosen.rung is Rung.INDENT else chosen.rung
@@ -330,7 +330,7 @@ class Placer:
         return chosen
 
     def _before_cursor(self, hunk: Hunk) -> Placed | None:
-        """The only place there is, but for those that identical hunks have taken."""
+        """The only place before the cursor, apart from those of identical hunks."""
         options = self._options(hunk, 0)
         if not options:
             return None
@@ -350,7 +350,7 @@ class Placer:
     # -- under @@
 
     def _under_anchors(self, hunk: Hunk, texts: Sequence[str]) -> Placed | None:
-        """The place nearest after the ``@@`` lines: from the cursor, else in the whole file."""
+        """The nearest place after the ``@@`` lines: after the cursor, else in the whole file."""
         anchors = self._chain(texts, self._cursor)
         options = self._options(hunk, self._cursor, anchors, self._nearest) if anchors else []
         if options:
@@ -362,7 +362,7 @@ class Placer:
         if not anchors:
             raise Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
         options = self._options(hunk, 0, anchors, self._nearest_free)
-        if not options:  # are other hunks where it is under the anchors?
+        if not options:  # other hunks may have the places under the anchors
             for option in self._options(hunk, 0, anchors, self._nearest):
                 other = self._disturbed(option)
                 if other is not None:
@@ -378,17 +378,18 @@ class Placer:
     def _unless_open(self, texts: Sequence[str], chosen: Placed) -> Placed:
         """The place under an ``@@`` line after the cursor, unless the cursor is in such a block.
 
-        Two hunks in a function often name it both; one like it after the cursor is not meant.
+        Two hunks of one function often both name it; then a similar block after the cursor is not
+        meant.
         """
         before = [at for at in self._chain(texts, 0) if at < self._cursor][-1:]
         end = self._end_of_block_above(before, self._cursor)
         return chosen if end is None else self._unless_among(chosen, self._cursor, end)
 
     def _checked(self, anchors: Sequence[int], chosen: Placed) -> Placed:
-        """The place under an ``@@`` line, unless something speaks for another. Raises Problem.
+        """The place under an ``@@`` line, unless there are signs for another. Raises Problem.
 
-        A tolerant one must be alone: no other is stricter, or in its block. Any one must be in the
-        block of its ``@@`` line, or be the only one of its rung.
+        For a tolerant place there must be no stricter one, and no other in its block. Every place
+        must be in the block of its ``@@`` line, or the only one of its rung.
         """
         end = self._end_of_block_above(anchors, chosen.start)
         if chosen.rung is not Rung.EXACT:
@@ -409,7 +410,7 @@ class Placer:
         raise self._several(options)
 
     def _unless_among(self, chosen: Placed, first: int, end: int) -> Placed:
-        """The place, unless the text matches as well, or better, in lines ``first`` to ``end``."""
+        """The place, unless lines ``first`` to ``end`` have an equally good or better one."""
         for found in self._climb(chosen.form, first):
             places = [at for at in found.places if at < end and at != chosen.start]
             if places:
@@ -420,7 +421,7 @@ class Placer:
         return chosen
 
     def _end_of_block_above(self, anchors: Sequence[int], line: int) -> int | None:
-        """Where the block of the ``@@`` line above a line ends; None without such, or a block."""
+        """The end of the block of the ``@@`` line above a line; None if there is none."""
         above = bisect_left(anchors, line) - 1
         return self._end_of_block(anchors[above]) if above >= 0 else None
 
@@ -430,7 +431,7 @@ class Placer:
         return self._blocks[opening]
 
     def _nearest(self, form: Form, found: Found, anchors: Sequence[int]) -> Sequence[int]:
-        """Of a form's places those that lie nearest after an anchor, or hold it."""
+        """A form's places that are nearest after an anchor, or contain it."""
         places = found.places
         if not found.all and len(anchors) > 1:
             return places
@@ -442,7 +443,7 @@ class Placer:
         return sorted(chosen)
 
     def _nearest_free(self, form: Form, found: Found, anchors: Sequence[int]) -> Sequence[int]:
-        """The same on either side of the cursor, among places that disturb no other hunk."""
+        """The nearest places on either side of the cursor that overlap no other hunk."""
         places = found.places
         if not found.all and (len(anchors) > 1 or places[-1:] < [self._cursor]):
             return places
@@ -457,7 +458,7 @@ class Placer:
         return sorted(chosen)
 
     def _chain(self, texts: Sequence[str], first: int) -> list[int]:
-        """The places of the last text: after each of the one before the nearest, or its block's."""
+        """The lines of the last ``@@`` text: nearest after the one before, or in its block."""
         places: list[int] | None = None
         for text in texts:
             here = self._standing(text, first)
@@ -474,7 +475,7 @@ class Placer:
         return places or []
 
     def _standing(self, text: str, first: int) -> list[int]:
-        """Where a line is, by the strictest rung that finds it from line ``first`` on."""
+        """The places of a line by the strictest rung that finds it from line ``first`` on."""
         for spelled in filter(None, (text, text.removesuffix("@@").rstrip(" "))):
             found = next(rungs.climb(self._document, Run([spelled]), first), None)
             if found is not None:
@@ -484,7 +485,7 @@ class Placer:
     # -- hunks that only add
 
     def _addition(self, hunk: Hunk) -> Placed:
-        """After the ``@@`` line, else at the end of the file."""
+        """The place of added lines: after the ``@@`` line, else at the end of the file."""
         texts, count = self._known[hunk.index], self._document.line_count
         if hunk.range not in (None, (count, 0)) and count and not hunk.end_of_file:
             raise Problem(Reason.RANGE_ALONE, hunk)

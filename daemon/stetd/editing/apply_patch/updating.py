@@ -1,7 +1,7 @@
-"""What the operations of a patch make of files: an update's hunks on one text, and all operations.
+"""Applies a patch to files: the hunks of an update to one text, and all operations.
 
-*Marks* are the lines of the new text that a hunk has changed. A later operation of the patch may
-change the file again, and then moves them.
+*Marks* are the lines of the new text that a hunk has changed. They move if a later operation of the
+patch changes the file again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 
 
 def write(document: Document, placed: Placed) -> Iterator[Group]:
-    """The changes of a hunk, in order, with indentation and terminators of the file.
+    """The changes of a hunk, in order, with the file's indentation and terminators.
 
-    Raises Problem when its added lines can't be indented.
+    Raises Problem if the indentation of its added lines is not certain.
     """
     indented = _indented(document, placed)
     if indented is None:
@@ -43,7 +43,7 @@ def write(document: Document, placed: Placed) -> Iterator[Group]:
 
 
 def _terminators(document: Document, group: Group) -> Iterator[str]:
-    """Of each added line: that of the line in its place, or what it would be before others."""
+    """The terminator of each added line: that of the line in its place, or before other lines."""
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
     for number, line in enumerate(group.added):
         place = min(group.start + number, last)
@@ -80,7 +80,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
 
 
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Of each old line that is not blank: its line in the file, both indentations."""
+    """For each old line that is not blank: its line in the file, and both indentations."""
     at = placed.start
     for line in placed.form.lines:
         if line.sign == ADDED:
@@ -91,7 +91,7 @@ def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str,
 
 
 def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> Change | None:
-    """The change of indentation on which the lines around a group agree."""
+    """The change of indentation that the lines around a group have in common."""
     before = [pair for at, pair in pairs if at < group.start][-1:]
     inside = [pair for at, pair in pairs if group.start <= at < group.end]
     after = [pair for at, pair in pairs if at >= group.end][:1]
@@ -102,7 +102,7 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Lines ``first`` to ``last`` (not included, from 0) are what edit ``index`` has left."""
+    """Lines ``first`` to ``last`` (exclusive, from 0) are the result of edit ``index``."""
 
     index: int
     first: int
@@ -110,7 +110,7 @@ class Mark(msgspec.Struct, frozen=True):
     rung: str
 
     def moved(self, written: Sequence[Group]) -> Mark:
-        """Where these lines are after further changes, which are in order."""
+        """The mark after further changes, which are in order."""
         first, last = _moved(self.first, written), _moved(self.last, written, ends=True)
         return replace(self, first=first, last=last)
 
@@ -118,24 +118,24 @@ class Mark(msgspec.Struct, frozen=True):
 class Node(SourceFile, frozen=True):
     """The file at a path in the middle of a patch."""
 
-    #: The path of this file before the patch, None for a new one.
+    #: The file's path before the patch; None for a new file.
     origin: str | None = None
     marks: tuple[Mark, ...] = ()
 
 
 class Updated(msgspec.Struct, frozen=True):
-    """The new text, where the hunks were placed, and what they changed."""
+    """The new text, the places of the hunks, and their changes."""
 
     text: str
     placed: tuple[Placed, ...]
-    #: Those of earlier updates, moved, and those of this one.
+    #: Marks of earlier updates (moved) and of this one.
     marks: tuple[Mark, ...]
     #: Hunks that change nothing.
     idle: tuple[Hunk, ...]
 
 
 def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[Problem]:
-    """Carry out ``hunks`` on a file; or every problem that is no consequence of another."""
+    """Apply ``hunks`` to a file; or give all problems that are no consequence of another."""
     document = node.document
     placer = Placer(document, hunks, first=first)
     problems: list[Problem] = []
@@ -146,7 +146,7 @@ def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[
             written += write(document, placer.place(hunk))
         except Problem as problem:
             failed += 1
-            # The failure of a hunk before may be the cause of any other problem.
+            # The failure of an earlier hunk may be the cause of other problems.
             if not problems or problem.reason is Reason.ABSENT:
                 problems.append(problem)
             if failed == refusals.MOST_FAILED:
@@ -154,7 +154,7 @@ def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[
     begins = {placed.hunk.index: placed.start for placed in placer.placed}
 
     def order(each: Group) -> tuple[int, bool, int, int]:
-        # Insertions come before what replaces the line; else as the places of their hunks.
+        # Insertions come before a replacement of the line; others by the places of their hunks.
         return each.start, each.end > each.start, begins[each.hunk.index], each.hunk.index
 
     written.sort(key=order)
@@ -190,7 +190,7 @@ def _repetitions(written: Iterable[Group]) -> list[Problem]:
 
 
 def _text(document: Document, written: Sequence[Group]) -> str:
-    """The text with the changes carried out; they are in order and do not overlap."""
+    """Apply ordered changes without overlaps to the text."""
     pieces: list[str] = []
     done = 0
     for each in written:
@@ -210,7 +210,7 @@ def _text(document: Document, written: Sequence[Group]) -> str:
 
 
 def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]:
-    """The lines that each hunk changed; those it covers where it changes none."""
+    """The lines that each hunk changed, or all its lines if it changes none."""
     own: dict[int, list[tuple[int, int]]] = {}
     grown = 0
     for each in written:
@@ -227,7 +227,7 @@ def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]
 
 
 def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
-    """Where a line is after changes; ``ends``: it is the first one that is not meant."""
+    """The line's number after changes; ``ends``: it is the exclusive end of a range."""
     grown = 0
     for each in written:
         inserts = each.start == each.end
@@ -244,10 +244,10 @@ _MOST_LINKS = 40
 
 @dataclass
 class Composition:
-    """The files that a patch touches, over a world that stays as it is."""
+    """The files that a patch touches, on top of an unchanged world."""
 
     world: World
-    #: Paths at which something has failed: the content afterwards is not known.
+    #: Paths with a failure, whose later content is unknown.
     tainted: set[str] = field(default_factory=set)
     _nodes: dict[str, Node] = field(default_factory=dict)
     _found: dict[str, SourceFile] = field(default_factory=dict)
@@ -258,7 +258,7 @@ class Composition:
             source = self.world.look(path)
         except Refused as refusal:
             removed = any(node.data is None for node in self._nodes.values())
-            # A directory in the way would still be there when the files in it are gone.
+            # A directory at the path would still exist after its files are deleted.
             if removed and refusal.message.endswith("is not a directory"):
                 raise refuse(
                     Kind.NOT_A_FILE,
@@ -271,7 +271,7 @@ class Composition:
         return source.path
 
     def followed(self, path: str) -> str:
-        """The canonical path of what ``path`` leads to, through links. Raises Refused."""
+        """The canonical path of ``path`` with links followed. Raises Refused."""
         spelled = path
         for _ in range(_MOST_LINKS):
             own = self.own(spelled)
@@ -290,19 +290,19 @@ class Composition:
         return self._nodes[path]
 
     def put(self, node: Node) -> None:
-        """Put ``node`` at its path."""
+        """Set the file at a node's path."""
         self.node(node.path)
         self._nodes[node.path] = node
 
     def move(self, source: str, target: str) -> None:
-        """Move the file at ``source`` to ``target``, and nothing at ``source``."""
+        """Move the file at ``source`` to ``target``; ``source`` has no file then."""
         self.put(replace(self.node(source), path=target))
         self.put(Node(source, None))
 
     # -- the outcome
 
     def planned(self) -> Iterator[PlannedFile]:
-        """What changes on disk, in the order in which the patch touched it."""
+        """The changed files, in the order in which the patch touched them."""
         moved = self._moved()
         for path, node in self._nodes.items():
             source = self._found[path]
@@ -311,18 +311,18 @@ class Composition:
             same_kind = node.is_link == source.is_link and mode is None and not new
             if node.data == source.data and (same_kind or node.data is None):
                 continue
-            # The old path of a file that is new here, if there is no file now.
+            # The old path of a moved file, if it has no file now.
             old_path = node.origin if source.data is None and node.origin != path else None
             if old_path is not None and self._nodes[old_path].data is not None:
                 old_path = None
             yield PlannedFile(path, source.data, node.data, old_path, mode, new)
 
     def _moved(self) -> set[str | None]:
-        """The paths from which files have gone to others."""
+        """The paths of files that were moved away."""
         return {node.origin for path, node in self._nodes.items() if node.origin != path}
 
     def statuses(self) -> Iterator[tuple[str, str]]:
-        """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""
+        """``A``, ``M`` or ``D`` and the path of each changed file; a move is ``M`` of the target."""
         moved = self._moved()
         for file in self.planned():
             if file.after is not None:
@@ -332,7 +332,7 @@ class Composition:
                 yield "D", file.path
 
     def reports(self) -> list[EditReport]:
-        """Where the edits of the patch have landed, in their order."""
+        """A report for each edit of the patch, with its lines in the result, in order."""
         reports = []
         for path, node in self._nodes.items():
             if node.data is None or not node.marks:
@@ -345,5 +345,5 @@ class Composition:
         return sorted(reports, key=lambda report: report.index)
 
     def made_below_files(self) -> Iterator[tuple[str, str]]:
-        """Files that the patch leaves below the path of another one, and that path."""
+        """Pairs of a file and another file above it that the patch would both leave."""
         return files_above(path for path, node in self._nodes.items() if node.data is not None)
