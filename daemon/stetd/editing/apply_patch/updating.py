@@ -322,7 +322,7 @@ class Composition:
         return {node.origin for path, node in self._nodes.items() if node.origin != path}
 
     def statuses(self) -> Iterator[tuple[str, str]]:
-        """``A``, ``M`` or ``D`` and the path of each changed file; a move is ``M`` of the target."""
+        """``A``, ``M`` or ``D``, and the path of each changed file; for a move M and the target."""
         moved = self._moved()
         for file in self.planned():
             if file.after is not None:

@@ -30,7 +30,7 @@ _SHOWN_CLIPBOARD = 4_000
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """What one patch put into a clipboard; ``modified``: it is not the text that was asked for."""
+    """The text that a patch stored in a clipboard; ``modified``: it differs from ``oldText``."""
 
     index: int
     name: str
@@ -40,7 +40,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Patch:
-    """One patch, and what became of it: an edit and a clipboard, or failures."""
+    """One patch and its result: an edit and a clipboard, or failures."""
 
     request: PatchRequest
     subject: Subject
@@ -52,9 +52,9 @@ class _Patch:
         self.failures.append(self.subject.failure(kind, sentence, line=line))
 
     def reindented(self, text: str) -> str | None:
-        """The text as reindent wants it; None, with a failure, where that can't be.
+        """The reindented text; None, with a failure, if a line does not begin with ``strip``.
 
-        ``strip`` is taken from, and ``add`` put before, every line that is not blank.
+        ``strip`` is removed from, and ``add`` put before, every line that is not blank.
         """
         strip, add = self.request.reindent.strip, self.request.reindent.add
         if not strip and not add:
@@ -78,12 +78,12 @@ class _Patch:
 
     @property
     def copies(self) -> bool:
-        """Whether the text stays where it is, but perhaps for its indentation."""
+        """Whether the patch only copies its text, or changes its indentation."""
         name = self.request.to_clipboard
         return bool(name) and name == self.request.from_clipboard
 
     def joins_lines(self, text: str) -> bool:
-        """Whether its text, put at an end of the file, joins a line of ``text``."""
+        """Whether its text, added at an end of the file, becomes part of a line of ``text``."""
         added = self.edit.replacement if self.edit else ""
         if not added or not text:
             return False
@@ -96,7 +96,7 @@ class _Patch:
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``. Raises Refused, with every failure."""
+    """Plan a call. Raises Refused, with every failure."""
     call = validated(PatchInput, params, noun=NOUN)
     texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text))
     refusals.check_size(call.path, texts)
@@ -110,11 +110,11 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
         raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
 
     applied = apply_changes(target.document.text, changes)
-    literal = patches[0].request.operation == "overwrite"  # so it also drops a BOM
+    literal = patches[0].request.operation == "overwrite"  # an overwrite also drops a BOM
     after = applied.text.encode() if literal else target.document.to_bytes(applied.text)
     changed = after != target.data
     idle = [patch.subject for patch in patches if not patch.stored]
-    if idle and not changed:  # else every patch fills a clipboard
+    if idle and not changed:  # patches that only fill clipboards may leave the file unchanged
         raise Refused(*map(refusals.no_change, idle))
     reports = report_edits(target.path, edits, changes, applied)
     warnings = _warnings(target, patches, changed=changed)
@@ -134,14 +134,14 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
 
 @dataclass(slots=True)
 class _Planning:
-    """The patches of a call on their way to edits."""
+    """Turns the patches of a call into edits."""
 
     target: SourceFile
-    #: The session's clipboards, with what the patches so far have stored laid over them.
+    #: The session's clipboards, with those that the patches so far have stored.
     texts: dict[str, str]
-    #: The stores that hold, one a name: the later of two.
+    #: Stored clipboards by name; a later patch replaces an earlier one's.
     stores: dict[str, _Stored] = field(default_factory=dict)
-    #: Clipboards that a patch which failed would have filled; only that is reported.
+    #: Clipboards that a failed patch would have filled: patches that need them are not reported.
     owed: set[str] = field(default_factory=set)
     patches: list[_Patch] = field(default_factory=list)
 
@@ -168,7 +168,7 @@ class _Planning:
             self.patches.append(patch)
 
     def _insert(self, patch: _Patch) -> None:
-        """``append_eof``, ``prepend_bof`` and ``overwrite``: the place needs no search."""
+        """Plan ``append_eof``, ``prepend_bof`` or ``overwrite``, which need no search."""
         document, operation = self.target.document, patch.request.operation
         if patch.request.to_clipboard:
             patch.fail(
@@ -199,7 +199,7 @@ class _Planning:
         patch.edit = LocatedEdit(index, at, at, adopted, rung, rank)
 
     def _replace(self, patch: _Patch, *, explain: bool) -> None:
-        """``replace``: finds the old text and settles what takes its place."""
+        """Plan ``replace``: find the old text and determine its replacement."""
         subject, old = patch.subject, patch.request.old_text
         inserted = "" if patch.copies else self._inserted_text(patch)
         # A copy is looked for with an empty new text: a line that both texts share may stay
@@ -225,7 +225,7 @@ class _Planning:
             patch.edit = replace(match.edit(subject.index), replacement=text)
 
     def _inserted_text(self, patch: _Patch) -> str | None:
-        """The new text of a patch; None when it failed, or hangs on an earlier one that did."""
+        """The new text of a patch; None if it failed, or depends on an earlier one that failed."""
         name = patch.request.from_clipboard
         if not name:
             return patch.reindented(patch.request.new_text)
@@ -242,7 +242,7 @@ class _Planning:
             )
             return None
         if patch.request.operation != "overwrite" and self.target.document.eol in ("lf", "cr"):
-            # Text cut from a CRLF file takes the terminators of another place.
+            # Text that was cut from a CRLF file gets the terminators of its new place.
             bare = text.replace("\r\n", "\n")
             if "\r" not in bare and bare.count("\n") == text.count("\r\n"):
                 text = bare

@@ -1,6 +1,6 @@
 """The ``patch_block`` dialect: find/replace pairs in text blocks (DIALECTS.md 3).
 
-In an answer whose markers end with CRLF, CRLF means the file's own terminator.
+If the markers of an answer end with CRLF, CRLF in it means the file's own terminator.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from stetd.editing.tools.inputs import PatchBlockInput
 from stetd.editing.tools.validation import validated
 
 NOUN = "pair"
-#: What to use instead for a file that does not exist.
+#: Tools that create a file, for refusals.
 _CREATING = "the patch tool, with append_eof or overwrite"
-#: So many paths that the JSON names are repeated in a refusal.
+#: Paths in the JSON that a refusal lists.
 _SPELLED_PATHS = 10
 
 
 @dataclass(slots=True)
 class _File:
-    """One file of the call, with the pairs of all blocks for it, by their place in the call."""
+    """One file of the call, with the pairs of all its blocks, by their index in the call."""
 
     spelled: str
     target: SourceFile
     pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     edits: list[LocatedEdit] = field(default_factory=list)
-    #: What becomes of it: nothing where its edits can't be made.
+    #: Its planned content; None if its edits can't be made.
     planned: list[PlannedFile] = field(default_factory=list)
     reports: tuple[EditReport, ...] = ()
     warnings: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _File:
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``. Raises Refused, with ``result`` in its data."""
+    """Plan a call. Raises Refused, with ``result`` in its data."""
     given = params.get("filepath")
     paths = {given: given} if isinstance(given, str) and given else {}
     try:
@@ -100,7 +100,7 @@ def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
             index += len(block.pairs)
             continue
         file = files.setdefault(target.path, _File(block.path, target))
-        # In an answer whose markers end with CRLF, that says nothing about the file.
+        # If the markers end with CRLF, the answer's terminators say nothing about the file.
         own = "\n" if block.crlf and file.target.document.eol != "crlf" else "\r\n"
         for pair in block.pairs:
             file.pairs[index] = pair.find.replace("\r\n", own), pair.replace.replace("\r\n", own)
@@ -111,7 +111,7 @@ def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
 
 
 def _disagreements(call: PatchBlockInput, answer: Answer, world: World) -> Iterator[Failure]:
-    """Blocks for other files than ``filepath`` or the JSON names, and files without a block."""
+    """Failures for blocks of files that the request does not name, and named files without one."""
 
     @cache
     def identity(plain: str) -> tuple[str, str]:
@@ -144,7 +144,7 @@ def _disagreements(call: PatchBlockInput, answer: Answer, world: World) -> Itera
 
 
 def _plain(path: str) -> str:
-    """A path without doubled slashes and ``.``; ``..`` may lead through a link, and stays."""
+    """A path without double slashes and ``.``; ``..`` stays, because it may follow a link."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return ("/" if path.startswith("/") else "") + "/".join(parts)
 
@@ -197,7 +197,7 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
 
 
 def _carry_out(file: _File) -> list[Failure]:
-    """Make the located edits of a file, or say why they can't be made."""
+    """Apply the located edits of a file, or give the failures."""
     path, document = file.target.path, file.target.document
     subjects = {edit.index: file.subject(edit.index) for edit in file.edits}
     arrangement = arrange(document.text, file.edits)
@@ -213,17 +213,17 @@ def _carry_out(file: _File) -> list[Failure]:
     return []
 
 
-# -- what is said
+# -- results
 
 
 def _result(filepath: str | None, changes: int, error: str | None) -> BlockResult:
-    """The seed's structure; "Applied 1 changes" is its wording."""
+    """The result in the structure and words of the requirements ("Applied 1 changes")."""
     applied = f"Applied {changes} changes"
     return BlockResult(filepath=filepath, result=applied, error=error, exitCode=int(bool(error)))
 
 
 def _refused_result(paths: Mapping[str, str], failures: Sequence[Failure]) -> object:
-    """``data.result`` of a refusal; ``paths``: each file as spelled, and its canonical path."""
+    """``data.result`` of a refusal; ``paths``: each file as sent, with its canonical path."""
     results = []
     known = {*paths, *paths.values()}
     for spelled, canonical in paths.items():
@@ -254,7 +254,7 @@ def _warnings(file: _File) -> Iterator[str]:
 
 
 def _leaves_empty_line(edit: LocatedEdit, text: str) -> bool:
-    """Whether whole lines are removed, but for the last one's terminator."""
+    """Whether whole lines are removed without the last one's terminator."""
     if edit.replacement or edit.start == edit.end or text[edit.end - 1] in "\r\n":
         return False
     starts_line = not edit.start or text[edit.start - 1] in "\r\n"

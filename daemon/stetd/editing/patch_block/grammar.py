@@ -1,13 +1,14 @@
-r"""The text of ``patch_block``: from a model's answer to blocks of find/replace pairs.
+r"""Parses the text of ``patch_block``: from a model's answer to blocks of find/replace pairs.
 
-Never raises; what is wrong becomes a fault (``parse_error``), up to 20 of them::
+Never raises; errors become faults (``parse_error``), up to 20 of them::
 
     answer  = *( block / prose )          ; lines end with LF or CRLF, a lone CR is text
     block   = START 1*( FIND content REPLACE content ) END
 
 The newlines beside a marker belong to it. A line that only resembles a marker is a fault in a
-block, where it would be written into the file; outside, what resembles START or END is, because
-the block would be lost without a word. A backslash before such a line makes it text.
+block, because it would be written into the file. Outside of blocks a line that resembles START or
+END is one, because the block would be ignored silently. A backslash before such a line makes it
+text.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from stet.wire.failures import Failure, Kind
 from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
 
-#: After so many faults the rest of an answer is not read.
+#: Faults after which the rest of an answer is not read.
 _MOST_FAULTS = 20
-#: So much of a line is repeated in a fault.
+#: Characters of a line that a fault repeats.
 _SHOWN = 80
 _START = "===SKIPPY_PATCH_START:path==="
 _EDGES = WHITE_SPACE + "\r\ufeff"
-#: A path that ends with "=" would be a marker with too many of them.
+#: A path can't end with "=", which would look like a marker with too many of them.
 _EXACT_START = re.compile(r"===SKIPPY_PATCH_START:\s*([^\s=](?:.*[^\s=])?)\s*===")
 _RESEMBLANCE = re.compile(
     r"={2,}\s*(?:(?P<find>FIND)|(?P<replace>REPLACE)|(?P<end>SKIPPY[ _-]?PATCH[ _-]?END))\s*={2,}"
@@ -47,17 +48,17 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block: the path as its START spells it, and the line of its START, from 1."""
+    """One block: the path as in its START, and the line of the START, from 1."""
 
     path: str
     line: int
     pairs: tuple[Pair, ...]
-    #: Whether every marker ends with CRLF, so that this says nothing about the file.
+    #: Whether every marker ends with CRLF; then CRLF says nothing about the file.
     crlf: bool
 
 
 class Prose(msgspec.Struct, frozen=True):
-    """The text outside of blocks, without interruption; ``line`` is its first, from 1."""
+    """A piece of text outside of blocks; ``line``: its first line, from 1."""
 
     text: str
     line: int
@@ -65,9 +66,9 @@ class Prose(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Answer:
-    """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``."""
+    """A parsed answer; ``blocks`` are complete and valid only without ``faults``."""
 
-    #: What every START names, in order, also of blocks that never end.
+    #: The paths of all STARTs, in order, also of blocks without an END.
     paths: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     prose: list[Prose] = field(default_factory=list)
@@ -75,7 +76,7 @@ class Answer:
 
 
 def parse_answer(text: str) -> Answer:
-    """The blocks of a model's whole answer, and every fault found; see the module."""
+    """Parse a model's whole answer into blocks and faults; see the module."""
     answer = Answer()
     reader = _Reader(answer)
     lines = text.removeprefix("\ufeff").split("\n")
@@ -92,7 +93,7 @@ def parse_answer(text: str) -> Answer:
 
 
 class _Mark(StrEnum):
-    """The markers; the value is how one is written."""
+    """The markers, with their spelling as value."""
 
     START = _START
     FIND = "===FIND==="
@@ -107,7 +108,7 @@ class _Place(StrEnum):
     REPLACE = "replace"
 
 
-#: Where the parser is after a marker, and the places where that belongs.
+#: The parser's state after each marker, and the states in which the marker is allowed.
 _AFTER = {
     _Mark.START: (_Place.BLOCK, (_Place.OUTSIDE,)),
     _Mark.FIND: (_Place.FIND, (_Place.BLOCK, _Place.REPLACE)),
@@ -122,17 +123,17 @@ class _Reader:
 
     answer: Answer
     _place: _Place = _Place.OUTSIDE
-    #: The block being read.
+    #: The present block.
     _path: str = ""
     _line: int = 0
     _pairs: list[Pair] = field(default_factory=list)
     _crlf: bool = True
-    #: The pair being read: line of its FIND, its text, and what is being gathered.
+    #: The present pair: line of its FIND, its find text, and the collected lines.
     _find_line: int = 0
     _find: str = ""
     _content: list[str] = field(default_factory=list)
     _content_line: int = 1
-    #: A fault of this kind was reported and would only repeat: stray markers, text before FIND.
+    #: Such a fault was reported, so following ones are not: stray markers, text before FIND.
     _told: bool = False
 
     def read(self, number: int, line: str) -> None:
@@ -195,7 +196,7 @@ class _Reader:
         self._enter(number, mark, path, ends_with_cr=line.endswith("\r"))
 
     def _enter(self, number: int, mark: _Mark, path: str, *, ends_with_cr: bool) -> None:
-        """Go on after a marker. After a fault the values are of no use, but nothing breaks."""
+        """Change the state after a marker. After a fault the values are useless, but harmless."""
         text = "\n".join(self._content).removesuffix("\r")
         if self._place is _Place.OUTSIDE:
             self._end_prose()
@@ -262,7 +263,7 @@ class _Reader:
         self._fault(number, sentence + self._as_text(mark.value))
 
     def _as_text(self, line: str) -> str:
-        """Advice for a line that may have been meant as text, where there is text."""
+        """Advice for a line that may have been meant as text, in a block."""
         if self._place not in (_Place.FIND, _Place.REPLACE):
             return ""
         bare = line.strip(_EDGES)[:_SHOWN]
@@ -287,26 +288,26 @@ _NO_BLOCK = (
 )
 
 
-#: The names under which a call of this tool is known.
+#: Names of this tool in calls.
 _OURS = ("patchfiletool", "patch_block")
-#: Members that lead from an envelope to the arguments of a call.
+#: Members that contain a call's arguments in an envelope.
 _INWARD = ("actions", "tool_calls", "function", "arguments", "parameters", "input")
 _DEEPEST = 8
 _OBJECT = re.compile(r'\{\s*"')
-#: So many stretches that begin like an object and are none, then no more are tried.
+#: Failed attempts to parse an object, after which no more are made.
 _MOST_BROKEN = 100
 _decoder = json.JSONDecoder(strict=False)
 
 
 class NamedFile(msgspec.Struct, frozen=True):
-    """A path that the JSON names; ``line`` is where that JSON begins in the text, from 1."""
+    """A path in the JSON of a call; ``line``: the first line of that JSON, from 1."""
 
     path: str
     line: int
 
 
 def named_files(prose: Iterable[Prose]) -> list[NamedFile]:
-    """The files that calls of this tool in ``prose`` name, in order, each path once."""
+    """The files that calls of this tool in ``prose`` name, in order, without duplicates."""
     found: dict[str, NamedFile] = {}
     for stretch in prose:
         for value, offset in _objects(stretch.text):
@@ -317,7 +318,7 @@ def named_files(prose: Iterable[Prose]) -> list[NamedFile]:
 
 
 def _objects(text: str) -> Iterator[tuple[object, int]]:
-    """The JSON objects in ``text`` that are not inside another one, and where they begin."""
+    """The outermost JSON objects in ``text``, and their offsets."""
     position = broken = 0
     while broken < _MOST_BROKEN and (opening := _OBJECT.search(text, position)):
         position = opening.start() + 1
@@ -342,7 +343,7 @@ def _filepaths(value: object, depth: int) -> Iterator[str]:
         return
     names = (value.get("tool"), value.get("name"))
     if any(isinstance(name, str) and name.lower() not in _OURS for name in names):
-        return  # a call of another tool
+        return  # the call is for another tool
     path = value.get("filepath")
     if isinstance(path, str) and path:
         yield path

@@ -1,7 +1,7 @@
-"""Where one change of ``patch_file`` is to be made, or the failure that explains why not.
+"""Finds the place of one change of ``patch_file``, or explains the failure.
 
-``occurrence`` counts exact text, ``near_line`` takes the nearest of several places, ``fuzzy``
-takes similar lines where the ladder finds nothing, ``regex`` takes matches of the pattern.
+``occurrence`` counts exact text, ``near_line`` chooses the nearest of several places, ``fuzzy``
+accepts similar lines if the ladder finds nothing, ``regex`` searches a pattern.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, v
 from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
-#: Characters of a pattern that is compiled in no time, whatever it says.
+#: Characters of a pattern that always compiles quickly.
 _QUICK_PATTERN = 500
-#: Fields that can not go together.
+#: Fields that exclude each other.
 _APART = (
     ("regex", "fuzzy", "a pattern matches or does not; take one of them"),
     ("fuzzy", "occurrence", "occurrence counts exact matches, fuzzy takes the best one"),
@@ -46,7 +46,7 @@ _TOO_MUCH = "Send fewer changes with regex or fuzzy in a call, or search for the
 
 
 class SoundChange(msgspec.Struct, frozen=True):
-    """A change that can be looked for; ``pattern`` is set when it is one."""
+    """A valid change; ``pattern``: set for ``regex``."""
 
     subject: Subject
     change: ChangeRequest
@@ -56,7 +56,7 @@ class SoundChange(msgspec.Struct, frozen=True):
 def check_change(
     subject: Subject, change: ChangeRequest, allowance: Allowance
 ) -> SoundChange | Failure:
-    """The change if it can be looked for; what is wrong with it, whatever the file holds."""
+    """Check a change apart from the file: the valid change, and its faults."""
     if not change.search:
         return subject.failure(
             Kind.MISSING_OLD_TEXT,
@@ -99,7 +99,7 @@ def check_change(
 def find_change(
     sound: SoundChange, document: Document, allowance: Allowance
 ) -> LocatedEdit | Failure:
-    """Where the change is made in ``document``, and what is written there."""
+    """The place of the change in ``document``, and the text to write there."""
     patience.go_on()
     change = sound.change
     found: Match | LocatedEdit | Failure
@@ -113,7 +113,7 @@ def find_change(
             return _miss(sound, document)
         rung, place = counted
         match = match_at(document, place, change.search, change.replace, rung)
-        # Without its line end in the new text, a line can be replaced only whole.
+        # If the new text has no line end, a line can only be replaced as a whole.
         found = match or _miss(sound, document)
     else:
         found = _by_ladder(sound, document, allowance)
@@ -176,7 +176,7 @@ def _by_pattern(
 def _chosen(
     subject: Subject, matches: Matches, change: ChangeRequest, document: Document
 ) -> Found | Failure:
-    """The match that is meant, or why that is not settled."""
+    """The chosen match, or why none is."""
     if not matches.count:
         return _no_match(subject, matches, change.search, document)
     lines = tuple(document.line_at(each.start) for each in matches.found)
@@ -194,7 +194,7 @@ def _chosen(
     return _no_nearest(subject, lines, change, "")
 
 
-# -- what is said
+# -- failures
 
 
 def _miss(sound: SoundChange, document: Document) -> Failure:
@@ -213,7 +213,7 @@ def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, h
     counted = "" if how else f"occurrence (1 to {len(lines)}) or "
     more = "make the pattern more specific" if change.regex else "send more lines in search"
     advice = f"Say which place you mean with {counted}near_line, or {more}."
-    if how == Rung.TRIM_EDGES.value:  # which asks no near_line
+    if how == Rung.TRIM_EDGES.value:  # this rung does not use near_line
         advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
@@ -278,19 +278,20 @@ def _no_match(subject: Subject, matches: Matches, pattern: str, document: Docume
 
 # -- fuzzy
 #
-# The only search that lets words differ. A place is a run of as many lines as the text has, each at
-# least _LEAST_LINE like its counterpart by rapidfuzz's ratio of the bare lines; its score is their
-# mean, weighted by length. The best is taken if it scores what was asked for, the second best is
-# clearly below, every line that changes is itself as alike as was asked for, and one change of
-# indentation explains it. Places not compared count as a second best as good as it could be.
+# The only search that lets words differ. A place has as many lines as the text, each with at least
+# the similarity _LEAST_LINE (rapidfuzz's ratio of the bare lines). Its score is their mean, weighted
+# by length. The best place is chosen if its score is as high as requested, the second best is
+# clearly lower, every line that changes is itself as similar as requested, and one change of
+# indentation explains it. Places that were not compared count as second best with the highest
+# possible score.
 
-#: Each line must be so alike for a run of lines to be a place at all.
+#: Similarity that every line of a place must have.
 _LEAST_LINE = 0.5
-#: The second best must be below the best by this, and with twice the distance from 1.
+#: The second best score must be lower by this, and at twice the distance from 1.
 _CLEARLY = 0.05
-#: How many of the text's longest lines are looked for in the whole file.
+#: Longest lines of the text that are searched in the whole file.
 _ANCHORS = 3
-#: How many places, the likeliest by these lines, are compared in full.
+#: Places that are compared in full: the likeliest by these lines.
 _LOOKED_AT = 500
 
 
@@ -301,7 +302,7 @@ class _Scored(NamedTuple):
 
 
 def _distinct_lines(document: Document) -> dict[str, list[int]]:
-    """For each distinct bare line the indexes (from 0) at which it is."""
+    """The indexes (from 0) of each distinct bare line."""
     numbers: dict[str, list[int]] = {}
     for index, key in enumerate(document.form(NormalForms).bare_lines):
         numbers.setdefault(key, []).append(index)
@@ -311,9 +312,9 @@ def _distinct_lines(document: Document) -> dict[str, list[int]]:
 def _find_resembling(
     subject: Subject, document: Document, old: str, new: str, least: float, allowance: Allowance
 ) -> LocatedEdit | Failure | str:
-    """The place most like ``old``, if it is at least ``least`` alike and surely the one.
+    """The place most similar to ``old``, if its score is at least ``least`` and it is certain.
 
-    Else why there is none. Raises TimeoutError when ``allowance`` is used up.
+    Else the reason. Raises TimeoutError when ``allowance`` is used up.
     """
     search = Search(document, old)
     if search.blank:
@@ -363,7 +364,7 @@ def _clearly(best: float, other: float) -> bool:
 
 
 def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_Scored], float]:
-    """The places that matter, the best first; and a score that no other place exceeds."""
+    """The best places, best first, and an upper limit of all other places' scores."""
     keys = search.document.form(NormalForms).bare_lines
     wanted = search.bare
     losses = _losses(search.document, wanted, least, allowance)
@@ -383,7 +384,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_
 def _losses(
     document: Document, wanted: Sequence[str], least: float, allowance: Allowance
 ) -> dict[int, float]:
-    """Where (line, from 0) a place may begin, and what its longest lines take from the score."""
+    """By the first line (from 0) of a possible place, what its longest lines cost in score."""
     total = sum(map(_weight, wanted))
     matters = min(least - _CLEARLY, 2 * least - 1)
     longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
@@ -419,7 +420,7 @@ def _weight(line: str) -> int:
 def _scored(
     keys: Sequence[str], wanted: Sequence[str], first: int, known: dict[tuple[int, str], float]
 ) -> _Scored | None:
-    """The place that begins at line ``first``, None if it is none."""
+    """The place that begins at line ``first``; None if its lines are not similar enough."""
     total = weights = 0.0
     lines: list[float] = []
     for index, line in enumerate(wanted):
@@ -437,7 +438,7 @@ def _scored(
 
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
-    """The first line (from 0, of the text) that is changed or inserted beside, and too unlike."""
+    """The first line (from 0, of the text) that changes, or is beside a change, and differs much."""
     sent = split_lines(new)[0]
     origins = line_replacement.shared_lines(search.lines, sent)
     touched = set(range(len(search.lines))) - {each for each in origins if each is not None}

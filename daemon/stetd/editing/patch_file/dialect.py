@@ -1,7 +1,7 @@
 """The ``patch_file`` dialect: changes of one file, made one after the other (DIALECTS.md 2).
 
-What is wrong with changes whatever the file holds is reported for all of them; of those that find
-no place only the first is, because the others depend on the text that it leaves.
+Faults that do not depend on the file are reported for all changes. Of changes without a place only
+the first is reported, because the others depend on its result.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from stetd.editing.tools.inputs import PatchFileInput
 from stetd.editing.tools.validation import validated
 
 NOUN = "change"
-#: Each change is searched for in the whole text, and every client waits.
+#: Changes per call: each is searched in the whole text, while all clients wait.
 MOST_CHANGES = 1_000
-#: Seconds of computing after which a call is given up: many tolerant changes of a large file.
+#: Seconds of computing after which a call is refused (many tolerant changes of a large file).
 _MOST_SECONDS = 20.0
-#: So many numbered backups there may be beside ``path.bak``.
+#: Numbered backups that there may be beside ``path.bak``.
 _MOST_BACKUPS = 99
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 _LADDER = frozenset(rung.value for rung in Rung)
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``. Raises Refused."""
+    """Plan a call. Raises Refused."""
     call = validated(PatchFileInput, params, noun=NOUN)
     if len(call.changes) > MOST_CHANGES:
         raise refuse(
@@ -153,7 +153,7 @@ def _in_succession(
     target: SourceFile,
     document: Document,
 ) -> Failure:
-    """The failure, with what its place among the other changes has to do with it."""
+    """The failure, with a note if earlier changes may be the cause."""
     index, notes = sound.subject.index, [failure.message]
     if index and failure.kind == Kind.OLD_TEXT_NOT_FOUND.value and sound.pattern is None:
         before = locate(target.document, sound.change.search, sound.change.replace)
@@ -192,7 +192,7 @@ def _no_change(target: SourceFile, steps: Succession, changes: Sequence[SoundCha
 
 
 def _backup(path: str, source: SourceFile, world: World) -> PlannedFile:
-    """The file as it is, under the first free name beside it, with its mode but no set-id bits."""
+    """A copy of the file under the first free name, with its mode, but without set-id bits."""
     mode = None if source.mode is None else source.mode & ~_SET_ID
     for number in range(_MOST_BACKUPS + 1):
         name = f"{path}.bak" + (f".{number}" if number else "")
@@ -201,7 +201,7 @@ def _backup(path: str, source: SourceFile, world: World) -> PlannedFile:
         except Refused as refusal:
             if refusal.kind != Kind.NOT_A_FILE.value:
                 raise
-            continue  # a directory has the name
+            continue  # a directory has this name
         if there.data is None:
             return PlannedFile(there.path, None, source.data, mode=mode)
     raise refuse(
@@ -215,7 +215,7 @@ def _backup(path: str, source: SourceFile, world: World) -> PlannedFile:
 def _notes(
     call: PatchFileInput, target: SourceFile, steps: Succession, reports: Sequence[EditReport]
 ) -> Iterator[str]:
-    """For the model: what each change did, and where it was matched with tolerance."""
+    """Notes for the model: the result of each change, and tolerant matches."""
     document = Document(target.document.bom, steps.text)
     changed = changed_lines(steps.text, steps.landed)
     tolerant: list[str] = []
@@ -229,19 +229,19 @@ def _notes(
     yield from tolerant
 
 
-# -- edits that are made one after the other
+# -- successive edits
 
 
 @dataclass(slots=True)
 class Landed:
-    """Where a step's text is in the text as it is by now: ``start``..``end``."""
+    """The range ``start``..``end`` of a step's text in the present text."""
 
     step: LocatedEdit
-    #: The text before.
+    #: The replaced text.
     removed: str
     start: int
     end: int
-    #: The part that it really changed, and the index of the last later step that changed this.
+    #: The part that really changed, and the index of the last later step that changed this part.
     changed_start: int
     changed_end: int
     changed_by: int | None = None
@@ -254,13 +254,13 @@ class Landed:
 
 @dataclass(slots=True)
 class Succession:
-    """A text in which steps are made, and where each of them has landed."""
+    """A text that is changed step by step, with the present place of each step's result."""
 
     text: str
     landed: list[Landed] = field(default_factory=list)
 
     def make(self, step: LocatedEdit) -> None:
-        """Make a step in the text as it is."""
+        """Make a step in the present text."""
         removed = self.text[step.start : step.end]
         head, tail = common_ends(removed, step.replacement)
         start, end = step.start + head, step.end - tail
@@ -273,12 +273,12 @@ class Succession:
 
 
 def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
-    """Follow a later change of ``start``..``end``, which makes the text longer by ``growth``."""
+    """Move for a later change of ``start``..``end`` that makes the text longer by ``growth``."""
 
     def moved(first: int, last: int) -> tuple[int, int]:
         first = first + growth if first >= end else min(first, start)
         last = last if last <= start else max(last, end) + growth
-        # Of a removal nothing is left that could hold what is inserted at its place.
+        # A removal leaves no text that could contain a later insertion at its place.
         return first, max(first, last)
 
     if landed.changed_start < end and start < landed.changed_end:
@@ -288,7 +288,7 @@ def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
 
 
 def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
-    """For each step the line of the final ``text`` in which what it changed begins."""
+    """For each step, the line of the final ``text`` in which its change begins."""
     final = max(0, len(text) - 1)
     starts = [min(each.changed_start, final) for each in landed]
     lines = line_numbers(text, starts)
@@ -296,7 +296,7 @@ def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
 
 
 def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditReport, ...]:
-    """One report a step: the lines of the final ``text`` that it has written."""
+    """One report per step, with the lines of the final ``text`` that it has written."""
     spans = line_spans(text, [(each.start, each.end) for each in landed])
     return tuple(
         EditReport(each.step.index, path, *span, each.step.rung, score=each.step.score)
@@ -304,15 +304,15 @@ def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditRe
     )
 
 
-#: A line is quoted up to so many characters, and shown up to so many.
+#: Characters of a line that are quoted, and that are shown.
 _QUOTED = 60
 _SHOWN_LINE = 200
-#: Of a long change so many of its first and of its last lines are shown.
+#: First and last lines of a long change that are shown.
 _SHOWN_ENDS = 10
 
 
 def report_line(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
-    """``  1. Line 42: <what changed>``: where the text was found, and where it begins to change."""
+    """``  1. Line 42: <change>``: where the text was found, and where it begins to change."""
     notes = []
     if report.score is not None:
         notes.append(f"fuzzy match, score {report.score:.2f}")
@@ -324,7 +324,7 @@ def report_line(number: int, landed: Landed, report: EditReport, changed_line: i
 
 
 def described(landed: Landed) -> str:
-    """What a change did, drawn from the lines in which its old and new text differ."""
+    """A description of a change, from the lines in which old and new text differ."""
     old, new = split_lines(landed.removed)[0], split_lines(landed.step.replacement)[0]
     head, tail = common_ends(old, new)
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -342,7 +342,7 @@ def described(landed: Landed) -> str:
 
 
 def surroundings(document: Document, report: EditReport, around: int) -> Iterator[str]:
-    """The lines of a change in the final text, and so many ``around`` it."""
+    """The lines of a change in the final text, with ``around`` lines on each side."""
     first = max(1, report.line - around)
     last = min(document.line_count, report.end_line + around)
     width = len(str(last))
@@ -359,7 +359,7 @@ def surroundings(document: Document, report: EditReport, around: int) -> Iterato
 
 
 def _told_lines(lines: list[str]) -> str:
-    """The text of one line; of several, their number and the first that is not blank."""
+    """One line as text; of several lines, their number and the first that is not blank."""
     if len(lines) == 1:
         return "a blank line" if is_blank(lines[0]) else _short(lines[0].strip(WHITE_SPACE))
     telling = next((line for line in lines if not is_blank(line)), None)

@@ -20,12 +20,12 @@ from stetd.editing import patience
 from stetd.editing.matching.rungs import Place
 from stetd.editing.text import Document
 
-#: Seconds for all such searches of a call together.
+#: Seconds for all pattern searches of a call together.
 SECONDS = 2.0
 
 
 class Allowance:
-    """What is left of a call's time; a search runs ``with allowance:``."""
+    """The remaining time of a call; a search runs ``with allowance:``."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.total = seconds
@@ -34,11 +34,11 @@ class Allowance:
 
     @property
     def left(self) -> float:
-        """The seconds that are left, those of the search under way taken off; may be negative."""
+        """The remaining seconds, without those of the running search; may be negative."""
         return self._left - (time.thread_time() - self._began if self._began else 0.0)
 
     def go_on(self) -> None:
-        """Raise TimeoutError if nothing is left, and TakesLong as ``patience``."""
+        """Raise TimeoutError if no time is left, or TakesLong as ``patience`` does."""
         patience.go_on()
         if self.left <= 0:
             raise TimeoutError
@@ -55,8 +55,8 @@ class Allowance:
 MOST_CHARACTERS = 4_000
 MOST_NESTED = 50
 MOST_UNFOLDED = 20_000
-#: What patterns are made of: escapes, sets, what begins with "(" (a ``group`` captures, ``open``
-#: does not), the rest. ``(?<name>`` and ``(?P<name>`` capture, ``(?<=`` and ``(?<!`` look behind.
+#: Tokens of patterns: escapes, sets, openings (a ``group`` captures, ``open`` does not), the rest.
+#: ``(?<name>`` and ``(?P<name>`` capture, ``(?<=`` and ``(?<!`` look behind.
 _TOKEN = re.compile(
     r"\\(?:[pPN]\{[^}]*\}|[gkL]<[^>]*>|r\\n|[\s\S]?)"
     r"|\[\^?\]?(?:\[:[\s\S]*?:\]|\\[\s\S]?|[^\]\\])*\]?"
@@ -69,14 +69,14 @@ _TOKEN = re.compile(
     r"|(?P<repeat>[*+?]|\{(?:\d{1,9}(?:,\d{0,9})?|,\d{1,9})\})"
     r"|\r\n|[\s\S]"
 )
-#: The same where ``(?x)`` lets a pattern have comments.
+#: The same with comments, for ``(?x)``.
 _COMMENT = re.compile(r"(?P<remark>#[^\n]*)")
-#: Tokens for which something else is compiled.
+#: Tokens that are replaced before compiling.
 _WRITTEN = {r"\r\n": r"\n", "\r\n": "\n", "{": r"\{"}
 
 
 class BadPattern(Exception):
-    """Why a pattern is not taken; ``position``: the character (from 0) that shows it."""
+    """Why a pattern is refused; ``position``: the character (from 0) that is the cause."""
 
     def __init__(self, reason: str, position: int | None = None) -> None:
         super().__init__(reason)
@@ -88,13 +88,13 @@ class ReadPattern(msgspec.Struct, frozen=True):
 
     text: str
     origin: tuple[int, ...]
-    #: Whether a group that captures is repeated: it keeps what it has matched.
+    #: Whether a capturing group is repeated, which keeps all its matches in memory.
     keeps_repetitions: bool
 
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is being read: its unfolded size, the size of its last item."""
+    """An open group: its unfolded size, and the size of its last item."""
 
     captures: bool = False
     size: int = 0
@@ -108,12 +108,12 @@ class _Group:
 
 
 class _Reader:
-    """Takes a pattern's tokens one by one, and counts what they come to."""
+    """Reads a pattern's tokens and computes its unfolded size."""
 
     def __init__(self) -> None:
         self._groups = [_Group()]
         self.verbose = False
-        #: Whether a group that captures is repeated.
+        #: Whether a capturing group is repeated.
         self.keeps = False
 
     def take(self, token: re.Match[str]) -> None:
@@ -157,7 +157,7 @@ class _Reader:
 
 
 def read_pattern(pattern: str) -> ReadPattern:
-    """``pattern`` in the form to compile. Raises BadPattern."""
+    """Read ``pattern`` and give the form to compile. Raises BadPattern."""
     if len(pattern) > MOST_CHARACTERS:
         raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
     reader, at = _Reader(), 0
@@ -175,18 +175,18 @@ def read_pattern(pattern: str) -> ReadPattern:
     return ReadPattern("".join(written), tuple(origin), reader.keeps)
 
 
-#: Patterns are not tried on longer texts: a repeated alternation keeps what it has matched.
+#: Characters of the longest text for patterns: a repeated alternation keeps its matches in memory.
 MOST_TEXT = 8_000_000
-#: The same for patterns with repeated groups that capture, which keep 180 bytes a character.
+#: The same for patterns with repeated capturing groups, which keep 180 bytes per character.
 MOST_TEXT_KEPT = 1_000_000
-#: Seconds of a search after which it is done where nobody waits: nearly all are done by then.
+#: Seconds after which a search is moved to another process; nearly all are finished by then.
 _AT_ONCE_S = 0.002
-#: No more matches than this are listed.
+#: Matches that are listed at most.
 MOST_MATCHES = 1_000
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A compiled pattern; ``most_text``: characters of the longest text that it is tried on."""
+    """A compiled pattern; ``most_text``: characters of the longest text to search."""
 
     compiled: Any
     most_text: int
@@ -199,13 +199,13 @@ class Found(Place, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are."""
+    """``found``: the first matches, at most ``MOST_MATCHES``; ``count``: the number of all."""
 
     found: tuple[Found, ...]
     count: int
-    #: The pattern has also matched nothing at all somewhere.
+    #: The pattern has also matched an empty text somewhere.
     empty: bool
-    #: The match whose number was asked for; the search ends there.
+    #: The match with the requested number, at which the search ends.
     nth: Found | None = None
 
 
@@ -228,7 +228,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def check_template(pattern: Pattern, template: str) -> str | None:
-    """What is wrong with a replacement template for ``pattern``, None if nothing is."""
+    """The fault of a replacement template for ``pattern``; None if it is valid."""
     import regex
 
     names = {number: name for name, number in pattern.compiled.groupindex.items()}
