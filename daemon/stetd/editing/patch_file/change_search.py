@@ -279,9 +279,9 @@ def _no_match(subject: Subject, matches: Matches, pattern: str, document: Docume
 # -- fuzzy
 #
 # The only search that lets words differ. A place has as many lines as the text, each with at least
-# the similarity _LEAST_LINE (rapidfuzz's ratio of the bare lines). Its score is their mean, weighted
-# by length. The best place is chosen if its score is as high as requested, the second best is
-# clearly lower, every line that changes is itself as similar as requested, and one change of
+# the similarity _LEAST_LINE (rapidfuzz's ratio of the bare lines). Its score is their mean,
+# weighted by length. The best place is chosen if its score is as high as requested, the second best
+# is clearly lower, every line that changes is itself as similar as requested, and one change of
 # indentation explains it. Places that were not compared count as second best with the highest
 # possible score.
 
@@ -438,7 +438,7 @@ def _scored(
 
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
-    """The first line (from 0, of the text) that changes, or is beside a change, and differs much."""
+    """The first line (of the text, from 0) that changes or is beside a change and differs much."""
     sent = split_lines(new)[0]
     origins = line_replacement.shared_lines(search.lines, sent)
     touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
