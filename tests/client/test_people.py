@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -444,16 +445,23 @@ def test_doctor_ends_with_a_verdict(ws: Installation) -> None:
     assert last == "All is well." if done.returncode == 0 else last.endswith("in this order.")
 
 
-def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None:
+@contextmanager
+def daemon_stopped(ws: Installation) -> Iterator[int]:
+    """Stop the daemon with SIGSTOP, and let it go on at the end; gives its pid."""
     pid = ws.pid()
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None:
+    with daemon_stopped(ws):
         waiting = ws.start("status")
         assert waiting.stderr is not None
         assert select.select([waiting.stderr], [], [], 30)[0]
-    finally:
-        os.kill(pid, signal.SIGCONT)
     out, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 0
     assert out.startswith(b"stetd ")
@@ -475,16 +483,11 @@ def test_the_notice_of_a_silent_daemon_is_written_at_once(
 
 
 def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installation) -> None:
-    pid = ws.pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with daemon_stopped(ws) as pid:
         waiting = ws.start("doctor")
         assert waiting.stderr is not None
         assert select.select([waiting.stderr], [], [], 15)[0]
         out, err = waiting.communicate(timeout=60)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert err == (
         b"stet: no answer from the daemon for 2 s. It is waited for; after 20 s this says what to "
         b"do.\n"
