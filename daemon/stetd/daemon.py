@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -53,8 +52,7 @@ def boot_id() -> str:
         return os.environ.get("STET_BOOT_ID") or file.read().strip()
 
 
-@dataclass(slots=True)
-class Daemon:
+class Daemon(msgspec.Struct):
     """A running daemon without its sockets. All of it runs on ``loop``."""
 
     loop: asyncio.AbstractEventLoop

@@ -14,8 +14,10 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
@@ -54,8 +56,7 @@ class Whole:
 Format = Json | Toml | Whole
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Which client to connect, for whom, and with which options; ``edits``: without being asked."""
 
     client: Client
@@ -69,8 +70,7 @@ class Request:
     edits: bool = False
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A file of a client, its format, the wanted entries, and its mode if it is new."""
 
     path: str
@@ -79,8 +79,7 @@ class Target:
     mode: int
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The result for a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
     ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread`` (it
     does not parse, but can't have an entry of stet). ``backup``: the path of the old content.
@@ -91,8 +90,7 @@ class Change:
     backup: str | None = None
 
 
-@dataclass
-class _Step:
+class _Step(msgspec.Struct):
     """A file and its wanted content. ``keep``: back it up first; ``spent``: a backup to remove.
 
     ``begun``: its ``missing`` directories may have been made; ``written``: all is done.

@@ -24,8 +24,9 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from stet.service.socket_path import config_home
 
@@ -48,8 +49,7 @@ HOMES = (
 HOOK_TIMEOUT_S = 15
 
 
-@dataclass(frozen=True)
-class Hooks:
+class Hooks(msgspec.Struct, frozen=True):
     """A client's hooks: their file, events and form.
 
     ``matcher``: the tools for which ``events`` are reported. ``other_events`` are not about a tool:
@@ -63,7 +63,7 @@ class Hooks:
     grouped: bool = True
     typed: bool = True
     per_second: int = 1
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = {}
 
     def values(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each event with its element."""
@@ -75,8 +75,7 @@ class Hooks:
             yield event, {**matcher, **({"hooks": [handler]} if self.grouped else handler)}
 
 
-@dataclass(frozen=True)
-class OwnFile:
+class OwnFile(msgspec.Struct, frozen=True):
     """A file that is stet's alone. ``text``: makes its content from the hook's command and from
     whether editing tools are allowed without asking. ``for_hooks``: it is only for hooks.
     ``in_projects``: the client reads such a file of a project, too.
@@ -99,8 +98,7 @@ READING_WORDS = tuple(f"mcp__stet__{tool}" for tool in READING)
 EDITING_WORD = "mcp__stet"
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(msgspec.Struct, frozen=True):
     """A client: its name on the command line and in the history, and the form of its configuration.
 
     ``mcp_name``: its name in MCP's ``initialize``. ``expands``: it replaces ``$`` in strings.
@@ -117,7 +115,7 @@ class Client:
     place: Places
     servers: str
     mcp_name: str
-    marks: Mapping[str, Any] = field(default_factory=dict)
+    marks: Mapping[str, Any] = {}
     toml: bool = False
     strict: bool = False
     expands: bool = True

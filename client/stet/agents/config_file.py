@@ -15,8 +15,9 @@ import re
 import stat
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from stet.errors import StetError
 
@@ -30,8 +31,7 @@ class ConnectTrouble(StetError):
     KIND = "connect_trouble"
 
 
-@dataclass(frozen=True)
-class ConfigFile:
+class ConfigFile(msgspec.Struct, frozen=True):
     """A file as it was read. ``path`` is the file behind all links; ``data`` None: no file."""
 
     named: str

@@ -15,8 +15,9 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from stet.agents.jsonc import CannotSplice
 from stet.service.spawn import program_beside
@@ -35,16 +36,14 @@ _OWN_OPTIONS = ("--workspace", "--tools")
 _WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """A wanted element of an event's array of hooks."""
 
     event: str
     value: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Entries:
+class Entries(msgspec.Struct, frozen=True):
     """The entries wanted in a file, or found there: a server under ``servers``, hooks, words.
 
     ``defaults``: members that a file with hooks must have, for a file without them. ``words``: in
@@ -55,7 +54,7 @@ class Entries:
     servers: str | None = None
     server: Mapping[str, Any] | None = None
     groups: Sequence[Group] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = {}
     listed: tuple[str, ...] = ()
     words: Sequence[str] = ()
     whole: str | None = None

@@ -8,8 +8,10 @@ A GROUP is a handler ``{"command": ..}``, or has handlers in ``hooks``, stet's b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from stet.agents import entries, jsonc
 from stet.agents.clients import EDITING_WORD, READING_WORDS
@@ -17,8 +19,7 @@ from stet.agents.entries import Entries, Group
 from stet.agents.jsonc import CannotSplice, Path, altered, append, has, lookup, put, remove
 
 
-@dataclass(frozen=True)
-class Json:
+class Json(msgspec.Struct, frozen=True):
     """The format JSON; ``strict``: the client accepts no comments."""
 
     strict: bool = False

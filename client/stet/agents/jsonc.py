@@ -29,9 +29,10 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 _DECODER = json.JSONDecoder()
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -67,8 +68,7 @@ class Item(NamedTuple):
         return self.node.end
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, dict=True):
     """The place of a value in valid text; ``plain``: the text as :mod:`json` reads it."""
 
     text: str

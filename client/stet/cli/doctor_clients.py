@@ -17,8 +17,9 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from stet.cli.connecting import command_line
 from stet.cli.doctor_places import Finding, fine, wrong

@@ -24,7 +24,6 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -325,8 +324,7 @@ def line_of(text: str, key: str) -> int | None:
     return next((number for number, line in lines if setting.match(line)), None)
 
 
-@dataclass(slots=True)
-class Reloading:
+class Reloading(msgspec.Struct):
     """The settings in force and their file; ``apply`` gives the daemon new settings."""
 
     path: str
@@ -335,7 +333,7 @@ class Reloading:
     apply: Callable[[Settings], None] = lambda _: None
     #: Why the last reload failed; None if it did not.
     error: str | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     async def reload(self) -> ReloadResult:
         """Read the file again and apply it. Returns the changes, or the error."""

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(slots=True)
-class _Limit:
+class _Limit(msgspec.Struct):
     half: float
     clock_ends: float
     computing_ends: float | None = None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
+
+import msgspec
 
 Form = TypeVar("Form")
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
@@ -88,15 +89,12 @@ def adopt_terminators(text: str, terminator: str) -> str:
     return _BARE_NEWLINE.sub(terminator, text)
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, dict=True):
     """The text of one file as a call read it, with a cache of derived forms."""
 
     #: Whether the file begins with EF BB BF, which is not part of ``text``.
     bom: bool
     text: str
-    #: Cached forms that other modules derive, by class.
-    derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
@@ -105,11 +103,16 @@ class Document:
         body = data[len(_BOM) :] if bom else data
         return cls(bom, body.decode("utf-8", "surrogateescape"))
 
+    @cached_property
+    def _forms(self) -> dict[Any, Any]:
+        """The forms that other modules have derived, by class."""
+        return {}
+
     def form(self, kind: Callable[[Document], Form]) -> Form:
         """A form that another module derives from the document; cached."""
-        if kind not in self.derived:
-            self.derived[kind] = kind(self)
-        form: Form = self.derived[kind]
+        if kind not in self._forms:
+            self._forms[kind] = kind(self)
+        form: Form = self._forms[kind]
         return form
 
     def to_bytes(self, text: str | None = None) -> bytes:

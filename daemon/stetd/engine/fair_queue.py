@@ -27,8 +27,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 #: Estimated cost of a lane's first item, in seconds.
 _FIRST_GUESS_S = 0.001
@@ -47,11 +48,10 @@ MOST_ABANDONED = 1_000
 _MOST_DRAWN = 256
 
 
-@dataclass(slots=True, eq=False)
-class Lane:
+class Lane(msgspec.Struct, eq=False):
     """One client's items. Only the queue reads the fields."""
 
-    waiting: deque[Waiting] = field(default_factory=deque)
+    waiting: deque[Waiting] = msgspec.field(default_factory=deque)
     #: Seconds of the writer's time that were used, on a virtual clock that all lanes share.
     used: float = 0.0
     #: Seconds that the next item will take.
@@ -64,8 +64,7 @@ class Lane:
     held: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
+class Waiting(msgspec.Struct, eq=False):
     """An item in its lane. ``estimate``: seconds that were charged when it was drawn.
 
     ``due``: when ``after_all`` ends, by the queue's clock.

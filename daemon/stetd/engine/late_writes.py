@@ -13,7 +13,6 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -40,8 +39,7 @@ class LateWrite(msgspec.Struct, frozen=True):
     mode: int
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(msgspec.Struct):
     due: float
     fd: int
     workspace: Workspace

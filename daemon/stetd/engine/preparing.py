@@ -13,7 +13,6 @@ import logging
 import time
 from asyncio import Future
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -67,8 +66,7 @@ _MAX_OVERTAKEN = 5
 MAX_UNWRITTEN, _MAX_BEHIND = 64 << 20, 512 << 20
 
 
-@dataclass(slots=True)
-class EditJob:
+class EditJob(msgspec.Struct):
     """A client's call from its submission to its answer."""
 
     call: EditCall
@@ -92,13 +90,12 @@ class EditJob:
     #: A request that may have been answered long ago: the historian is to be asked about it.
     old_request: Key | None = None
     #: The historian's answers about such requests.
-    recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
+    recalled: dict[Key, RequestRecord | None] = {}
     #: How often the response did not hold any more when it was used.
     overtaken: int = 0
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """The result of preparing a job: a transaction to publish, or an answer to send."""
 
     job: EditJob

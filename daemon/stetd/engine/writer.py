@@ -19,7 +19,6 @@ import math
 import time
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,17 +79,15 @@ _HOUSEKEEPING_S = 0.005
 _STOP_POLL_S = 0.05
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(msgspec.Struct):
     run: Callable[[], Any]
     future: Future[Any]
 
 
-@dataclass(slots=True)
-class _InFlight:
+class _InFlight(msgspec.Struct):
     digest: bytes
     future: Future[EditResult]
-    followers: list[Future[EditResult]] = field(default_factory=list)
+    followers: list[Future[EditResult]] = []
 
 
 _ABANDONED = refuse(

@@ -11,7 +11,8 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stetd.history.objects import NewObject
 from stetd.processes.historian_messages import Begin
@@ -39,8 +40,7 @@ from stetd.transaction.heads import Head, History, RecordContradicts, remake
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(msgspec.Struct):
     """One history and how far it was followed. ``head`` and ``repository`` are set at first use.
 
     ``begun``: a commit was made; ``trouble``: why the history can't be continued.
@@ -54,15 +54,14 @@ class _Line:
     trouble: str | None = None
 
 
-@dataclass(slots=True)
-class Following:
+class Following(msgspec.Struct):
     """Reads the journal and hands new objects to the thread that writes Git."""
 
     begin: Begin
     background: Background
     #: Answered requests in the records read so far, for the next checkpoint.
-    requests: list[RequestRecord] = field(default_factory=list)
-    _lines: dict[str, _Line] = field(default_factory=dict)
+    requests: list[RequestRecord] = []
+    _lines: dict[str, _Line] = {}
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
     damage: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -63,8 +62,7 @@ from stetd.transaction.parameters import Blame, Diff, Export, Log, Read, Show
 from stetd.transaction.refusals import damaged_history, history_unwritable, io_failure
 
 
-@dataclass(slots=True)
-class Library:
+class Library(msgspec.Struct):
     """State that all questions share."""
 
     disk: Disk
@@ -77,9 +75,9 @@ class Library:
     #: Opens the store of replies.
     requests: Callable[[], RequestStore]
     excludes: Excludes
-    handles: KeptHandles = field(default_factory=KeptHandles)
+    handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: The files of each workspace, as earlier scans found them; by shadow repository.
-    files: dict[str, KnownFiles] = field(default_factory=dict)
+    files: dict[str, KnownFiles] = {}
 
 
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:

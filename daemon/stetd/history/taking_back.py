@@ -18,7 +18,6 @@ made in, whatever its name is today:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -69,8 +68,7 @@ class Whereabouts:
             self._now.pop(path, None)
 
 
-@dataclass(slots=True)
-class TakingBack:
+class TakingBack(msgspec.Struct):
     """The files as they become while commits are taken back, one after the other.
 
     ``look`` gives the current content of a path (raises InTheWay); ``merge`` merges contents.
@@ -79,11 +77,11 @@ class TakingBack:
     look: Callable[[str], Version | None]
     merge: Merger
     #: Path to what it becomes; every path that was read.
-    files: dict[str, Version | None] = field(default_factory=dict)
+    files: dict[str, Version | None] = {}
     #: Path to the one that its file has at present, for files that get an old name back.
-    moved_from: dict[str, str] = field(default_factory=dict)
-    conflicts: list[FileConflict] = field(default_factory=list)
-    where: Whereabouts = field(default_factory=Whereabouts)
+    moved_from: dict[str, str] = {}
+    conflicts: list[FileConflict] = []
+    where: Whereabouts = msgspec.field(default_factory=Whereabouts)
 
     def step_over(self, moves: Moves) -> None:
         """Leave a commit as it is, and go on with the one before it."""

@@ -14,7 +14,6 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -54,35 +53,33 @@ def message_of(method: str, given: str | None) -> str:
     return given or ""
 
 
-@dataclass(slots=True)
 class Shared:
     """The objects that all connections share."""
 
-    writer: Writer
-    workspaces: Workspaces
-    settings: Settings
-    upkeep: Upkeep
-    started: float = field(default_factory=time.monotonic)
-    #: cli.py sets the next three. ``on_shutdown`` stops the daemon.
-    on_shutdown: Callable[[], None] = lambda: None
-    reloading: Reloading | None = None
-    #: Returns the newest error in the log.
-    last_error: Callable[[], LoggedError | None] = lambda: None
-    feed: Feed = field(init=False)
-    #: Calls that wait for a decision of the person.
-    waits: Waits = field(default_factory=Waits)
-    #: Uses of agents' own tools, by the workspace's name.
-    watched: dict[str, WatchedTools] = field(default_factory=dict)
-    notices: Notices = field(init=False)
-    #: All connections.
-    callers: set[Caller] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.feed = Feed(self.writer.events, self.writer.historian)
+    def __init__(
+        self, writer: Writer, workspaces: Workspaces, settings: Settings, upkeep: Upkeep
+    ) -> None:
+        self.writer = writer
+        self.workspaces = workspaces
+        self.settings = settings
+        self.upkeep = upkeep
+        self.started = time.monotonic()
+        #: cli.py sets the next three. ``on_shutdown`` stops the daemon.
+        self.on_shutdown: Callable[[], None] = lambda: None
+        self.reloading: Reloading | None = None
+        #: Returns the newest error in the log.
+        self.last_error: Callable[[], LoggedError | None] = lambda: None
+        self.feed = Feed(writer.events, writer.historian)
+        #: Calls that wait for a decision of the person.
+        self.waits = Waits()
+        #: Uses of agents' own tools, by the workspace's name.
+        self.watched: dict[str, WatchedTools] = {}
         self.notices = Notices(lambda: self.settings.notify)
-        self.writer.modes.on_asked = self._notify
-        self.writer.modes.on_decided = self.waits.decided
-        self.writer.sessions.connected = lambda: [(c.workspace, c.session) for c in self.callers]
+        #: All connections.
+        self.callers: set[Caller] = set()
+        writer.modes.on_asked = self._notify
+        writer.modes.on_decided = self.waits.decided
+        writer.sessions.connected = lambda: [(c.workspace, c.session) for c in self.callers]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
@@ -90,8 +87,7 @@ class Shared:
         self.notices.post(Notice(who, where, request.reason, f"stet approve {request.id}"))
 
 
-@dataclass(slots=True, eq=False)
-class Caller:
+class Caller(msgspec.Struct, eq=False):
     """One connected client, with the workspace and the session that its hello chose."""
 
     shared: Shared
@@ -108,7 +104,7 @@ class Caller:
     session: str | None = None
     agent: str | None = None
     #: The secret of hello. If the session is ended, the next call opens it again with this secret.
-    secret: str | None = field(default=None, repr=False)
+    secret: str | None = None
     greeted: bool = False
     subscription: Subscriber | None = None
     #: The client has disconnected.
@@ -116,8 +112,11 @@ class Caller:
     #: The call that waits for a decision. A session has one request, so one is enough.
     wait: Wait | None = None
     #: This connection's queue in the writer.
-    lane: Lane = field(default_factory=Lane)
-    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lane: Lane = msgspec.field(default_factory=Lane)
+    _reading: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+
+    def __repr__(self) -> str:
+        return f"<Caller {self.session}>"  # without the secret
 
     @property
     def state(self) -> State:

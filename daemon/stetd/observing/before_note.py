@@ -9,7 +9,6 @@ out: because of ``.gitignore`` files or ``exclude`` at that time, or because it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -61,8 +60,7 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
         return missing
 
 
-@dataclass(slots=True)
-class FilesBefore:
+class FilesBefore(msgspec.Struct):
     """Answers from a note whether files that the history lacks existed before the tool ran.
 
     ``ignores``: blob ids of the ``.gitignore`` files that hold now; None if unknown. ``excludes``:
@@ -73,10 +71,10 @@ class FilesBefore:
     repository: StoredObjects
     excludes: Excludes
     ignores: Mapping[str, str] | None
-    _absent: set[str] = field(default_factory=set)
-    _passed: set[str] = field(default_factory=set)
-    _rules: dict[str, IgnoreFile | None] = field(default_factory=dict)
-    _unchanged: dict[str, bool] = field(default_factory=dict)
+    _absent: set[str] = set()
+    _passed: set[str] = set()
+    _rules: dict[str, IgnoreFile | None] = {}
+    _unchanged: dict[str, bool] = {}
 
     def __post_init__(self) -> None:
         self._absent = self.note.absent_paths()

@@ -8,7 +8,6 @@ because tools write through links; a scan finds the target by its own path.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -25,8 +24,7 @@ _MAX_WARNINGS = 5
 NO_TIME = "there was no time to look at all of it"
 
 
-@dataclass(slots=True)
-class CurrentContent:
+class CurrentContent(msgspec.Struct):
     """The files that were read, by their path in the history. Requests name them by absolute paths
     or relative to ``directory``.
     """
@@ -34,12 +32,12 @@ class CurrentContent:
     workspace: Workspace
     directory: str
     limits: CallLimits
-    files: dict[str, OnDisk | None] = field(default_factory=dict)
+    files: dict[str, OnDisk | None] = {}
     #: How many directories above a path do not exist.
-    missing: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = {}
     #: Paths of files that exist and could not be read.
-    passed: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    passed: list[str] = []
+    warnings: list[str] = []
     bytes: int = 0
 
     @property
@@ -109,8 +107,7 @@ class CurrentContent:
         return found
 
 
-@dataclass(slots=True)
-class ScanResult:
+class ScanResult(msgspec.Struct):
     """What a scan has found: the ``paths`` that may differ, with their sizes.
 
     ``complete``: no other file differs, except those that :class:`BeforeNote
@@ -119,17 +116,17 @@ class ScanResult:
     request that no ``.gitignore`` ignores.
     """
 
-    paths: list[tuple[str, int]] = field(default_factory=list)
+    paths: list[tuple[str, int]] = []
     complete: bool = False
-    passed: list[str] = field(default_factory=list)
-    modes: dict[str, int] = field(default_factory=dict)
+    passed: list[str] = []
+    modes: dict[str, int] = {}
     tree: str = ""
     excludes: str = ""
-    ignores: dict[str, str] = field(default_factory=dict)
-    untold: dict[str, str] = field(default_factory=dict)
-    inner: list[str] = field(default_factory=list)
+    ignores: dict[str, str] = {}
+    untold: dict[str, str] = {}
+    inner: list[str] = []
     why: str = ""
-    kept: list[str] = field(default_factory=list)
+    kept: list[str] = []
 
     def add_skipped(self, paths: list[str]) -> None:
         """Note paths that were not read. With more than MOST_PASSED the scan is incomplete."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -153,8 +152,7 @@ def _new_contents(seen: CurrentContent, paths: Iterable[PathChange]) -> dict[str
     return contents
 
 
-@dataclass(slots=True)
-class _Recorder:
+class _Recorder(msgspec.Struct):
     workspace: Workspace
     call: EditCall
     asked: Observation

@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 #: Bytes of paths kept for a workspace's uses; the oldest uses are dropped first.
 _MAX_BYTES = 4 << 20
@@ -40,8 +41,7 @@ class Late(NamedTuple):
     why: str
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(msgspec.Struct):
     paths: frozenset[str]
     until: float
     bytes: int
@@ -51,13 +51,12 @@ class _Use:
     running: bool = False
 
 
-@dataclass(slots=True)
-class WatchedTools:
+class WatchedTools(msgspec.Struct):
     """The uses of tools in one workspace whose end has not been reported."""
 
     #: Held while the whole workspace is scanned.
-    scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _uses: dict[tuple[str | None, str], _Use] = field(default_factory=dict)
+    scanning: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    _uses: dict[tuple[str | None, str], _Use] = {}
     _bytes: int = 0
 
     def expect(

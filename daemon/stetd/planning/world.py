@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -28,8 +27,7 @@ _MOST_LINKS = 40
 _QUICK_BYTES = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditCall:
+class EditCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that may write files, as a method hands it to the writer."""
 
     workspace: str
@@ -50,7 +48,10 @@ class EditCall:
     #: Bytes of the parameters, roughly.
     size: int = 0
     #: The secret to open the session with, if it is not there any more.
-    secret: str | None = field(default=None, repr=False)
+    secret: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<EditCall {self.method} {self.request}>"  # without the secret
 
     @property
     def entrant(self) -> Entrant | None:

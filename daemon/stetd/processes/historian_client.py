@@ -11,7 +11,6 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -74,8 +73,7 @@ def start_process(keep: Sequence[int] = ()) -> tuple[socket.socket, Running]:
     return children.start("stetd.historian.process", level, keep=keep)
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct):
     """An open question; ``asked``: how often it was sent."""
 
     message: messages.Ask | messages.MakeDurable

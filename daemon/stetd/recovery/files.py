@@ -15,7 +15,6 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -66,8 +65,7 @@ class MadeDirectories(msgspec.Struct, frozen=True):
     boot: str
 
 
-@dataclass(slots=True)
-class Replay:
+class Replay(msgspec.Struct):
     """The records about one workspace since the checkpoint, and those kept because it is deferred.
 
     ``first`` is the place of the first of them in the journal (segment, offset), ``last`` the
@@ -77,17 +75,17 @@ class Replay:
     first: tuple[int, int]
     last: int = 0
     #: Numbers of these records.
-    numbers: set[int] = field(default_factory=set)
+    numbers: set[int] = set()
     #: Path to its images in the order of the journal.
-    chains: dict[str, list[Link]] = field(default_factory=dict)
+    chains: dict[str, list[Link]] = {}
     #: Path to the boot id of its last record.
-    boots: dict[str, str] = field(default_factory=dict)
-    temporaries: list[Temporary] = field(default_factory=list)
-    directories: list[MadeDirectories] = field(default_factory=list)
-    commits: list[RecordedCommit] = field(default_factory=list)
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    boots: dict[str, str] = {}
+    temporaries: list[Temporary] = []
+    directories: list[MadeDirectories] = []
+    commits: list[RecordedCommit] = []
+    blobs: dict[str, bytes] = {}
     #: Contents of files that are excluded from the history.
-    private: dict[str, bytes] = field(default_factory=dict)
+    private: dict[str, bytes] = {}
 
     def commits_after(self, head: str | None) -> list[RecordedCommit]:
         """The commits that come after a head; all of them, if the head is not among them."""
@@ -98,18 +96,16 @@ class Replay:
         return self.commits
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(msgspec.Struct):
     """What recovery did, for the log: the number of records, and paths."""
 
     records: int = 0
-    rolled_forward: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    torn: list[str] = field(default_factory=list)
+    rolled_forward: list[str] = []
+    kept: list[str] = []
+    torn: list[str] = []
 
 
-@dataclass(slots=True)
-class FileRecovery:
+class FileRecovery(msgspec.Struct):
     """Decides about the files of one workspace, and carries out the decisions."""
 
     state: State
@@ -118,14 +114,14 @@ class FileRecovery:
     boot: str
     published: set[int]
     report: Recovered
-    records: list[Change] = field(default_factory=list)
-    works: list[tuple[int, FileWork]] = field(default_factory=list)
-    objects: list[NewObject] = field(default_factory=list)
-    handled: set[str] = field(default_factory=set)
+    records: list[Change] = []
+    works: list[tuple[int, FileWork]] = []
+    objects: list[NewObject] = []
+    handled: set[str] = set()
     #: Names of temporary files that must not be removed.
-    kept_temporaries: set[str] = field(default_factory=set)
+    kept_temporaries: set[str] = set()
     #: Paths that could not be settled, each with its error.
-    unsettled: dict[str, str] = field(default_factory=dict)
+    unsettled: dict[str, str] = {}
 
     # -- temporary files
 

@@ -23,7 +23,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import groupby
 
 import msgspec
@@ -66,14 +65,13 @@ class _Task(msgspec.Struct, frozen=True):
 _Item = _Objects | _Checkpoint | _Task
 
 
-@dataclass(slots=True)
-class _Unsynced:
+class _Unsynced(msgspec.Struct):
     """Files written to one repository since the last checkpoint, and recent objects."""
 
-    files: set[str] = field(default_factory=set)
+    files: set[str] = set()
     #: Ids of objects recently written to this repository. Each repository has its own: the same
     #: file in two workspaces is one id, but two objects.
-    recent: set[str] = field(default_factory=set)
+    recent: set[str] = set()
 
     def sync(self, disk: Disk, repository: str) -> None:
         if not self.files:

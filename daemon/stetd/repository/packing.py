@@ -22,9 +22,10 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+
+import msgspec
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
@@ -180,16 +181,15 @@ def _store_index(path: str, content: bytes, disk: Disk) -> None:
     os.replace(path + ".tmp", path)
 
 
-@dataclass(slots=True)
-class PackStream:
+class PackStream(msgspec.Struct):
     """Writes a stream of objects, each once, into packs. :meth:`flush` makes them durable."""
 
     repository: str
     disk: Disk
     staged_as: str
-    _entries: dict[bytes, bytes] = field(default_factory=dict)
+    _entries: dict[bytes, bytes] = {}
     _bytes: int = 0
-    _written: set[bytes] = field(default_factory=set)
+    _written: set[bytes] = set()
 
     def add(self, kind: str, oid: str, content: bytes) -> None:
         """Add an object."""

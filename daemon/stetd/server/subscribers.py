@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent
 from stet.wire.failures import Refused
@@ -29,8 +30,7 @@ MAX_FILES = 1000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Subscriber:
+class Subscriber(msgspec.Struct, eq=False):
     """One connection's subscription. ``workspace`` or ``session`` is None: those of all of them.
 
     No event is sent before ``begin``, so that the answer to ``subscribe`` comes first.
@@ -42,7 +42,7 @@ class Subscriber:
     session: str | None
     #: It gets only the notes after this number: the later ones than its subscription.
     after: int = 0
-    _waiting: list[AnyEvent] | None = field(default_factory=list)
+    _waiting: list[AnyEvent] | None = []
 
     def begin(self) -> None:
         """Send the events that have waited, and later ones at once."""

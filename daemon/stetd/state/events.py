@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -46,11 +45,10 @@ class AccessChanged(msgspec.Struct, frozen=True):
     event: ModeEvent | UpgradeRequestEvent
 
 
-@dataclass(slots=True)
-class Overflow:
+class Overflow(msgspec.Struct):
     """The number of notes that were dropped here, by workspace."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = {}
 
 
 Occurrence = Committed | AccessChanged

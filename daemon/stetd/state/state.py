@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -60,35 +59,34 @@ def _innermost(workspaces: Iterable[W], path: str) -> W | None:
     return max(holding, key=lambda each: len(each.root), default=None)
 
 
-@dataclass(slots=True)
-class State:
+class State(msgspec.Struct):
     """The writer's state."""
 
     directory: str
     disk: Disk
     #: All workspaces that were ever allowed, by name; ``allowed`` says whether they still are.
-    known: dict[str, WorkspaceState] = field(default_factory=dict)
+    known: dict[str, WorkspaceState] = {}
     #: The allowed workspaces that could be opened, by name.
-    open: dict[str, Workspace] = field(default_factory=dict)
-    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    open: dict[str, Workspace] = {}
+    sessions: dict[tuple[str, str], Session] = {}
     #: Answered calls since the last checkpoint, by (workspace, session, request).
-    requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
+    requests: dict[tuple[str, str, str], RequestRecord] = {}
     #: Deferred workspaces, by name: where their records are in the journal.
-    unsettled: dict[str, Unsettled] = field(default_factory=dict)
+    unsettled: dict[str, Unsettled] = {}
     #: Deferred workspaces, by name: the reason, a sentence for clients.
-    troubles: dict[str, str] = field(default_factory=dict)
+    troubles: dict[str, str] = {}
     #: Workspaces not allowed any more whose history is damaged: a checkpoint does not need it.
-    given_up: set[str] = field(default_factory=set)
+    given_up: set[str] = set()
     #: Highest journal record number in use.
     number: int = 0
     #: Paths written since the last checkpoint began, by workspace name.
-    unsynced: dict[str, set[str]] = field(default_factory=dict)
+    unsynced: dict[str, set[str]] = {}
     #: Id of this boot, for the clock of grants.
     boot: str = ""
     #: Requests for write access by id, oldest first.
-    upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
+    upgrades: dict[str, UpgradeRequest] = {}
     #: Those that may have a grant: (workspace, session), or (workspace, None) for a workspace.
-    granted: set[tuple[str, str | None]] = field(default_factory=set)
+    granted: set[tuple[str, str | None]] = set()
     #: Why no call may write any more until the next start; None: calls may write.
     read_only: str | None = None
     #: Files that are kept out of all histories, by the configuration.

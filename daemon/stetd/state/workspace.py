@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
@@ -109,12 +110,11 @@ def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head
     return Head(commit, stored_tree(stored.tree, repository.load_tree), commits)
 
 
-@dataclass(slots=True)
-class Base:
+class Base(msgspec.Struct):
     """The head and files on which a call is planned, as the calls before it will leave them."""
 
     head: Head
-    files: dict[str, OnDisk | None] = field(default_factory=dict)
+    files: dict[str, OnDisk | None] = {}
 
     def after(self, prepared: Prepared) -> Base:
         """The base for the next call of the batch."""

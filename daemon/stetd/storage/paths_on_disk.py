@@ -16,8 +16,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import REPOSITORY_PARTS, check_component, folded_name, in_repository
@@ -57,8 +58,7 @@ def _openat2_directory(dir_fd: int, path: str) -> int:
     return int(fd)
 
 
-@dataclass(slots=True)
-class Target:
+class Target(msgspec.Struct):
     """A resolved path: the descriptor of a directory and the name in it. The owner closes it.
 
     ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories between

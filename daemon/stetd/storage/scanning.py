@@ -14,8 +14,9 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from stet.wire.failures import Refused
 from stet.wire.results import SkippedPath
@@ -42,8 +43,7 @@ _BARE = {"HEAD", "objects", "refs"}
 _COUNTING_FACTOR = 10
 
 
-@dataclass(slots=True, eq=False)
-class Folder:
+class Folder(msgspec.Struct, eq=False):
     """A directory. ``path`` is "" for the root, else it ends in a slash.
 
     ``tree`` and ``tracked``: its tree in the history. ``stamps``: of all its files. ``entries``:
@@ -53,10 +53,10 @@ class Folder:
     path: str
     tree: str | None
     tracked: Mapping[str, Entry]
-    stamps: dict[str, Stamp] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    stamps: dict[str, Stamp] = {}
+    entries: dict[str, Entry] = {}
     #: The entries for the next stat cache.
-    cached: dict[str, tuple[Stamp, bytes]] = field(default_factory=dict)
+    cached: dict[str, tuple[Stamp, bytes]] = {}
 
 
 class _Waiting(NamedTuple):

@@ -6,7 +6,6 @@ The transaction needs nothing else, whether a dialect or an undo has planned the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -36,8 +35,7 @@ class Requester(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass(slots=True)
-class DraftFile:
+class DraftFile(msgspec.Struct):
     """One file that a call touches: where it is, its content now, its content afterwards.
 
     ``after`` None deletes the file. ``mode`` is the full mode of the result; None: the mode of
@@ -52,8 +50,7 @@ class DraftFile:
     old_path: str | None = None
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct):
     """The changes that a call makes."""
 
     kind: str
@@ -62,7 +59,7 @@ class Draft:
     edits: Sequence[EditReport] = ()
     message: str = ""
     warnings: Sequence[str] = ()
-    clipboards: Mapping[str, str] = field(default_factory=dict)
+    clipboards: Mapping[str, str] = {}
     clipboard_notes: Sequence[ClipboardNote] = ()
     reverts: tuple[str, ...] = ()
     #: Directories to remove at the end if they are empty.

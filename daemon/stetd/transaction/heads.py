@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -38,8 +37,7 @@ class Head(msgspec.Struct, frozen=True):
     commits: int
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """A head, and the commits and objects that were added to reach it.
 
     ``excludes``: files that are kept out of commits. A history that is made again from records
@@ -50,8 +48,8 @@ class History:
     load: LoadTree
     time: int
     excludes: Excludes = NOTHING_EXCLUDED
-    commits: list[CommitRecord] = field(default_factory=list)
-    objects: list[NewObject] = field(default_factory=list)
+    commits: list[CommitRecord] = []
+    objects: list[NewObject] = []
 
     def continued(self) -> History:
         """A history that begins at this head, with nothing added."""
@@ -217,8 +215,7 @@ def split_blobs(
 R = TypeVar("R", Change, Abort)
 
 
-@dataclass(slots=True)
-class SealedRecord(Generic[R]):
+class SealedRecord(msgspec.Struct, Generic[R]):
     """A record of edits made outside, and the history with their commits."""
 
     record: R

@@ -14,7 +14,6 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -41,8 +40,7 @@ _log = logging.getLogger(__name__)
 _MAX_RECORDED = 1 << 26
 
 
-@dataclass(slots=True)
-class FileWork:
+class FileWork(msgspec.Struct):
     """One file of a prepared transaction."""
 
     target: Target
@@ -57,7 +55,7 @@ class FileWork:
     #: Descriptor of the displaced file, to compare it and to watch it for late writes. It is
     #: opened by staging, if the file at the path is the one that was read. -1: none.
     displaced_fd: int = -1
-    made_directories: list[str] = field(default_factory=list)
+    made_directories: list[str] = []
 
     @property
     def before_image(self) -> Image | None:
@@ -88,8 +86,7 @@ class Displaced(Exception):
         self.found = found
 
 
-@dataclass(slots=True)
-class Prepared:
+class Prepared(msgspec.Struct):
     """A sealed transaction. Once its record is durable it must be published or aborted."""
 
     record: Change
@@ -326,8 +323,7 @@ def mark_published(journal: Journal, *numbers: int) -> None:
         _log.warning("could not mark record %d as published", numbers[0])
 
 
-@dataclass(slots=True)
-class Restorer:
+class Restorer(msgspec.Struct):
     """Restores files after an abort (PROTOCOL.md 7).
 
     Each exchange must displace the content that we put in place last. Any other file was saved

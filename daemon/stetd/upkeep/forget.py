@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -48,15 +47,14 @@ async def forget(
     return await _Forgetting(writer, workspace, asked, who, progress).run()
 
 
-@dataclass(slots=True)
-class _Forgetting:
+class _Forgetting(msgspec.Struct):
     writer: Writer
     workspace: Workspace
     asked: Forget
     who: Requester
     progress: Progress
     #: The clipboards that the last scan searched.
-    clipboards: dict[ClipboardRef, str] = field(default_factory=dict)
+    clipboards: dict[ClipboardRef, str] = {}
 
     async def run(self) -> ForgetResult:
         asked = self.asked

@@ -14,7 +14,6 @@ import time
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -44,16 +43,17 @@ _BUSY_INTERVAL_S = 3600.0
 _CHECKPOINT_TIMEOUT_S = 60.0
 
 
-@dataclass(eq=False)
 class Job(Generic[T]):
     """A piece of work: its name, the workspace's root, and the function that does it."""
 
-    what: str
-    root: str
-    run: Callable[[Progress], Awaitable[T]]
-    progress: Progress = field(default_factory=Progress)
     #: The task that runs it; set by :meth:`Upkeep.submit`.
-    task: asyncio.Task[T] = field(init=False)
+    task: asyncio.Task[T]
+
+    def __init__(self, what: str, root: str, run: Callable[[Progress], Awaitable[T]]) -> None:
+        self.what = what
+        self.root = root
+        self.run = run
+        self.progress = Progress()
 
 
 class Upkeep:

@@ -6,8 +6,8 @@ The edits of a call (``index``) are its hunks and its operations without hunks, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -44,14 +44,13 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     return performance.plan(operations)
 
 
-@dataclass
-class _Performance:
+class _Performance(msgspec.Struct):
     call: ApplyPatchInput
     files: Composition
-    failures: list[Failure] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    failures: list[Failure] = []
+    warnings: list[str] = []
     #: By index, the subject of each edit that may have been matched with tolerance.
-    _subjects: dict[int, Subject] = field(default_factory=dict)
+    _subjects: dict[int, Subject] = {}
     _explained: int = 0
 
     def carry_out(self, operation: Operation) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -108,8 +107,7 @@ def _count(flags: Iterable[bool]) -> int:
     return sum(1 for _ in takewhile(bool, flags))
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(msgspec.Struct, frozen=True, dict=True):
     """A hunk without some lines at its edges."""
 
     hunk: Hunk

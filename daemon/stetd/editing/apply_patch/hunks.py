@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from itertools import islice, pairwise
@@ -67,16 +66,25 @@ class Reason(Enum):
     SHIFT = auto()
 
 
-@dataclass(eq=False)
 class Problem(Exception):
     """A hunk has no place; ``places``: the candidates."""
 
-    reason: Reason
-    hunk: Hunk
-    places: Sequence[int] = ()
-    rung: Rung = Rung.EXACT
-    anchor: str = ""
-    other: Hunk | None = None
+    def __init__(
+        self,
+        reason: Reason,
+        hunk: Hunk,
+        places: Sequence[int] = (),
+        rung: Rung = Rung.EXACT,
+        anchor: str = "",
+        other: Hunk | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hunk = hunk
+        self.places = places
+        self.rung = rung
+        self.anchor = anchor
+        self.other = other
 
 
 class Group(msgspec.Struct, frozen=True):

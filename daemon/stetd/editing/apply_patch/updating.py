@@ -7,7 +7,6 @@ patch changes the file again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -242,15 +241,14 @@ def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
 _MOST_LINKS = 40
 
 
-@dataclass
-class Composition:
+class Composition(msgspec.Struct):
     """The files that a patch touches, on top of an unchanged world."""
 
     world: World
     #: Paths with a failure, whose later content is unknown.
-    tainted: set[str] = field(default_factory=set)
-    _nodes: dict[str, Node] = field(default_factory=dict)
-    _found: dict[str, SourceFile] = field(default_factory=dict)
+    tainted: set[str] = set()
+    _nodes: dict[str, Node] = {}
+    _found: dict[str, SourceFile] = {}
 
     def own(self, path: str) -> str:
         """The canonical path of ``path`` itself. Raises Refused."""

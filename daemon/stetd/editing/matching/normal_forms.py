@@ -11,8 +11,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, starts_of_lines
 
@@ -69,8 +70,7 @@ def folded_text(text: str) -> str:
     return fold(text).text
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True, dict=True):
     """A text and its folded form; ``aligned``: code points correspond one to one."""
 
     source: str
@@ -184,8 +184,7 @@ def bare(folded_line: str) -> str:
     return folded_line.rstrip(WHITE_SPACE).lstrip(INDENTATION)
 
 
-@dataclass(frozen=True)
-class NormalForms:
+class NormalForms(msgspec.Struct, frozen=True, dict=True):
     """All forms of one document, each derived at first use."""
 
     document: Document

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -38,15 +37,14 @@ class _Stored(msgspec.Struct, frozen=True):
     modified: bool
 
 
-@dataclass(slots=True)
-class _Patch:
+class _Patch(msgspec.Struct):
     """One patch and its result: an edit and a clipboard, or failures."""
 
     request: PatchRequest
     subject: Subject
     edit: LocatedEdit | None = None
     stored: _Stored | None = None
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Failure] = []
 
     def fail(self, kind: Kind, sentence: str, line: int | None = None) -> None:
         self.failures.append(self.subject.failure(kind, sentence, line=line))
@@ -132,18 +130,17 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     )
 
 
-@dataclass(slots=True)
-class _Planning:
+class _Planning(msgspec.Struct):
     """Turns the patches of a call into edits."""
 
     target: SourceFile
     #: The session's clipboards, with those that the patches so far have stored.
     texts: dict[str, str]
     #: Stored clipboards by name; a later patch replaces an earlier one's.
-    stores: dict[str, _Stored] = field(default_factory=dict)
+    stores: dict[str, _Stored] = {}
     #: Clipboards that a failed patch would have filled: patches that need them are not reported.
-    owed: set[str] = field(default_factory=set)
-    patches: list[_Patch] = field(default_factory=list)
+    owed: set[str] = set()
+    patches: list[_Patch] = []
 
     def locate(self, requests: Sequence[PatchRequest]) -> None:
         failed = 0

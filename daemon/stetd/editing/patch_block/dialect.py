@@ -6,7 +6,6 @@ If the markers of an answer end with CRLF, CRLF in it means the file's own termi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 
 import msgspec
@@ -32,18 +31,17 @@ _CREATING = "the patch tool, with append_eof or overwrite"
 _SPELLED_PATHS = 10
 
 
-@dataclass(slots=True)
-class _File:
+class _File(msgspec.Struct):
     """One file of the call, with the pairs of all its blocks, by their index in the call."""
 
     spelled: str
     target: SourceFile
-    pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
-    edits: list[LocatedEdit] = field(default_factory=list)
+    pairs: dict[int, tuple[str, str]] = {}
+    edits: list[LocatedEdit] = []
     #: Its planned content; None if its edits can't be made.
-    planned: list[PlannedFile] = field(default_factory=list)
+    planned: list[PlannedFile] = []
     reports: tuple[EditReport, ...] = ()
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     def subject(self, index: int) -> Subject:
         return Subject(NOUN, index, self.target.path, old="===FIND===", new="===REPLACE===")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -64,15 +63,14 @@ class Prose(msgspec.Struct, frozen=True):
     line: int
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """A parsed answer; ``blocks`` are complete and valid only without ``faults``."""
 
     #: The paths of all STARTs, in order, also of blocks without an END.
-    paths: list[str] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    prose: list[Prose] = field(default_factory=list)
-    faults: list[Failure] = field(default_factory=list)
+    paths: list[str] = []
+    blocks: list[Block] = []
+    prose: list[Prose] = []
+    faults: list[Failure] = []
 
 
 def parse_answer(text: str) -> Answer:
@@ -117,8 +115,7 @@ _AFTER = {
 }
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(msgspec.Struct):
     """The parser's state between two lines."""
 
     answer: Answer
@@ -126,12 +123,12 @@ class _Reader:
     #: The present block.
     _path: str = ""
     _line: int = 0
-    _pairs: list[Pair] = field(default_factory=list)
+    _pairs: list[Pair] = []
     _crlf: bool = True
     #: The present pair: line of its FIND, its find text, and the collected lines.
     _find_line: int = 0
     _find: str = ""
-    _content: list[str] = field(default_factory=list)
+    _content: list[str] = []
     _content_line: int = 1
     #: Such a fault was reported, so following ones are not: stray markers, text before FIND.
     _told: bool = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -232,8 +232,7 @@ def _notes(
 # -- successive edits
 
 
-@dataclass(slots=True)
-class Landed:
+class Landed(msgspec.Struct):
     """The range ``start``..``end`` of a step's text in the present text."""
 
     step: LocatedEdit
@@ -252,12 +251,11 @@ class Landed:
         return self.removed == self.step.replacement
 
 
-@dataclass(slots=True)
-class Succession:
+class Succession(msgspec.Struct):
     """A text that is changed step by step, with the present place of each step's result."""
 
     text: str
-    landed: list[Landed] = field(default_factory=list)
+    landed: list[Landed] = []
 
     def make(self, step: LocatedEdit) -> None:
         """Make a step in the present text."""

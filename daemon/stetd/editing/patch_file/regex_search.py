@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
@@ -92,8 +91,7 @@ class ReadPattern(msgspec.Struct, frozen=True):
     keeps_repetitions: bool
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     """An open group: its unfolded size, and the size of its last item."""
 
     captures: bool = False

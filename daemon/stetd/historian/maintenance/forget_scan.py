@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
@@ -180,8 +179,7 @@ def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]
 # -- the history without a path
 
 
-@dataclass(slots=True)
-class _Rewriting:
+class _Rewriting(msgspec.Struct):
     """Rewrites commits, oldest first. ``packs`` None: only finds what would be rewritten.
 
     Leaves out one path (a file, or a directory with everything below it), and the ``unwanted``
@@ -194,16 +192,16 @@ class _Rewriting:
     packs: PackStream | None
     progress: Progress
     #: New ids by old ones, of the rewritten commits.
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = {}
     #: The blobs that were left out, and their paths.
-    blobs: set[str] = field(default_factory=set)
-    paths: set[str] = field(default_factory=set)
+    blobs: set[str] = set()
+    paths: set[str] = set()
     #: The number of commits that changed something that is left out.
     touched: int = 0
     #: The tree of the last rewritten commit.
     tree: str = EMPTY_TREE
-    _removed: Mapping[str, str] = field(default_factory=dict)
-    _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    _removed: Mapping[str, str] = {}
+    _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
 
     def follow(self, head: str) -> None:
         """Rewrite all commits up to ``head``."""

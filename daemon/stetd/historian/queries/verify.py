@@ -16,8 +16,8 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import closing
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import asdict
 
 from stet.wire.failures import Kind, Refused
@@ -84,13 +84,12 @@ def verified(asked: Verifying, disk: Disk) -> VerifyResult:
         return _Verification(asked, shadow, check).result(disk)
 
 
-@dataclass
-class _Verification:
+class _Verification(msgspec.Struct):
     asked: Verifying
     shadow: str
     check: ObjectCheck
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    problems: list[Problem] = []
+    warnings: list[str] = []
     commits: int = 0
     changed_outside: int | None = None
     uncounted: int = 0
@@ -101,16 +100,18 @@ class _Verification:
     #: The tree of the newest commit.
     tree: str | None = None
     #: Commits to find along the chain: reverted by a newer commit, or pinned.
-    reverts: dict[str, list[str]] = field(default_factory=dict)
-    pins: dict[str, list[str]] = field(default_factory=dict)
+    reverts: dict[str, list[str]] = {}
+    pins: dict[str, list[str]] = {}
     expected: bool = False
     #: The number of commits newer than the reference, and newer than the head before it was read.
     reference_at: int | None = None
     before_at: int | None = None
-    _faults: dict[str, Fault] = field(default_factory=dict)
+    _faults: dict[str, Fault] = {}
     #: Objects that a reported problem names.
-    _named: set[str] = field(default_factory=set)
-    _trees: Recent[str, tuple[RawTree, list[str]]] = field(default_factory=lambda: Recent(_TREES))
+    _named: set[str] = set()
+    _trees: Recent[str, tuple[RawTree, list[str]]] = msgspec.field(
+        default_factory=lambda: Recent(_TREES)
+    )
 
     def result(self, disk: Disk) -> VerifyResult:
         self.check.scan()

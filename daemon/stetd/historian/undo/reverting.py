@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
@@ -152,13 +153,12 @@ def look(world: CallWorld, path: str) -> Version | None:
     return Version(found.data, found.image.git_mode)
 
 
-@dataclass(slots=True)
-class Permissions:
+class Permissions(msgspec.Struct):
     """Permission bits as they were before the reverted commits, which are added newest first."""
 
-    recorded: dict[str, int] = field(default_factory=dict)
+    recorded: dict[str, int] = {}
     #: By path, (before, after) of each commit that changed the bits of a file that was kept.
-    regraded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    regraded: dict[str, list[tuple[int, int]]] = {}
 
     def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
         """Add a commit, older than those before. ``now``: gives the present path of its files."""
