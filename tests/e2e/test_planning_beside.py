@@ -101,7 +101,7 @@ def planners(daemon: DaemonProcess) -> list[int]:
 
 def is_planner(pid: int) -> bool:
     with suppress(OSError):
-        return b"stetd.processes.planner" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"stetd.planning.planner" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from planning_calls import planning
 from stet.wire.failures import Refused
 from stetd.engine.long_planning import Planners
-from stetd.processes.planner import NoPlanner, Planner, PlannerLost
+from stetd.planning.planner import NoPlanner, Planner, PlannerLost, Planning
+from stetd.processes.recorded_plans import RecordedPlan
 
 
-class Lost:
-    """A workspace that can't be read any more because the process is gone."""
+class Lost(Planner):
+    """A process that is gone."""
 
-    def duplicate(self) -> None:
+    async def plan(self, asked: Planning, seconds: float) -> list[RecordedPlan]:
         raise PlannerLost("it was ended")
 
 
+async def lost() -> Planner:
+    return Lost(socket.socket())
+
+
 async def planned(planners: Planners) -> object:
-    call, workspace = cast("Any", SimpleNamespace(method="patch")), cast("Any", Lost())
-    return await planners.plan(call, workspace, None, cast("Any", None))
+    asked = planning(Path("/"), "patch", {})
+    workspace = cast("Any", SimpleNamespace(root=asked.root))
+    return await planners.plan(asked.call, workspace, None, asked.limits)
 
 
 def test_each_call_whose_process_was_lost_gets_a_refusal_of_its_own() -> None:
     async def main() -> list[Refused]:
-        planners = Planners()
+        planners = Planners(lost)
         refusals = []
         for _ in range(2):
             with pytest.raises(Refused) as refused:

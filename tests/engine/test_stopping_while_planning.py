@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from typing import Any
 import pytest
 
 from in_process import Asking, InProcess
-from memory_world import MemoryWorld
 from own_peer import own_peer
+from planning_calls import planning
 from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import MOST_ABANDONED, Lane
 from stetd.engine.long_planning import Planners
-from stetd.processes.planner import PlannerLost, begin_planner
+from stetd.planning.planner import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
 LARGE = "".join(f"line {n} of a large file\n" for n in range(30_000))
@@ -43,11 +42,11 @@ def base() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-def planning() -> int:
+def planner_pid() -> int:
     """The process that plans."""
     for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for child in map(int, pid.read_text().split()):
-            if b"stetd.processes.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"stetd.planning.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
                 return child
     raise AssertionError("nothing plans")
 
@@ -76,7 +75,7 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
     async def stop() -> None:
         agent = await entered(daemon, base)
         await agent.call("patch", edit("line 1 of", "line one of"))
-        process = planning()
+        process = planner_pid()
         os.kill(process, signal.SIGSTOP)
         call = asyncio.ensure_future(agent.call("patch", edit("line 2 of", "line two of")))
         await asyncio.sleep(0.5)
@@ -129,11 +128,9 @@ def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: InPro
     assert len(refusals) == len(set(map(id, refusals)))
 
 
-def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go() -> None:
+def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go(base: Path) -> None:
     planner = asyncio.run(begin_planner())
-    process = planning()
-    os.kill(process, signal.SIGSTOP)
+    os.kill(planner_pid(), signal.SIGSTOP)
     planner.close()
-    until = time.monotonic() + 20
     with pytest.raises(PlannerLost):
-        asyncio.run(planner.plan("patch", edit("line 1 of", "x"), MemoryWorld(), until))
+        asyncio.run(planner.plan(planning(base / "w", "patch", edit("line 1 of", "x")), 20))

@@ -1,27 +1,24 @@
 """Planning long calls in other processes, while the writer goes on.
 
 The writer begins to plan every call itself, but gives up soon (:mod:`stetd.editing.patience`).
-Then a planner (:mod:`stetd.processes.planner`) plans the call on the files as they are now. Every
-question that planning asks of the workspace is recorded, with its answer. When the writer carries
-out the call it asks the same questions again; if all answers are the same (nearly always), the
-recorded plan is the one that it would have made. So the writer makes every check of a call.
+Then a planner (:mod:`stetd.planning.planner`) plans the call on the files as they are now. Every
+question that planning asks of the workspace is recorded, with a digest of its answer. When the
+writer carries out the call it asks the same questions again; if all answers are the same (nearly
+always), the recorded plan is the one that it would have made. So the writer makes every check of a
+call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
-from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing.edits import Plan, World
+from stet.wire.failures import Kind, refuse
 from stetd.failpoints import reached
-from stetd.planning.calls import plan_dialects
+from stetd.planning.planner import NoPlanner, Planner, PlannerLost, Planning, begin_planner
 from stetd.planning.world import CallLimits, EditCall
-from stetd.processes.planner import NoPlanner, Planner, PlannerLost, begin_planner
 from stetd.processes.recorded_plans import RecordedPlan, refused_anew
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
@@ -98,7 +95,11 @@ class Planners:
             return None
         try:
             await reached("beside.planning")
-            recorded = await _record_plans(call, workspace, session, limits, planner)
+            clipboards = session.clipboards if session else {}
+            asked = Planning(
+                root=workspace.root, call=call, clipboards=dict(clipboards), limits=limits
+            )
+            recorded = await planner.plan(asked, PLANNING_TIMEOUT_S)
         except PlannerLost as error:
             self._end(planner)
             if not new:  # it may have ended long ago
@@ -133,30 +134,3 @@ class Planners:
     def _end_idle(self) -> None:
         while self._idle:
             self._end(self._idle.pop())
-
-
-async def _record_plans(
-    call: EditCall,
-    workspace: Workspace,
-    session: Session | None,
-    limits: CallLimits,
-    planner: Planner,
-) -> list[RecordedPlan]:
-    """Have a planner plan all dialects of a call, on the files as they are on disk now."""
-    recorded: list[RecordedPlan] = []
-    until = time.monotonic() + PLANNING_TIMEOUT_S
-
-    async def plan(method: str, params: Mapping[str, Any], world: World) -> Plan:
-        known = await planner.plan(method, params, world, until)
-        recorded.append(known)
-        if isinstance(known.outcome, Refused):
-            raise refused_anew(known.outcome)
-        return known.outcome
-
-    duplicate = workspace.duplicate()
-    try:
-        with suppress(Refused):  # the recorded plan ends in it, and the writer raises it again
-            await plan_dialects(duplicate, call, session, limits, plan)
-    finally:
-        duplicate.worktree.close()
-    return recorded

@@ -27,11 +27,11 @@ from stetd.history.commits import rfc3339
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
-from stetd.planning.calls import check_if_match, plan_call, plan_here
+from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
-from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
+from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.repository.stored_objects import MissingObject
 from stetd.session.modes import RESTRICTED
@@ -296,7 +296,7 @@ class Preparer:
             raise response
         if call.needs_history:
             if not isinstance(response, Proposal):
-                check_if_match(workspace, base, call, session, limits)
+                check_if_match(workspace, base, call, limits)
                 raise TakesLong
             paths = [file.path for file in response.files]
             workspace.check_unchanged(response.number, paths, response.reverts)

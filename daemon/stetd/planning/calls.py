@@ -6,7 +6,7 @@ before it will leave them. The plans are joined to one draft: one record and one
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -24,7 +24,6 @@ from stetd.history.protecting import Protection
 from stetd.planning.plan_checks import check_draft, check_plan
 from stetd.planning.proposals import Proposal, draft_of
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes.recorded_plans import PlanDialect
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
 from stetd.transaction.drafts import Draft
@@ -35,6 +34,8 @@ TRANSACTION = "transaction"
 EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
 #: Calls in one transaction.
 MAX_CALLS = 1000
+#: Plans one call of a dialect, by the name of its method. Raises Refused.
+PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
 
 
 def plan_here(method: str, params: Mapping[str, Any], world: World) -> Plan:
@@ -56,13 +57,10 @@ def plan_call(
 
     Raises Refused, errors of ``plan_dialect``, and Changed if the proposal does not hold any more.
     """
-
-    async def at_once(method: str, params: Mapping[str, Any], world: World) -> Plan:
-        return plan_dialect(method, params, world)
-
-    with closing(CallWorld(workspace, base, call, session, limits)) as world:
+    clipboards = session.clipboards if session else {}
+    with closing(CallWorld(workspace.worktree, call, limits, clipboards, base.files)) as world:
         if proposal is None:
-            plans = _run_without_waiting(_plans(call, world, workspace.excludes, at_once))
+            plans = plan_dialects(call, world, workspace.excludes, plan_dialect)
             draft = _draft(plans, call, world)
         else:
             _check_if_match(call.if_match, call.params, world)
@@ -78,46 +76,22 @@ def plan_call(
     return draft
 
 
-def check_if_match(
-    workspace: Workspace, base: Base, call: EditCall, session: Session | None, limits: CallLimits
-) -> None:
+def check_if_match(workspace: Workspace, base: Base, call: EditCall, limits: CallLimits) -> None:
     """Refuse a call whose if_match is not the current content."""
-    with closing(CallWorld(workspace, base, call, session, limits)) as world:
+    with closing(CallWorld(workspace.worktree, call, limits, unpublished=base.files)) as world:
         _check_if_match(call.if_match, call.params, world)
 
 
-#: Plans one call of a dialect, and may take long.
-AsyncPlanDialect = Callable[[str, Mapping[str, Any], World], Awaitable[Plan]]
-
-
-async def plan_dialects(
-    workspace: Workspace,
-    call: EditCall,
-    session: Session | None,
-    limits: CallLimits,
-    plan_dialect: AsyncPlanDialect,
-) -> None:
-    """Have ``plan_dialect`` plan a call on the files as they are on disk. Raises Refused."""
-    with closing(CallWorld(workspace, Base(workspace.head), call, session, limits)) as world:
-        await _plans(call, world, workspace.excludes, plan_dialect)
-
-
-def _run_without_waiting(plans: Coroutine[Any, None, list[Plan]]) -> list[Plan]:
-    try:
-        plans.send(None)
-    except StopIteration as end:
-        finished: list[Plan] = end.value
-        return finished
-    raise AssertionError("BUG: a call that is planned at once waits")
-
-
-async def _plans(
-    call: EditCall, world: CallWorld, excludes: Excludes, plan_dialect: AsyncPlanDialect
+def plan_dialects(
+    call: EditCall, world: CallWorld, excludes: Excludes, plan_dialect: PlanDialect
 ) -> list[Plan]:
-    """The plans of a call's dialects, each on the files as the plans before it leave them."""
+    """The plans of a call's dialects, each on the files as the plans before it leave them.
+
+    Raises Refused, and errors of ``plan_dialect``.
+    """
     _check_if_match(call.if_match, call.params, world)
     if call.method != TRANSACTION:
-        plan = await plan_dialect(call.method, call.params, world)
+        plan = plan_dialect(call.method, call.params, world)
         check_plan(plan, excludes)
         world.check_links(plan)
         return [plan]
@@ -131,7 +105,7 @@ async def _plans(
                 )
             _check_if_match(convert(Common, method, common).if_match, own, world)
             patience.go_on()
-            plan = await plan_dialect(method, own, world)
+            plan = plan_dialect(method, own, world)
             check_plan(plan, excludes)
             world.check_links(plan)
             if plan.preview and not call.preview:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -12,10 +13,9 @@ from stet.wire.results import Peer
 from stetd.editing import patience
 from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
-from stetd.session.sessions import Entrant, Session
-from stetd.state.workspace import Base, Workspace
+from stetd.session.sessions import Entrant
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.worktree import OnDisk
+from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.drafts import DraftFile, Requester
 
 #: Methods whose planning reads commits: all commits must have reached Git before.
@@ -115,22 +115,25 @@ class NotYetPublished(Exception):
 
 
 class CallWorld:
-    """The files and clipboards that one call sees (the editing layer's World). Reads each once."""
+    """The files and clipboards that one call sees (the editing layer's World). Reads each once.
+
+    ``unpublished``: files as earlier calls of the batch will leave them.
+    """
 
     def __init__(
         self,
-        workspace: Workspace,
-        base: Base,
+        worktree: Worktree,
         call: EditCall,
-        session: Session | None,
         limits: CallLimits,
+        clipboards: Mapping[str, str] = MappingProxyType({}),
+        unpublished: Mapping[str, OnDisk | None] = MappingProxyType({}),
     ) -> None:
-        self._workspace = workspace
-        self._base = base
+        self._worktree = worktree
+        self._unpublished = unpublished
         self._directory = call.directory
         self._limits = limits
         self._bytes = 0
-        self._clipboards: Mapping[str, str] = session.clipboards if session else {}
+        self._clipboards = clipboards
         #: (path as spelled, follow_last) to its canonical path and the links that lead there.
         self._spelled: dict[tuple[str, bool], tuple[str, tuple[str, ...]]] = {}
         #: The links that paths of the present call lead through.
@@ -143,7 +146,7 @@ class CallWorld:
     @property
     def root(self) -> str:
         """The absolute path of the workspace's root."""
-        return self._workspace.root
+        return self._worktree.root
 
     @property
     def clipboards(self) -> Mapping[str, str]:
@@ -198,9 +201,9 @@ class CallWorld:
         Links that earlier calls make or remove are not on disk yet: such a path is returned as it
         will be, and a link as a link.
         """
-        if self._planned or self._base.files:
+        if self._planned or self._unpublished:
             own = self.look(path)
-            if own.path in self._planned or own.path in self._base.files:
+            if own.path in self._planned or own.path in self._unpublished:
                 return own
         return self._source(self._canonical(path, follow_last=True))
 
@@ -228,12 +231,12 @@ class CallWorld:
         return canonical
 
     def _resolved(self, path: str, *, follow_last: bool) -> Target:
-        resolver = self._workspace.worktree.resolver
+        resolver = self._worktree.resolver
         try:
             target = resolver.resolve(path, self._directory, follow_last=follow_last)
         except Refused as refusal:
             # Perhaps an earlier call removes the file that is in the way.
-            if refusal.kind == Kind.NOT_A_FILE and None in self._base.files.values():
+            if refusal.kind == Kind.NOT_A_FILE and None in self._unpublished.values():
                 raise NotYetPublished from refusal
             removed = any(each.data is None for each in self._planned.values())
             if refusal.kind == Kind.NOT_A_FILE and removed:
@@ -244,7 +247,7 @@ class CallWorld:
                     path=path,
                 ) from refusal
             raise
-        if not self._base.files.keys().isdisjoint(target.links):
+        if not self._unpublished.keys().isdisjoint(target.links):
             target.close()
             raise NotYetPublished
         return target
@@ -259,7 +262,7 @@ class CallWorld:
     def read_entry(self, canonical: str) -> OnDisk | None:
         """The file at a path of the history; a link is not followed."""
         if canonical not in self.seen:
-            target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
+            target = self._worktree.resolver.resolve(canonical, follow_last=False)
             if target.path != canonical:
                 target.close()
                 reason = f"a directory above it is a symbolic link now, and leads to {target.path}"
@@ -280,10 +283,10 @@ class CallWorld:
             target.close()
             return target.path
         try:
-            if target.path in self._base.files:
-                found = self._base.files[target.path]
+            if target.path in self._unpublished:
+                found = self._unpublished[target.path]
             else:
-                found = self._workspace.worktree.read(target, self._limits.file_bytes)
+                found = self._worktree.read(target, self._limits.file_bytes)
             self._bytes += found.size if found is not None else 0
             self._limits.check(len(self.seen) + 1, self._bytes)
             if patience.is_limited() and self._bytes > _QUICK_BYTES:

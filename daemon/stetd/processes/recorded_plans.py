@@ -7,18 +7,19 @@ questions, and if all answers are the same, the outcome is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from stet.wire.failures import Refused
 from stetd.editing.edits import Plan, SourceFile, World
+from stetd.history.objects import object_id
+from stetd.processes.framing import Declined
 
-#: Plans one call of a dialect, by the name of its method. Raises Refused.
-PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
-#: The kind of question (a file, the entry at a path itself, the clipboards), and the path, if any.
-Question = tuple[Literal["read", "look", "clipboards"], str]
+#: The kind of question: a file, the entry at a path itself, the clipboards.
+Kind = Literal["read", "look", "clipboards"]
 Answer = SourceFile | Mapping[str, str] | Refused
 
 
@@ -30,17 +31,57 @@ class Changed(Exception):
         self.path = path
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A question about a path ("" for the clipboards), and the digest of its answer."""
+
+    kind: Kind
+    path: str
+    digest: bytes
+
+
 class RecordedPlan(msgspec.Struct, frozen=True):
-    """One planned call of a dialect."""
+    """One planned call of a dialect: its plan, or its refusal."""
 
     method: str
-    answers: tuple[tuple[Question, Answer], ...]
-    outcome: Plan | Refused
+    asked: list[Asked]
+    plan: Plan | None = None
+    refusal: Declined | None = None
 
 
-def answer(world: World, question: Question) -> Answer:
+class RecordingWorld:
+    """A world that records the questions that it is asked."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.root = world.root
+        self.asked: list[Asked] = []
+
+    def read(self, path: str) -> SourceFile:
+        """The file at a path. Raises Refused."""
+        found: SourceFile = self._answered("read", path)
+        return found
+
+    def look(self, path: str) -> SourceFile:
+        """The entry at a path itself. Raises Refused."""
+        found: SourceFile = self._answered("look", path)
+        return found
+
+    @property
+    def clipboards(self) -> Mapping[str, str]:
+        """The session's clipboards by name."""
+        found: Mapping[str, str] = self._answered("clipboards")
+        return found
+
+    def _answered(self, kind: Kind, path: str = "") -> Any:
+        found = _answer(self._world, kind, path)
+        self.asked.append(Asked(kind, path, _digest(found)))
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+
+def _answer(world: World, kind: Kind, path: str) -> Answer:
     """Ask the world; a refusal is an answer, too."""
-    kind, path = question
     try:
         match kind:
             case "read":
@@ -48,9 +89,20 @@ def answer(world: World, question: Question) -> Answer:
             case "look":
                 return world.look(path)
             case "clipboards":
-                return dict(world.clipboards)
+                return world.clipboards
     except Refused as refusal:
         return refused_anew(refusal)
+
+
+def _digest(answer: Answer) -> bytes:
+    match answer:
+        case Refused():
+            said = repr((answer.failures, answer.extra))
+        case SourceFile(path, data, mode):
+            said = repr((path, mode, None if data is None else object_id("blob", data)))
+        case _:
+            said = repr(sorted(answer.items()))
+    return hashlib.sha256(said.encode()).digest()
 
 
 def refused_anew(refusal: Refused) -> Refused:
@@ -59,25 +111,20 @@ def refused_anew(refusal: Refused) -> Refused:
 
 
 class Replay:
-    """A PlanDialect that returns recorded plans; raises Changed if one is not valid any more."""
+    """Plans calls as they were recorded. Raises Changed if a plan is not valid any more."""
 
     def __init__(self, recorded: Iterable[RecordedPlan]) -> None:
         self._left = iter(recorded)
 
     def __call__(self, method: str, _params: Mapping[str, Any], world: World) -> Plan:
-        """The next recorded plan, which must be one of this method."""
+        """The next recorded plan, which must be one of this method. Raises its refusal."""
         known = next(self._left, None)
         if known is None or known.method != method:
             raise Changed("")
-        for question, answered in known.answers:
-            if not _same(answer(world, question), answered):
-                raise Changed(question[1])
-        if isinstance(known.outcome, Refused):
-            raise refused_anew(known.outcome)
-        return known.outcome
-
-
-def _same(one: Answer, other: Answer) -> bool:
-    if isinstance(one, Refused) and isinstance(other, Refused):
-        return (one.failures, one.extra) == (other.failures, other.extra)
-    return one == other
+        for asked in known.asked:
+            if _digest(_answer(world, asked.kind, asked.path)) != asked.digest:
+                raise Changed(asked.path)
+        if known.refusal is not None:
+            raise known.refusal.refusal
+        assert known.plan is not None, "BUG: neither a plan nor a refusal"
+        return known.plan

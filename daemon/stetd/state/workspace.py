@@ -83,14 +83,6 @@ class Workspace:
         if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
             raise Changed(paths[0] if paths else "")
 
-    def duplicate(self) -> Workspace:
-        """A workspace for the same files with a descriptor of its own, for planning that goes on
-        even if this one is closed. The caller closes its worktree. Raises OSError.
-        """
-        duplicate = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
-        duplicate.excludes = self.excludes
-        return duplicate
-
     @property
     def shadow(self) -> str:
         """The path of the shadow repository."""

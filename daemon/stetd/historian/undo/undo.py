@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 
@@ -18,7 +19,6 @@ from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.reverting import listed, named, shortened, take_back, would_undo_twice
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
-from stetd.history.objects import EMPTY_TREE, Tree
 from stetd.history.undoing import (
     ABOUT_HISTORY,
     FOUND,
@@ -30,17 +30,12 @@ from stetd.history.undoing import (
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
-from stetd.state.workspace import Base, Workspace
 from stetd.transaction.drafts import Draft
-from stetd.transaction.heads import Head
 from stetd.transaction.parameters import invalid
 
 
-def plan_undo(
-    lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
-) -> Draft:
+def plan_undo(lookup: CommitLookup, place: Place, call: EditCall, world: CallWorld) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
     names, request = call.params.get("commits"), call.params.get("request")
     if names is not None:
@@ -48,12 +43,12 @@ def plan_undo(
     elif request is not None:
         chosen = [_commit_of_request(lookup, call, request)]
     else:
-        chosen = _newest_edits(lookup, workspace, call)
+        chosen = _newest_edits(lookup, place, call)
     done = "Would undo" if call.preview else "Undone"
     return _taken_back(lookup, world, chosen, "undo", done)
 
 
-def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
+def plan_redo(lookup: CommitLookup, _: Place, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: revert undos and rollbacks. Raises as :func:`plan_undo`."""
     names = call.params.get("commits")
     if names is not None:
@@ -84,9 +79,7 @@ def _taken_back(
     return draft
 
 
-def plan_rollback(
-    lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
-) -> Draft:
+def plan_rollback(lookup: CommitLookup, place: Place, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``rollback``: revert all commits after one that pass the filters.
 
     Edits made outside are reverted only with ``include_outside``, which is for the person. Changes
@@ -97,7 +90,7 @@ def plan_rollback(
     session = _session_of(call)
     wanted = Wanted(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
-    paths = _paths_of(workspace, call)
+    paths = _paths_of(place, call)
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -136,9 +129,9 @@ def _in_session(session: str | None, word: str = "in") -> str:
     return f" {word} session {session!r}" if session is not None else ""
 
 
-def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
+def _paths_of(place: Place, call: EditCall) -> list[str]:
     """The canonical paths that a call is about; empty: all paths."""
-    resolver = workspace.worktree.resolver
+    resolver = place.worktree.resolver
     asked = call.params.get("paths") or []
     return [each for path in asked for each in resolver.possible_paths(path, call.directory)]
 
@@ -146,11 +139,11 @@ def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
 # -- undo
 
 
-def _newest_edits(lookup: CommitLookup, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
+def _newest_edits(lookup: CommitLookup, place: Place, call: EditCall) -> list[StoredCommit]:
     params = call.params
     session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(workspace, call)), last))
+    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(place, call)), last))
     if not chosen:
         which = _in_session(session)
         which += f" by agent {agent!r}" if agent is not None else ""
@@ -245,22 +238,17 @@ _PLANNERS = {
 
 def proposed(place: Place, asked: Proposing) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
-    repository, root = StoredObjects(place.shadow), place.worktree.root
-    workspace = Workspace(place.name, root, repository, Standing(UNRESTRICTED), place.disk)
-    workspace.excludes = place.excludes
-    base = Base(Head(place.head, Tree({}, EMPTY_TREE), 0))
-    world = CallWorld(workspace, base, asked.call, None, asked.limits)
     plan = _PLANNERS[asked.call.method]
-    try:
+    with (
+        closing(StoredObjects(place.shadow)) as repository,
+        closing(CallWorld(place.worktree, asked.call, asked.limits)) as world,
+    ):
         draft = look_back(
             repository,
             place.head,
-            lambda lookup: plan(lookup, workspace, asked.call, world),
+            lambda lookup: plan(lookup, place, asked.call, world),
             place.on_lag,
         )
         proposal = proposal_of(draft, place.number)
         failpoint("historian.proposed")
         return proposal
-    finally:
-        world.close()
-        workspace.close()
