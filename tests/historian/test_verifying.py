@@ -204,6 +204,32 @@ def test_packed_references_that_are_no_file_are_told(made: Histories, worktree: 
     assert references_below(made.path, "refs") == [HISTORY]
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [
+        ("packed-refs", "reference"),
+        ("HEAD", "reference"),
+        ("refs/heads/history", "reference"),
+        ("refs/pins/a", "pin"),
+        ("shallow", "replaced"),
+        ("objects/pack/*.pack", "damaged_pack"),
+        ("objects/pack/*.idx", "damaged_index"),
+        ("objects/[0-9a-f]?/*", "damaged_object"),
+    ],
+)
+def test_a_pipe_in_the_place_of_a_file_is_told(
+    made: Histories, worktree: Worktree, pattern: str, kind: str
+) -> None:
+    set_pin(made.path, "a", made.oids[0], Disk())
+    if "pack" in pattern:
+        git(made.path, "repack", "-adq")
+    path = next(Path(made.path).glob(pattern), Path(made.path, pattern))
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert kind in [found for found, _ in told(verify(made, worktree))]
+
+
 # -- objects
 
 

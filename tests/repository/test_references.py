@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stetd.repository.making_repository import create_repository
 from stetd.repository.references import (
+    PINS,
     DamagedReference,
     delete_pin,
     named,
@@ -20,7 +21,7 @@ from stetd.repository.references import (
     set_pin,
     why_no_pin_name,
 )
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, NotRegular
 from storage.histories import Histories
 
 
@@ -131,3 +132,16 @@ def test_what_a_kill_left_of_a_pin_is_no_pin_and_is_cleared(made: Histories) -> 
     assert pin_names(made.path) == []
     create_repository(made.path, Disk())
     assert not left.exists()
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_keeps_no_writer_waiting(made: Histories) -> None:
+    path = os.path.join(made.path, PINS, "a")
+    os.mkfifo(path + ".tmp")
+    with pytest.raises(OSError, match="No such device"):
+        set_pin(made.path, "a", made.oids[0], Disk())
+    os.rename(path + ".tmp", path)
+    with pytest.raises(NotRegular):
+        Disk().sync_path(path)
+    set_pin(made.path, "a", made.oids[0], Disk())
+    assert read_reference(made.path, f"{PINS}/a") == made.oids[0]

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 #: Errors that mean a damaged repository, not a failing disk or a defect of the daemon.
 _REPOSITORY_ERRORS = {
     errno.EACCES, errno.EEXIST, errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR,
-    errno.EPERM,
+    errno.EPERM, errno.EINVAL,
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from itertools import pairwise
 
 from stetd.history.objects import object_id
 from stetd.repository.recent import Recent
+from stetd.storage.disk import open_regular, read_file
 
 #: Kinds of objects, by the number that a pack has for them.
 KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
@@ -71,9 +72,13 @@ class Damaged(Exception):
 
 
 def as_damage(error: Damaged | OSError, path: str) -> Damaged:
-    """An error as damage; an error of the disk is attributed to the file at ``path``."""
+    """An error as damage; an error of the disk is attributed to the file at ``path``, or to the
+    index of that pack.
+    """
     if isinstance(error, Damaged):
         return error
+    if error.filename:
+        path = os.path.splitext(path)[0] + os.path.splitext(error.filename)[1]
     return Damaged(path, f"it can't be read: {error.strerror}")
 
 
@@ -123,9 +128,7 @@ def loose_name(oid: str) -> str:
 def read_loose(repository: str, oid: str) -> tuple[str, bytes]:
     """Kind and content of a loose object. Raises FileNotFoundError, OSError, Damaged."""
     name = loose_name(oid)
-    fd = os.open(os.path.join(repository, name), os.O_RDONLY | os.O_CLOEXEC)
-    with open(fd, "rb", buffering=0) as file:
-        data = file.readall()
+    data = read_file(os.path.join(repository, name))
     if not data:
         raise Damaged(name, "it is empty")
     try:
@@ -194,10 +197,9 @@ class Pack:
         """
         if self.fd >= 0:
             return
-        flags = os.O_RDONLY | os.O_CLOEXEC
         try:
-            self.index_fd = os.open(os.path.join(self._repository, self.index_name), flags)
-            self.fd = os.open(os.path.join(self._repository, self.pack_name), flags)
+            self.index_fd = open_regular(os.path.join(self._repository, self.index_name))
+            self.fd = open_regular(os.path.join(self._repository, self.pack_name))
             if not self.fanout:
                 self._read_heads()
         except BaseException:

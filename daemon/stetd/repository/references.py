@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 
-from stetd.storage.disk import Disk, replace_file
+from stetd.storage.disk import Disk, NotRegular, read_file, read_if_exists, replace_file
 
 HISTORY = "refs/heads/history"
 PINS = "refs/pins"
@@ -50,12 +50,13 @@ def why_no_pin_name(name: str) -> str | None:
 def read_reference(repository: str, name: str) -> str | None:
     """The id that a reference names; None if there is none. Raises DamagedReference, OSError."""
     try:
-        with open(os.path.join(repository, name), "rb") as file:
-            content = file.read(4096)
+        content = read_file(os.path.join(repository, name), 4096)
     except (FileNotFoundError, NotADirectoryError):
         return _packed(repository).get(name)
     except IsADirectoryError:
         return None
+    except NotRegular as error:
+        raise DamagedReference(name) from error
     found = _ID.fullmatch(content)
     if found is None:
         raise DamagedReference(name)
@@ -64,12 +65,10 @@ def read_reference(repository: str, name: str) -> str | None:
 
 def _packed_lines(repository: str) -> list[str]:
     try:
-        with open(os.path.join(repository, "packed-refs"), encoding="utf-8", errors="replace") as f:
-            return f.read().split("\n")
-    except FileNotFoundError:
-        return []
-    except IsADirectoryError:
-        return ["a directory"]  # plain git refuses to work with it, as with an invalid line
+        content = read_if_exists(os.path.join(repository, "packed-refs"))
+    except (IsADirectoryError, NotRegular):
+        return ["no file"]  # plain git refuses to work with it, as with an invalid line
+    return content.decode("utf-8", "replace").split("\n") if content else []
 
 
 def _packed(repository: str) -> dict[str, str]:
@@ -121,8 +120,7 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
     reference = f"{PINS}/{name}"
     if reference in _packed(repository):
         packed = os.path.join(repository, "packed-refs")
-        with open(packed, "rb") as file:
-            lines = file.read().splitlines(keepends=True)
+        lines = read_if_exists(packed).splitlines(keepends=True)
         kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
         replace_file(packed, b"".join(kept), disk)
     path = os.path.join(repository, reference)

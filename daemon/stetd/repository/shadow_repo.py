@@ -17,6 +17,7 @@ from contextlib import suppress
 from stetd.history.objects import NewObject
 from stetd.repository.object_files import Damaged, read_loose
 from stetd.repository.stored_objects import StoredObjects
+from stetd.storage.disk import NotRegular
 
 #: Compression level: low; garbage collection compresses more.
 _FAST = 1
@@ -48,7 +49,7 @@ class ShadowRepository(StoredObjects):
             with suppress(FileNotFoundError):  # not loose, or packed meanwhile
                 try:
                     read_loose(self.path, oid)
-                except Damaged:
+                except (Damaged, NotRegular):
                     os.unlink(self.loose_path(oid))
 
     def set_head(self, oid: str | None) -> None:

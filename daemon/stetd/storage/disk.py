@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -50,12 +51,16 @@ class SyncFailed(OSError):
     """A sync failed: the data may be lost, even if a second sync succeeds."""
 
 
+class NotRegular(OSError):
+    """Something else, such as a FIFO, is in the place of a regular file."""
+
+
 class Disk:
     """The real disk."""
 
     def open(self, name: str, flags: int, mode: int = 0o600, dir_fd: int | None = None) -> int:
-        """``openat``; always close-on-exec."""
-        return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+        """``openat``; always close-on-exec, and never waits for the other end of a FIFO."""
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=dir_fd)
 
     def write_all(self, fd: int, data: bytes) -> None:
         """Write all bytes at the descriptor's position; short writes are continued."""
@@ -132,18 +137,33 @@ class Disk:
 
     def sync_path(self, path: str, flags: int = 0) -> None:
         """Make a file durable, by path. Raises FileNotFoundError, SyncFailed."""
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+        fd = open_regular(path, os.O_RDONLY | flags)
         try:
             self.fsync(fd)
         finally:
             os.close(fd)
 
 
+def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file or a directory. Raises NotRegular for anything else: to open or read it
+    could wait for ever.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise NotRegular(errno.EINVAL, "it is no regular file", path)
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def read_file(path: str, most: int = -1) -> bytes:
+    """The content of a regular file, or its first ``most`` bytes. Raises OSError."""
+    with open(path, "rb", buffering=0, opener=open_regular) as file:
+        return file.read(most)
+
+
 def read_if_exists(path: str) -> bytes:
     """The content of a file; empty if it is not there."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except FileNotFoundError:
         return b""
 

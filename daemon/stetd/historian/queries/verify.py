@@ -41,7 +41,7 @@ from stetd.repository.references import (
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
 from stetd.state.state import shadow_path
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, read_file
 from stetd.storage.journal import Position
 from stetd.storage.journal_format import Reached
 from stetd.storage.journal_heads import read_heads
@@ -208,7 +208,7 @@ class _Verification(msgspec.Struct):
             self._add(
                 "reference",
                 f"line {garbage} of packed-refs is no reference, so plain git refuses the "
-                f"repository. Remove that line (a directory as a whole) in {self.shadow}",
+                f"repository. Remove that line (the whole, if it is no file) in {self.shadow}",
                 what="packed-refs",
             )
         for reference in references_below(self.shadow, "refs"):
@@ -474,8 +474,8 @@ class _Verification(msgspec.Struct):
                     "does not need it, and it may be removed"
                 )
         try:
-            with open(os.path.join(shadow, "HEAD"), "rb") as file:
-                whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
+            head = read_file(os.path.join(shadow, "HEAD"), 100)
+            whole = head == b"ref: " + HISTORY.encode() + b"\n"
         except OSError:
             whole = False
         if not whole:
