@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from stetd.engine import fair_queue
-from stetd.engine.fair_queue import FairQueue, Lane
+from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 
 MOST = 64
 TURN_S = 0.012
 
 
+def take(queue: FairQueue, most: int) -> list[Waiting]:
+    drawn: list[Waiting] = []
+    queue.take(most, TURN_S, drawn)
+    return drawn
+
+
 def items(queue: FairQueue, most: int = MOST) -> list[object]:
     """What one turn gives; each item is charged what it was foreseen to cost."""
-    return [waiting.item for waiting in queue.take(most, TURN_S)]
+    return [waiting.item for waiting in take(queue, most)]
 
 
 def everything(queue: FairQueue) -> list[object]:
@@ -62,7 +68,7 @@ def test_who_comes_anew_for_each_call_does_not_go_before_those_who_stay() -> Non
             queue.put("anew", Lane())
         turn: list[object] = []
         while f"stays {number}" not in turn:
-            [first] = queue.take(1, TURN_S)
+            [first] = take(queue, 1)
             queue.charge(first, 0.003)
             turn.append(first.item)
         assert len(turn) <= 3
@@ -84,7 +90,7 @@ def test_who_used_much_waits_until_the_others_had_as_much() -> None:
     fill(queue, heavy, "h", 3)
     fill(queue, light, "l", 300)
     order = []
-    while taken := queue.take(1, TURN_S):
+    while taken := take(queue, 1):
         [waiting] = taken
         order.append(waiting.item)
         queue.charge(waiting, 0.1 if waiting.lane is heavy else 0.001)
@@ -94,7 +100,7 @@ def test_who_used_much_waits_until_the_others_had_as_much() -> None:
 
 
 def done(queue: FairQueue, seconds: float) -> object:
-    [waiting] = queue.take(1, TURN_S)
+    [waiting] = take(queue, 1)
     queue.charge(waiting, seconds)
     return waiting.item
 
@@ -103,7 +109,7 @@ def test_what_was_used_while_nobody_waited_is_forgotten() -> None:
     queue, good = FairQueue(), Lane()
     queue.put("alone", good)
     assert done(queue, 100.0) == "alone"
-    assert queue.take(1, TURN_S) == []
+    assert take(queue, 1) == []
     for name in "abcdefgh":
         fill(queue, Lane(), name, 10)
     queue.put("good", good)
@@ -114,7 +120,7 @@ def test_one_long_call_is_not_paid_for_without_an_end() -> None:
     queue, good, flood = FairQueue(), Lane(new=False), Lane(new=False)
     fill(queue, flood, "f", 1_000)
     queue.put("long", good)
-    taken = [queue.take(1, TURN_S)[0] for _ in range(3)]
+    taken = [take(queue, 1)[0] for _ in range(3)]
     for waiting in taken:
         queue.charge(waiting, 10.0 if waiting.item == "long" else 0.001)
     assert "long" in {waiting.item for waiting in taken}
@@ -129,14 +135,14 @@ def test_a_turn_holds_no_more_than_is_foreseen_to_take_its_time() -> None:
     queue, lanes = FairQueue(), [Lane(estimate=TURN_S / 2.5) for _ in range(6)]
     for lane in lanes:
         queue.put("x", lane)
-    assert len(queue.take(MOST, TURN_S)) == 2
+    assert len(take(queue, MOST)) == 2
 
 
 def test_what_was_not_done_is_first_again() -> None:
     queue, one, other = FairQueue(), Lane(), Lane()
     fill(queue, one, "a", 4)
     fill(queue, other, "b", 4)
-    drawn = queue.take(6, TURN_S)
+    drawn = take(queue, 6)
     queue.put_back(drawn[2:])
     mine = [each for each in everything(queue) if str(each).startswith("a")]
     assert ["a0", "a1", "a2", "a3"] == [
@@ -225,7 +231,7 @@ def test_what_was_drawn_is_not_kept() -> None:
     for _ in range(20):
         fill(queue, busy, "b", 100)
         for _ in range(10):
-            queue.take(10, TURN_S)
+            take(queue, 10)
     assert len(queue._order) < 1_000
 
 
@@ -233,7 +239,7 @@ def test_nothing_of_a_lane_that_is_held_is_drawn_and_others_go_on() -> None:
     queue, held, other = FairQueue(), Lane(), Lane()
     fill(queue, held, "h", 2)
     fill(queue, other, "o", 2)
-    queue.put_back([each for each in queue.take(1, TURN_S) if each.lane is held])
+    queue.put_back([each for each in take(queue, 1) if each.lane is held])
     queue.hold(held)
     queue.put("h2", held)
     assert {"o0", "o1"} >= set(everything(queue))
@@ -337,7 +343,7 @@ def test_what_was_put_back_is_still_due() -> None:
     queue, held = FairQueue(clock), Lane()
     queue.put("h", held)
     queue.put("all", Lane(), after_all=True, within=5)
-    drawn = queue.take(MOST, TURN_S)
+    drawn = take(queue, MOST)
     assert ["h", "all"] == [waiting.item for waiting in drawn]
     queue.put_back(drawn)
     queue.hold(held)

@@ -124,25 +124,25 @@ class FairQueue:
         """Whether nothing waits."""
         return not self._length
 
-    def take(self, most: int, turn_s: float) -> list[Waiting]:
+    def take(self, most: int, turn_s: float, drawn: list[Waiting]) -> None:
         """Draw the next items, in the order in which to run them: at most ``most``, and after the
         first only as long as all together are estimated to take ``turn_s`` seconds.
+
+        They are added to ``drawn``, which is empty, so a defect on the way loses none.
         """
         if not self._length:
             self._virtual_now = self._foremost_used
-            return []
+            return
         heap = [(lane.used, id(lane), lane) for lane in self._ready]
         heapq.heapify(heap)
-        drawn: list[Waiting] = []
         estimated = 0.0
         while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
             if drawn and estimated + lane.estimate > turn_s:
                 break
             estimated += lane.estimate
-            drawn.append(self._draw(lane))
+            self._draw(lane, drawn)
             if lane in self._ready:
                 heapq.heappush(heap, (lane.used, id(lane), lane))
-        return drawn
 
     def put_back(self, drawn: Sequence[Waiting]) -> None:
         """Put drawn items that were not run back to the front of their lanes, in their order."""
@@ -270,8 +270,9 @@ class FairQueue:
             raise AssertionError("BUG: the oldest item waits for nothing; its lane is not ready")
         return None
 
-    def _draw(self, lane: Lane) -> Waiting:
+    def _draw(self, lane: Lane, drawn: list[Waiting]) -> None:
         waiting = lane.waiting.popleft()
+        drawn.append(waiting)
         waiting.drawn = True
         self._length -= 1
         self._abandoned -= lane.abandoned
@@ -280,7 +281,6 @@ class FairQueue:
         lane.used += lane.estimate
         self._foremost_used = max(self._foremost_used, lane.used)
         self._update_ready(lane)
-        return waiting
 
     def _update_ready(self, lane: Lane) -> None:
         if lane.waiting and not lane.held and not lane.waiting[0].after_all:

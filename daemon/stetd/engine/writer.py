@@ -242,7 +242,7 @@ class Writer:
         """Carry out queued calls and tasks for some milliseconds, then yield to the loop."""
         taken: list[Waiting] = []
         try:
-            taken = self._queue.take(_MAX_BATCH, self._turn_s())
+            self._queue.take(_MAX_BATCH, self._turn_s(), taken)
             self._carry_out(list(taken))
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("a turn of the writer", error)
