@@ -65,7 +65,7 @@ def outcome_unknown() -> Refused:
     """Whether the call was carried out is unknown until the daemon starts again."""
     return refuse(
         Kind.OUTCOME_UNKNOWN,
-        "the disk failed at a moment when it is not known whether the call will stand; that is "
+        "stetd could not finish the call, and it is not known whether the call will stand; that is "
         "settled when stetd starts again. Ask again then with the same request_id.",
     )
 
@@ -93,7 +93,7 @@ def read_only(reason: str) -> Refused:
     return refuse(
         Kind.READ_ONLY,
         f"the daemon is read-only: {reason}. Reading works; "
-        "a person must look at the disk and restart stetd.",
+        "a person must look into it and restart stetd.",
     )
 
 
