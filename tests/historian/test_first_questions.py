@@ -16,15 +16,15 @@ from stetd.processes import historian_messages as messages
 from stetd.storage.progress import Progress
 
 sys.setswitchinterval(1e-6)
-place = messages.Place(
+view = messages.WorkspaceView(
     name="", root="", shadow="", head=None, number=0, directory="", cut=None, inner=[]
 )
-table = (questions._ABOUT_A_PLACE | questions._ABOUT_BOTH).items()
+table = (questions._ABOUT_A_VIEW | questions._ABOUT_BOTH).items()
 kinds = {name: kind for name, (kind, _) in table if hasattr(kind, "__struct_fields__")}
 asked = []
 for name, kind in kinds.items():
     params = msgspec.msgpack.encode(dict.fromkeys(kind.__struct_fields__))
-    asked.append(messages.Ask(id=1, question=name, place=place, params=params))
+    asked.append(messages.Ask(id=1, question=name, view=view, params=params))
 together = threading.Barrier(8)
 answered = []
 

@@ -9,7 +9,7 @@ import pytest
 
 from stet.wire.results import LogResult
 from stetd.historian.queries import log as history_reading
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 from stetd.transaction.parameters import Log
@@ -23,11 +23,11 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
     opened.close()
 
 
-def pages_of(place: Place, text: str | None = None) -> list[LogResult]:
+def pages_of(view: ReadView, text: str | None = None) -> list[LogResult]:
     pages: list[LogResult] = []
     while not pages or pages[-1].cursor is not None:
         cursor = pages[-1].cursor if pages else None
-        pages.append(history_reading.log(place, Log(cursor=cursor, text=text)))
+        pages.append(history_reading.log(view, Log(cursor=cursor, text=text)))
         assert len(pages) < 20, "a cursor that leads nowhere"
     return pages
 
@@ -40,9 +40,9 @@ def test_a_search_that_looks_into_commits_goes_on_where_it_ended(
     for number in range(10):
         histories.commit({"a": "here\n" if number in (1, 8) else f"{number}\n"})
     oids = histories.oids
-    place = Place(worktree, histories.path, oids[-1], "", 1 << 20)
+    view = ReadView(worktree, histories.path, oids[-1], "", 1 << 20)
     pages = [
-        ([each.commit for each in page.commits], page.cursor) for page in pages_of(place, text="he")
+        ([each.commit for each in page.commits], page.cursor) for page in pages_of(view, text="he")
     ]
     # The line is added by one commit, and removed by the next.
     assert [
@@ -60,8 +60,8 @@ def test_a_page_ends_when_its_commits_name_very_many_files_and_tells_each_whole(
     histories = Histories(tmp_path)
     for number, files in enumerate([1, 9, 2, 2, 2, 7]):
         histories.commit({f"{n}": f"{number}\n" for n in range(files)})
-    place = Place(worktree, histories.path, histories.oids[-1], "", 1 << 20)
-    pages = [[(each.commit, len(each.files)) for each in page.commits] for page in pages_of(place)]
+    view = ReadView(worktree, histories.path, histories.oids[-1], "", 1 << 20)
+    pages = [[(each.commit, len(each.files)) for each in page.commits] for page in pages_of(view)]
     told = dict(zip(histories.oids, [1, 9, 2, 2, 2, 7], strict=True))
     newest_first = [(oid, told[oid]) for oid in reversed(histories.oids)]
     assert [newest_first[:1], newest_first[1:4], newest_first[4:5], newest_first[5:]] == pages

@@ -36,7 +36,7 @@ from stetd.history.objects import NewObject
 from stetd.planning.proposals import Proposal, Proposing
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
-from stetd.processes.historian_messages import Place
+from stetd.processes.historian_messages import WorkspaceView
 from stetd.processes.recorded_plans import refused_anew
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
@@ -398,8 +398,8 @@ class Writer:
             if job.old_request is not None:
                 await self.preparer.recall(job, job.old_request)
             elif call.needs_history:
-                asked, place = Proposing(call, limits), self.place(workspace, call.directory)
-                job.response = await self.historian.ask("take back", asked, Proposal, place)
+                asked, view = Proposing(call, limits), self.view(workspace, call.directory)
+                job.response = await self.historian.ask("take back", asked, Proposal, view)
             elif self._planners is not None:
                 job.planned = True
                 async with self._planners.turn(lambda: self._is_wanted(job)):
@@ -417,9 +417,9 @@ class Writer:
             self._queue.release(job.lane)
             self._wake()
 
-    def place(self, workspace: Workspace, directory: str = "") -> Place:
+    def view(self, workspace: Workspace, directory: str = "") -> WorkspaceView:
         """The workspace as the historian needs to know it for a question."""
-        return Place(
+        return WorkspaceView(
             name=workspace.name,
             root=workspace.root,
             shadow=workspace.shadow,

@@ -51,7 +51,7 @@ from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
 from stetd.repository.stored_objects import MissingObject
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -82,16 +82,16 @@ class Library(msgspec.Struct):
 
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """Answer a question. Raises Refused."""
-    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE | _ABOUT_BOTH
+    table = _ABOUT_ALL if asked.view is None else _ABOUT_A_VIEW | _ABOUT_BOTH
     expected, run = table[asked.question]
     params = msgspec.msgpack.decode(asked.params, type=known(expected))
     try:
-        if asked.place is None:
+        if asked.view is None:
             return run(library, params, progress)
-        with _opened(library, asked.place, progress) as place:
+        with _opened(library, asked.view, progress) as view:
             if asked.question in _ABOUT_BOTH:
-                return run(library, place, params)
-            return run(place, params)
+                return run(library, view, params)
+            return run(view, params)
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
@@ -105,8 +105,10 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 
 
 @contextmanager
-def _opened(library: Library, given: messages.Place, progress: Progress) -> Iterator[Place]:
-    """Open a place once Git has all records that the question must see. Raises Refused."""
+def _opened(
+    library: Library, given: messages.WorkspaceView, progress: Progress
+) -> Iterator[ReadView]:
+    """Open a view once Git has all records that the question must see. Raises Refused."""
     if given.number:
         _require(library, given.shadow)
     trouble = library.trouble_of(given.shadow)
@@ -120,7 +122,7 @@ def _opened(library: Library, given: messages.Place, progress: Progress) -> Iter
             f"{given.root}: the workspace's directory is not there ({error.strerror}).",
         ) from error
     with closing(worktree):
-        yield Place(
+        yield ReadView(
             worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
             library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
             frozenset(given.inner), given.name, given.number, library.disk, progress,
@@ -135,25 +137,25 @@ def _require(library: Library, shadow: str) -> None:
         raise history_unwritable(*error.args) from error
 
 
-def _files_of(place: Place, oid: str) -> list[FileChange]:
-    with place.handles.opened(place.shadow) as repository:
+def _files_of(view: ReadView, oid: str) -> list[FileChange]:
+    with view.handles.opened(view.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
         return [counted(repository, change) for change in changes]
 
 
-def _diff_of(place: Place, result: EditResult) -> str:
+def _diff_of(view: ReadView, result: EditResult) -> str:
     """The diff for a stored reply, which is kept without it."""
-    with place.handles.opened(place.shadow) as repository:
+    with view.handles.opened(view.shadow) as repository:
         changes = changes_of(repository, repository.commit(result.commit or ""))
         diffs = {each.path: described(repository.blob, each)[1] for each in changes}
         return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
-def _differing(library: Library, place: Place, asked: ScanRequest) -> ScanResult:
-    files, shadow = library.files, place.shadow
+def _differing(library: Library, view: ReadView, asked: ScanRequest) -> ScanResult:
+    files, shadow = library.files, view.shadow
     if shadow not in files:
         files[shadow] = KnownFiles(stat_cache_path(shadow))
-    return scan_workspace(place, files[shadow], asked)
+    return scan_workspace(view, files[shadow], asked)
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
@@ -181,13 +183,13 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(library: Library, place: Place, asked: Choosing) -> list[Choice]:
-    found = choose(place, asked, library.background)
+def _chosen(library: Library, view: ReadView, asked: Choosing) -> list[Choice]:
+    found = choose(view, asked, library.background)
     return [found] if found is not None else []
 
 
-def _finished(library: Library, place: Place, asked: Finishing) -> None:
-    shadow = place.shadow
+def _finished(library: Library, view: ReadView, asked: Finishing) -> None:
+    shadow = view.shadow
     names, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
 
@@ -198,8 +200,8 @@ def _finished(library: Library, place: Place, asked: Finishing) -> None:
     _rebuild(library, shadow)
 
 
-#: By name, the type of the parameters, and the function of a place and the parameters.
-_ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
+#: By name, the type of the parameters, and the function of a view and the parameters.
+_ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "read": (Read, read_file),
     "log": (Log, log),
     "show": (Show, show),
@@ -214,13 +216,13 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "snapshot": (Taking, taken),
     "leave out": (LeavingOut, left_out),
 }
-#: Questions that need the library, too: functions of it, a place and the parameters.
+#: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
     "what goes": (Choosing, _chosen),
     "finish forgetting": (Finishing, _finished),
 }
-#: Questions without a place: functions of the library, the parameters and the progress.
+#: Questions without a view: functions of the library, the parameters and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),

@@ -32,7 +32,7 @@ from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
 from stetd.state.decisions import Wait, Waits, end
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Requester
@@ -242,20 +242,20 @@ class Caller(msgspec.Struct, eq=False):
         One question at a time, and only after the client has read its earlier replies, so that
         long replies do not pile up. ``of_history``: Git must have the whole history first.
         """
-        place = await self.on_writer(
-            lambda: self.shared.writer.place(self.open_workspace(present=True), self.directory)
+        view = await self.on_writer(
+            lambda: self.shared.writer.view(self.open_workspace(present=True), self.directory)
         )
         if not of_history:
-            place = msgspec.structs.replace(place, number=0)
+            view = msgspec.structs.replace(view, number=0)
         async with self._reading:
             if self.client is not None:
                 await self.client.wait_writable()
-            return await self.shared.writer.historian.ask(question, params, result, place)
+            return await self.shared.writer.historian.ask(question, params, result, view)
 
-    def place(self) -> Place:
-        """The place that this client reads from now. Raises Refused."""
+    def view(self) -> ReadView:
+        """The view that this client reads from now. Raises Refused."""
         workspace = self.open_workspace(present=True)
-        return Place(
+        return ReadView(
             workspace.worktree,
             workspace.shadow,
             workspace.head.commit,

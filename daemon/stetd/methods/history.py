@@ -32,12 +32,12 @@ _PIN_ATTEMPTS, _PIN_PAUSE_S = 50, 0.2
 async def read(caller: Caller, wanted: Read) -> object:
     """Read a file, as it is now or at a commit."""
     if wanted.at is None:
-        place = await caller.on_writer(caller.place)
+        view = await caller.on_writer(caller.view)
         try:
-            small = min(_SMALL_BYTES, place.max_file_bytes)
-            return read_workspace_file(replace(place, max_file_bytes=small), wanted)
+            small = min(_SMALL_BYTES, view.max_file_bytes)
+            return read_workspace_file(replace(view, max_file_bytes=small), wanted)
         except Refused as refusal:
-            if refusal.kind != Kind.FILE_TOO_LARGE or place.max_file_bytes <= _SMALL_BYTES:
+            if refusal.kind != Kind.FILE_TOO_LARGE or view.max_file_bytes <= _SMALL_BYTES:
                 raise
     return await caller.ask("read", wanted, ReadResult, of_history=wanted.at is not None)
 

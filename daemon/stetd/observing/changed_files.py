@@ -17,7 +17,7 @@ from stetd.history.ignoring import is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image
 from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Known, Stamp, StatCache
 from stetd.storage.worktree import RACY_NS
@@ -48,40 +48,40 @@ class KnownFiles:
         self._first = None
 
 
-def scan_workspace(place: Place, known: KnownFiles, asked: ScanRequest) -> ScanResult:
+def scan_workspace(view: ReadView, known: KnownFiles, asked: ScanRequest) -> ScanResult:
     """Scan the whole workspace, within the limits of ``asked``."""
     try:
-        with closing(StoredObjects(place.shadow)) as repository:
-            tree = repository.commit(place.head).tree if place.head is not None else None
+        with closing(StoredObjects(view.shadow)) as repository:
+            tree = repository.commit(view.head).tree if view.head is not None else None
             scan = Scan(
-                place.worktree,
+                view.worktree,
                 repository.load_tree,
                 tree,
                 known.folder,
                 max_files=asked.max_files,
-                max_file_bytes=place.max_file_bytes,
-                excludes=place.excludes,
-                inner=place.inner,
+                max_file_bytes=view.max_file_bytes,
+                excludes=view.excludes,
+                inner=view.inner,
             )
-            found = _differing(place, repository, scan, known, asked)
+            found = _differing(view, repository, scan, known, asked)
             found.tree = tree or EMPTY_TREE
-            found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
+            found.kept = [path for path in asked.late if not _is_ignored(scan, view, path)]
             return found
     except OSError as error:
         return ScanResult(why=f"it can't be scanned: {error.strerror}")
 
 
-def _is_ignored(scan: Scan, place: Place, path: str) -> bool:
+def _is_ignored(scan: Scan, view: ReadView, path: str) -> bool:
     """Whether a ``.gitignore`` ignores a path, absolute or relative to the session's directory."""
-    root = place.worktree.root
-    whole = os.path.normpath(os.path.join(root, place.directory, path))
+    root = view.worktree.root
+    whole = os.path.normpath(os.path.join(root, view.directory, path))
     return is_left_out(whole.removeprefix(root.rstrip("/") + "/"), scan.rules.get)
 
 
 def _differing(
-    place: Place, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
+    view: ReadView, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
 ) -> ScanResult:
-    found = ScanResult(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
+    found = ScanResult(excludes=view.excludes.digest, ignores=scan.ignores, untold=scan.untold)
     for _ in scan.walk():
         if scan.files > asked.max_files:
             found.why = f"it has more than {asked.max_files:,} files that no .gitignore leaves out"
@@ -96,15 +96,15 @@ def _differing(
             found.complete, found.why = False, "there was no time to read all of it"
             break
         path = folder.path + name
-        if path not in large and _differs(place, folder, name):
+        if path not in large and _differs(view, folder, name):
             found.paths.append((path, folder.stamps[name].size))
-    inner = tuple(place.inner)
+    inner = tuple(view.inner)
     found.paths += (
         (path, 0)
         for path in _deleted(scan, repository)
-        if not path.startswith(inner) and not place.excludes(path)
+        if not path.startswith(inner) and not view.excludes(path)
     )
-    found.inner = sorted(place.inner.intersection(scan.passed))
+    found.inner = sorted(view.inner.intersection(scan.passed))
     found.add_skipped(scan.passed)
     found.add_skipped(sorted(large))
     found.modes = dict(_unusual_modes(scan))
@@ -116,11 +116,11 @@ def _differing(
     return found
 
 
-def _differs(place: Place, folder: Folder, name: str) -> bool:
+def _differs(view: ReadView, folder: Folder, name: str) -> bool:
     """Read a file, compare it with the history's, and remember its blob id for later scans."""
     stamp = folder.stamps[name]
     try:
-        read = place.worktree.read_path(folder.path + name, place.max_file_bytes)
+        read = view.worktree.read_path(folder.path + name, view.max_file_bytes)
     except Refused:
         read = None
     if read is None or read.data is None:

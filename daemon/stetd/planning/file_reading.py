@@ -10,13 +10,13 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
 from stetd.editing.text import Document, looks_binary
 from stetd.history.objects import object_id
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.transaction.parameters import Read
 
 
-def read_workspace_file(place: Place, params: Read) -> ReadResult:
+def read_workspace_file(view: ReadView, params: Read) -> ReadResult:
     """The lines that are asked for, of a file of the workspace. Raises Refused."""
-    _, data, mode = read_file(place, params.path)
+    _, data, mode = read_file(view, params.path)
     return read_lines(params, data, mode)
 
 
@@ -58,21 +58,21 @@ def read_lines(params: Read, data: bytes, mode: str) -> ReadResult:
     )
 
 
-def read_file(place: Place, path: str) -> tuple[str, bytes, str]:
+def read_file(view: ReadView, path: str) -> tuple[str, bytes, str]:
     """The file at a path, links followed: its canonical path, its content, its permissions."""
-    with place.worktree.resolver.resolve(path, place.directory) as target:
-        found = place.worktree.read(target, place.max_file_bytes)
+    with view.worktree.resolver.resolve(path, view.directory) as target:
+        found = view.worktree.read(target, view.max_file_bytes)
     if found is None or found.data is None:
         raise refuse(
             Kind.FILE_NOT_FOUND,
             f"{path}: there is no such file. Check the path; it is relative to "
-            f"{os.path.join(place.worktree.root, place.directory)}",
+            f"{os.path.join(view.worktree.root, view.directory)}",
             path=path,
         )
     return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
-def possible_paths(place: Place, paths: Iterable[str]) -> Iterator[str]:
+def possible_paths(view: ReadView, paths: Iterable[str]) -> Iterator[str]:
     """The paths of the history that a request's paths may mean."""
     for path in paths:
-        yield from place.worktree.resolver.possible_paths(path, place.directory)
+        yield from view.worktree.resolver.possible_paths(path, view.directory)

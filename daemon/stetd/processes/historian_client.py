@@ -199,12 +199,16 @@ class Historian:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
     async def ask(
-        self, question: str, params: object, result: type[T], place: messages.Place | None = None
+        self,
+        question: str,
+        params: object,
+        result: type[T],
+        view: messages.WorkspaceView | None = None,
     ) -> T:
         """Ask a question; returns the answer, of type ``result``. Raises Refused."""
         encoded = msgspec.msgpack.encode(params)
         self._last_id += 1
-        asked = messages.Ask(id=self._last_id, question=question, place=place, params=encoded)
+        asked = messages.Ask(id=self._last_id, question=question, view=view, params=encoded)
         found: T = msgspec.msgpack.decode(await self._wait_for(asked), type=known(result))
         return found
 
@@ -214,7 +218,7 @@ class Historian:
         params: object,
         result: type[T],
         progress: Progress,
-        place: messages.Place | None = None,
+        view: messages.WorkspaceView | None = None,
     ) -> T:
         """As :meth:`ask`, for a long question; ``progress`` is updated meanwhile."""
         number = self._last_id + 1
@@ -222,7 +226,7 @@ class Historian:
         if self._writer is not None:
             self._watch()
         try:
-            return await self.ask(question, params, result, place)
+            return await self.ask(question, params, result, view)
         finally:
             del self._works[number]
 

@@ -15,7 +15,7 @@ from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
 
-class Place(framing.Message, frozen=True):
+class WorkspaceView(framing.Message, frozen=True):
     """The workspace that a question is about, as it was when the question was asked.
 
     ``number``: the record up to which Git must have the history; 0: any. ``directory``: that of the
@@ -105,7 +105,7 @@ class Ask(framing.Message, frozen=True):
 
     id: int
     question: str
-    place: Place | None
+    view: WorkspaceView | None
     params: bytes
 
 

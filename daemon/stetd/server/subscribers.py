@@ -21,7 +21,7 @@ from stet.wire.failures import Refused
 from stet.wire.results import FileChange
 from stetd.history.commits import commit_info, parse_commit
 from stetd.processes.historian_client import Historian
-from stetd.processes.historian_messages import Place
+from stetd.processes.historian_messages import WorkspaceView
 from stetd.state.events import AccessChanged, Committed, Events, Note, Overflow
 
 #: Files of one commit that an event lists at most.
@@ -122,9 +122,11 @@ class Feed:
         files = note.files
         if files is None:
             number, wanted = note.number, "files of a commit"
-            place = Place(note.workspace, note.root, note.shadow, head=note.oid, number=number)
+            view = WorkspaceView(
+                note.workspace, note.root, note.shadow, head=note.oid, number=number
+            )
             try:
-                files = await self._historian.ask(wanted, note.oid, list[FileChange], place)
+                files = await self._historian.ask(wanted, note.oid, list[FileChange], view)
             except Refused as error:
                 _log.warning("commit %s can't be sent to subscribers: %s", note.oid, error)
                 return None

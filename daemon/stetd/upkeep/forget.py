@@ -104,8 +104,8 @@ class _Forgetting(msgspec.Struct):
         self.clipboards = self._clipboards()
         texts = list(self.clipboards.values())
         asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
-        place = self.writer.place(self.workspace)
-        return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, place)
+        view = self.writer.view(self.workspace)
+        return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, view)
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
         sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
@@ -209,8 +209,8 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     await reached("forget.checkpointed")
     cut = state.known[workspace.name].cut
     asked = Finishing(workspace.name, rewritten.paths, cut.oldest if cut is not None else None)
-    place = writer.place(workspace)
-    await historian.work("finish forgetting", asked, type(None), progress, place)
+    view = writer.view(workspace)
+    await historian.work("finish forgetting", asked, type(None), progress, view)
     historian.remembered.forget(workspace.name)
     await reached("forget.replies_changed")
     await collect(writer, workspace, progress, drop=True)

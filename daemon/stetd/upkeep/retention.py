@@ -56,8 +56,8 @@ async def retain(
     historian = writer.historian
     while True:
         asked = Choosing(policy.days, policy.bytes, clock())
-        place = writer.place(workspace)
-        found = await historian.work("what goes", asked, list[Choice], progress, place)
+        view = writer.view(workspace)
+        found = await historian.work("what goes", asked, list[Choice], progress, view)
         if not found:
             if await historian.ask("has remains", workspace.shadow, bool):
                 await collect(writer, workspace, progress, drop=True)

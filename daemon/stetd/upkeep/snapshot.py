@@ -40,8 +40,8 @@ async def snapshot(
     base = workspace.head
     touched = workspace.touched = set[str]()
     try:
-        place = writer.place(workspace)
-        taken = await writer.historian.work("snapshot", limits, Taken, progress, place)
+        view = writer.view(workspace)
+        taken = await writer.historian.work("snapshot", limits, Taken, progress, view)
         await reached("snapshot.before_record")
         load = workspace.repository.load_tree
         changed = changed_paths(base.tree, workspace.head.tree, load)

@@ -25,7 +25,7 @@ from stetd.repository.references import HISTORY, read_reference, references_belo
 from stetd.repository.rewritten import read_pending, take_next, write_next
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.stat_cache import stat_cache_path
@@ -37,32 +37,32 @@ _MAX_PATHS_TOLD = 50
 _MAX_TREES = 20_000
 
 
-def left_out(place: Place, asked: LeavingOut) -> LeftOut:
+def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
     """Write the history without the path into packs, and the file of new ids. Raises Refused."""
-    if place.head is None:
+    if view.head is None:
         raise _unknown(asked.path)
-    disk, progress = place.disk, place.progress
-    with closing(StoredObjects(place.shadow)) as repository:
+    disk, progress = view.disk, view.progress
+    with closing(StoredObjects(view.shadow)) as repository:
         unwanted: set[str] = set()
         if asked.contents:
             progress.begin("looking for its contents")
             looking = _Rewriting(repository, asked.path, unwanted, None, progress)
-            looking.follow(place.head)
+            looking.follow(view.head)
             unwanted = looking.blobs
-        packs = PackStream(place.shadow, disk, "forget")
+        packs = PackStream(view.shadow, disk, "forget")
         used = None if asked.preview else packs
         rewriting = _Rewriting(repository, asked.path, unwanted, used, progress)
         progress.begin("rewriting")
-        rewriting.follow(place.head)
+        rewriting.follow(view.head)
         if not rewriting.blobs:
             raise _unknown(asked.path)
-        _check_references(repository, rewriting, place.head)
+        _check_references(repository, rewriting, view.head)
         if not asked.preview:
             packs.flush()
-            write_next(place.shadow, rewriting.names, disk)
+            write_next(view.shadow, rewriting.names, disk)
         return LeftOut(
-            last=place.head,
-            head=rewriting.new_name(place.head),
+            last=view.head,
+            head=rewriting.new_name(view.head),
             tree=rewriting.tree,
             paths=sorted(rewriting.paths),
             blobs=sorted(rewriting.blobs),
@@ -70,7 +70,7 @@ def left_out(place: Place, asked: LeavingOut) -> LeftOut:
             rewritten=len(rewriting.names),
             oldest=rewriting.new_name(asked.oldest) if asked.oldest is not None else None,
             holding=_holding(repository, rewriting, asked.texts),
-            also_at=_elsewhere(repository, rewriting, place.head),
+            also_at=_elsewhere(repository, rewriting, view.head),
         )
 
 

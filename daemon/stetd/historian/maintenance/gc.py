@@ -21,7 +21,7 @@ from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -83,11 +83,11 @@ def has_remains(shadow: str) -> bool:
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
 
 
-def choose(place: Place, asked: Choosing, background: Background) -> Choice | None:
+def choose(view: ReadView, asked: Choosing, background: Background) -> Choice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
     """
-    shadow, progress = place.shadow, place.progress
+    shadow, progress = view.shadow, view.progress
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)
@@ -95,7 +95,7 @@ def choose(place: Place, asked: Choosing, background: Background) -> Choice | No
             return None
         at, why = by_age, f"older than {asked.days} days"
         if asked.bytes and directory_bytes(shadow) > asked.bytes:
-            collected(shadow, background, place.disk, progress, drop=True)
+            collected(shadow, background, view.disk, progress, drop=True)
             if directory_bytes(shadow) > asked.bytes:
                 by_size = _fitting(repository, asked, progress, chain)
                 if by_size < at:

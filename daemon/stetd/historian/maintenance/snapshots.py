@@ -22,7 +22,7 @@ from stetd.history.objects import (
 from stetd.processes.works import Taken, Taking
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
 from stetd.storage.worktree import RACY_NS, OnDisk
@@ -34,36 +34,36 @@ _ROUNDS = 3
 _RESERVE = 64 << 20
 
 
-def taken(place: Place, asked: Taking) -> Taken:
+def taken(view: ReadView, asked: Taking) -> Taken:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
-    with closing(StoredObjects(place.shadow)) as repository:
-        return _Snapshot(place, asked).take(repository)
+    with closing(StoredObjects(view.shadow)) as repository:
+        return _Snapshot(view, asked).take(repository)
 
 
 class _Snapshot:
-    def __init__(self, place: Place, asked: Taking) -> None:
-        self._place, self._shadow, self._asked = place, place.shadow, asked
-        self._progress = place.progress
+    def __init__(self, view: ReadView, asked: Taking) -> None:
+        self._view, self._shadow, self._asked = view, view.shadow, asked
+        self._progress = view.progress
         self._permissions: list[tuple[str, int]] = []
 
     def take(self, repository: StoredObjects) -> Taken:
-        place = self._place
+        view = self._view
         self._progress.begin("looking at the files")
         cache = StatCache(stat_cache_path(self._shadow))
-        tree = repository.commit(place.head).tree if place.head is not None else None
+        tree = repository.commit(view.head).tree if view.head is not None else None
         scan = Scan(
-            place.worktree,
+            view.worktree,
             repository.load_tree,
             tree,
             cache.folder,
             max_files=self._asked.max_files,
             max_file_bytes=self._asked.max_file_bytes,
-            excludes=place.excludes,
+            excludes=view.excludes,
         )
         for _ in scan.walk():
             self._progress.step(scan.files - self._progress.done)
         self._check_limits(scan)
-        packs = PackStream(self._shadow, place.disk, "snapshot")
+        packs = PackStream(self._shadow, view.disk, "snapshot")
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
@@ -72,7 +72,7 @@ class _Snapshot:
             for _, was, now in repository.changed(tree, new)
         )
         cached = ((folder.path, folder.cached) for folder in scan.folders)
-        write_stat_cache(stat_cache_path(self._shadow), cached, place.disk)
+        write_stat_cache(stat_cache_path(self._shadow), cached, view.disk)
         result = SnapshotResult(
             commit=None,
             files=scan.files,
@@ -183,7 +183,7 @@ class _Snapshot:
     def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:
         path = folder.path + name
         try:
-            return present(self._place.worktree, path, self._asked.max_file_bytes)
+            return present(self._view.worktree, path, self._asked.max_file_bytes)
         except Refused as refusal:
             scan.skip(path, refusal.message)
             self._keep(folder, name)
@@ -199,7 +199,7 @@ class _Snapshot:
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
         try:
-            target = self._place.worktree.resolve_exactly(path)
+            target = self._view.worktree.resolve_exactly(path)
         except Refused:
             return None
         with target, suppress(OSError):

@@ -23,7 +23,7 @@ from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
 from stetd.planning.file_reading import read_file
-from stetd.state.reading_place import Place as Workspace
+from stetd.state.read_view import ReadView
 from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Blame
 
@@ -31,14 +31,14 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
 
 
-def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
+def blame_file(workspace: ReadView, params: Blame) -> BlameResult:
     """Blame a file as it is now, or right after a commit."""
     now = read_file(workspace, params.path) if params.at is None else None
     return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
 
 def _blamed(
-    lookup: CommitLookup, place: Workspace, params: Blame, now: tuple[str, bytes, str] | None
+    lookup: CommitLookup, view: ReadView, params: Blame, now: tuple[str, bytes, str] | None
 ) -> BlameResult:
     upto = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
     if upto is None:
@@ -48,7 +48,7 @@ def _blamed(
         path, data, _ = now
         known = lookup.file_at(lookup.oid(upto), path) if upto else None
     else:
-        path, known = known_at(lookup, place, lookup.oid(upto), params.path)
+        path, known = known_at(lookup, view, lookup.oid(upto), params.path)
         data = known.data if known else None
     if data is None:
         raise no_such_file_at(params.path, lookup.oid(upto))

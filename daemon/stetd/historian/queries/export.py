@@ -35,7 +35,7 @@ from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
 from stetd.planning.file_reading import possible_paths
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.transaction.parameters import Export, invalid
 
 #: Characters after which a page ends with the present commit.
@@ -44,9 +44,9 @@ _DEFAULT_LIMIT = 500
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
-def exported(place: Place, asked: Export) -> ExportResult:
+def exported(view: ReadView, asked: Export) -> ExportResult:
     """A page of an export. Raises Refused, MissingObject."""
-    if place.head is None and asked.from_ is None and asked.to is None:
+    if view.head is None and asked.from_ is None and asked.to is None:
         return ExportResult(format=asked.format, content="", commits=0)
     to, cursor = "HEAD" if asked.to is None else asked.to, None
     if asked.cursor is not None:
@@ -55,7 +55,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
             raise _bad_cursor(asked.cursor)
         to, cursor = page.groups()
     wanted = filters(asked)
-    paths = list(possible_paths(place, asked.paths or ()))
+    paths = list(possible_paths(view, asked.paths or ()))
 
     def run(lookup: CommitLookup) -> ExportResult:
         plan = _Plan(lookup, asked, wanted, paths, to, cursor)
@@ -63,7 +63,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
             return _combined(plan)
         return _json_lines(plan) if asked.format == "jsonl" else _mbox(plan)
 
-    return looking_back(place, run)
+    return looking_back(view, run)
 
 
 def _bad_cursor(cursor: str) -> Refused:

@@ -20,7 +20,7 @@ from stetd.history.git_patch import likeness, lines
 from stetd.history.objects import EMPTY_TREE, LINK
 from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
@@ -34,41 +34,43 @@ _MAX_PAIRS, _MAX_BYTES = 2_500, 1 << 20
 _Files = dict[str, tuple[int, str]]
 
 
-def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
-    """Run a function on the history of a place; it may be called twice. Raises Refused."""
+def looking_back(view: ReadView, run: Callable[[CommitLookup], T]) -> T:
+    """Run a function on the history of a view; it may be called twice. Raises Refused."""
     try:
-        with place.handles.opened(place.shadow) as repository:
-            return look_back(repository, place.head, run, place.on_lag)
+        with view.handles.opened(view.shadow) as repository:
+            return look_back(repository, view.head, run, view.on_lag)
     except Refused as refusal:
-        cut = place.cut
+        cut = view.cut
         if cut is None:
             raise
         raise after_dropping(refusal, cut.dropped, cut.oldest, rfc3339(cut.time)) from refusal
 
 
-def read_file(place: Place, params: Read) -> ReadResult:
+def read_file(view: ReadView, params: Read) -> ReadResult:
     """Read a file of the workspace, or as it was right after a commit."""
     if params.at is None:
-        return read_workspace_file(place, params)
+        return read_workspace_file(view, params)
     at = params.at
 
     def content(lookup: CommitLookup) -> tuple[bytes, str]:
         oid = lookup.resolve(at)
-        _, version = known_at(lookup, place, oid, params.path)
+        _, version = known_at(lookup, view, oid, params.path)
         if version is None:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return read_lines(params, *looking_back(place, content))
+    return read_lines(params, *looking_back(view, content))
 
 
-def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
+def known_at(
+    lookup: CommitLookup, view: ReadView, oid: str, path: str
+) -> tuple[str, Version | None]:
     """The file that a request means at a commit: its path then, and its content.
 
     A link of today, in the path or at its end, may have been a directory or a file then.
     """
     own, version = path, None
-    for own in possible_paths(place, [path]):
+    for own in possible_paths(view, [path]):
         version = lookup.file_at(oid, own)
         if version is not None and version.git_mode != LINK:
             break
@@ -86,20 +88,20 @@ def no_such_file_at(path: str, oid: str) -> Refused:
     )
 
 
-def diff(place: Place, params: Diff) -> DiffResult:
+def diff(view: ReadView, params: Diff) -> DiffResult:
     """The differences between two commits, or between a commit and the workspace.
 
     For the workspace, the files of the commit and of the newest commit are compared, because the
     history has no others. A move is shown as one only if both paths are asked for.
     """
-    return looking_back(place, lambda lookup: _diff(lookup, place, params))
+    return looking_back(view, lambda lookup: _diff(lookup, view, params))
 
 
-def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
+def _diff(lookup: CommitLookup, view: ReadView, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
     after = _tree_of(lookup, "HEAD" if params.to is None else params.to)
-    paths = list(possible_paths(place, params.paths or ()))
+    paths = list(possible_paths(view, params.paths or ()))
     unrecorded: dict[str, bytes] = {}
 
     def blob(oid: str) -> bytes:
@@ -108,7 +110,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     if params.to is not None:
         changed = [PathChange(*each) for each in repository.changed(before, after)]
     else:
-        changed, unrecorded = _against_workspace(repository, place, before, after, paths)
+        changed, unrecorded = _against_workspace(repository, view, before, after, paths)
     chosen = (
         change
         for change in _with_renames(blob, changed)
@@ -131,7 +133,7 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
 
 
 def _against_workspace(
-    repository: StoredObjects, place: Place, before: str, head: str, paths: Sequence[str]
+    repository: StoredObjects, view: ReadView, before: str, head: str, paths: Sequence[str]
 ) -> tuple[list[PathChange], dict[str, bytes]]:
     """The changes from a tree to the workspace, and new contents that the newest tree lacks."""
     changed, unrecorded = list[PathChange](), dict[str, bytes]()
@@ -139,9 +141,9 @@ def _against_workspace(
     later = {path: (was, now) for path, was, now in repository.changed(before, head)}
     known.update({path: None for path, (was, _) in later.items() if was is None})
     for path, was in known.items():
-        if place.excludes(path) or not concerns(paths, path):
+        if view.excludes(path) or not concerns(paths, path):
             continue
-        found = present(place.worktree, path, place.max_file_bytes)
+        found = present(view.worktree, path, view.max_file_bytes)
         image = found.image if found is not None else None
         now = (image.git_mode, image.oid) if image is not None else None
         if was == now:

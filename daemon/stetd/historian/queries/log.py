@@ -16,7 +16,7 @@ from stetd.history.commits import commit_info, rfc3339
 from stetd.planning.file_reading import possible_paths
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Export, Log, Show, invalid
 
@@ -27,14 +27,14 @@ _MAX_SEARCHED = 2000
 _MAX_FILES = 20_000
 
 
-def show(place: Place, asked: Show) -> ShowResult:
+def show(view: ReadView, asked: Show) -> ShowResult:
     """One commit with its diff."""
 
     def run(lookup: CommitLookup) -> ShowResult:
         [found] = lookup.find([lookup.resolve(asked.commit)])
         return show_found(lookup, found)
 
-    return looking_back(place, run)
+    return looking_back(view, run)
 
 
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
@@ -49,26 +49,24 @@ def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
     return commit_info(found.commit, lookup.changes(found.commit), found.undone_by)
 
 
-def log(place: Place, params: Log) -> LogResult:
+def log(view: ReadView, params: Log) -> LogResult:
     """A page of the history, newest first.
 
     The cursor is the id of the last commit that was read: it stays valid while the history grows. A
     search for a rare text that the index does not help with gives short or empty pages with a
     cursor, and so do commits with very many files: no caller should wait long.
     """
-    paths = list(possible_paths(place, [params.path] if params.path is not None else []))
+    paths = list(possible_paths(view, [params.path] if params.path is not None else []))
     wanted = replace(filters(params), text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
     try:
-        page = looking_back(
-            place, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor)
-        )
+        page = looking_back(view, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor))
     except UnknownCursor as error:
         raise invalid(
             f"cursor {params.cursor!r} is not from this workspace's log; "
             "start again without a cursor",
         ) from error
-    cut = place.cut
+    cut = view.cut
     if cut is None or page.cursor is not None:
         return page
     return LogResult(
@@ -136,7 +134,7 @@ def _seconds(value: str | float | None, name: str) -> float | None:
 # -- pins
 
 
-def described_pin(place: Place, asked: list[str]) -> PinInfo:
+def described_pin(view: ReadView, asked: list[str]) -> PinInfo:
     """The pin that would name a commit so. Raises Refused (unknown_commit)."""
     name, commit = asked
 
@@ -145,19 +143,19 @@ def described_pin(place: Place, asked: list[str]) -> PinInfo:
         lookup.find([oid])  # commits in Git that are not part of the history are refused
         return _described(lookup, name, oid)
 
-    return looking_back(place, look)
+    return looking_back(view, look)
 
 
-def pinned_commits(place: Place, _: None) -> PinList:
+def pinned_commits(view: ReadView, _: None) -> PinList:
     """All pins of a history."""
 
     def look(lookup: CommitLookup) -> PinList:
-        names = pin_names(place.shadow)
+        names = pin_names(view.shadow)
         return PinList(
-            [_described(lookup, name, named(place.shadow, name) or None) for name in names]
+            [_described(lookup, name, named(view.shadow, name) or None) for name in names]
         )
 
-    return looking_back(place, look)
+    return looking_back(view, look)
 
 
 def _described(lookup: CommitLookup, name: str, oid: str | None) -> PinInfo:

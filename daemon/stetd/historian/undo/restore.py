@@ -24,7 +24,7 @@ from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.taking_back import InTheWay
 from stetd.history.undoing import FOUND
 from stetd.planning.world import CallWorld, EditCall
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
 
 
@@ -36,10 +36,10 @@ class _Then(msgspec.Struct, frozen=True):
     found_later: bool
 
 
-def plan_restore(lookup: CommitLookup, place: Place, call: EditCall, world: CallWorld) -> Draft:
+def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``restore``. Raises Refused: no_change, file_not_found, not_permitted, ..."""
     at = lookup.resolve(call.params["at"])
-    path, touches = _known_path(lookup, place, call, at)
+    path, touches = _known_path(lookup, view, call, at)
     then = _then(touches)
     try:
         now = look(world, path)
@@ -77,14 +77,16 @@ def plan_restore(lookup: CommitLookup, place: Place, call: EditCall, world: Call
     )
 
 
-def _known_path(lookup: CommitLookup, place: Place, call: EditCall, at: str) -> tuple[str, Touches]:
+def _known_path(
+    lookup: CommitLookup, view: ReadView, call: EditCall, at: str
+) -> tuple[str, Touches]:
     """The canonical path and its commits. For a link: its own path if it has commits, else its
     target's.
     """
-    canonical, asked = place.worktree.resolver.canonical, call.params["path"]
+    canonical, asked = view.worktree.resolver.canonical, call.params["path"]
     for follow_last in (False, True):
         path = canonical(asked, call.directory, follow_last=follow_last)
-        if place.excludes(path):
+        if view.excludes(path):
             raise refuse(
                 Kind.FILE_NOT_FOUND,
                 f"{path} is excluded from the history (exclude, in the configuration), which keeps "

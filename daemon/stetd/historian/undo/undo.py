@@ -30,12 +30,12 @@ from stetd.history.undoing import (
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.reading_place import Place
+from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
 from stetd.transaction.parameters import invalid
 
 
-def plan_undo(lookup: CommitLookup, place: Place, call: EditCall, world: CallWorld) -> Draft:
+def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
     names, request = call.params.get("commits"), call.params.get("request")
     if names is not None:
@@ -43,12 +43,12 @@ def plan_undo(lookup: CommitLookup, place: Place, call: EditCall, world: CallWor
     elif request is not None:
         chosen = [_commit_of_request(lookup, call, request)]
     else:
-        chosen = _newest_edits(lookup, place, call)
+        chosen = _newest_edits(lookup, view, call)
     done = "Would undo" if call.preview else "Undone"
     return _taken_back(lookup, world, chosen, "undo", done)
 
 
-def plan_redo(lookup: CommitLookup, _: Place, call: EditCall, world: CallWorld) -> Draft:
+def plan_redo(lookup: CommitLookup, _: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: revert undos and rollbacks. Raises as :func:`plan_undo`."""
     names = call.params.get("commits")
     if names is not None:
@@ -79,7 +79,7 @@ def _taken_back(
     return draft
 
 
-def plan_rollback(lookup: CommitLookup, place: Place, call: EditCall, world: CallWorld) -> Draft:
+def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``rollback``: revert all commits after one that pass the filters.
 
     Edits made outside are reverted only with ``include_outside``, which is for the person. Changes
@@ -90,7 +90,7 @@ def plan_rollback(lookup: CommitLookup, place: Place, call: EditCall, world: Cal
     session = _session_of(call)
     wanted = Wanted(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
-    paths = _paths_of(place, call)
+    paths = _paths_of(view, call)
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -129,9 +129,9 @@ def _in_session(session: str | None, word: str = "in") -> str:
     return f" {word} session {session!r}" if session is not None else ""
 
 
-def _paths_of(place: Place, call: EditCall) -> list[str]:
+def _paths_of(view: ReadView, call: EditCall) -> list[str]:
     """The canonical paths that a call is about; empty: all paths."""
-    resolver = place.worktree.resolver
+    resolver = view.worktree.resolver
     asked = call.params.get("paths") or []
     return [each for path in asked for each in resolver.possible_paths(path, call.directory)]
 
@@ -139,11 +139,11 @@ def _paths_of(place: Place, call: EditCall) -> list[str]:
 # -- undo
 
 
-def _newest_edits(lookup: CommitLookup, place: Place, call: EditCall) -> list[StoredCommit]:
+def _newest_edits(lookup: CommitLookup, view: ReadView, call: EditCall) -> list[StoredCommit]:
     params = call.params
     session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(place, call)), last))
+    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(view, call)), last))
     if not chosen:
         which = _in_session(session)
         which += f" by agent {agent!r}" if agent is not None else ""
@@ -236,19 +236,19 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, asked: Proposing) -> Proposal:
+def proposed(view: ReadView, asked: Proposing) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
     plan = _PLANNERS[asked.call.method]
     with (
-        closing(StoredObjects(place.shadow)) as repository,
-        closing(CallWorld(place.worktree, asked.call, asked.limits)) as world,
+        closing(StoredObjects(view.shadow)) as repository,
+        closing(CallWorld(view.worktree, asked.call, asked.limits)) as world,
     ):
         draft = look_back(
             repository,
-            place.head,
-            lambda lookup: plan(lookup, place, asked.call, world),
-            place.on_lag,
+            view.head,
+            lambda lookup: plan(lookup, view, asked.call, world),
+            view.on_lag,
         )
-        proposal = proposal_of(draft, place.number)
+        proposal = proposal_of(draft, view.number)
         failpoint("historian.proposed")
         return proposal

@@ -14,7 +14,7 @@ from stetd.storage.progress import Progress
 from stetd.storage.worktree import Worktree
 
 
-class Place(msgspec.Struct, frozen=True):
+class ReadView(msgspec.Struct, frozen=True):
     """A workspace as it was when the request arrived."""
 
     worktree: Worktree
