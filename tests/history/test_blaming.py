@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
+from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined, split
 from stetd.history.commit_rows import Hunk
 
 
@@ -33,43 +33,45 @@ class Model:
     def __init__(self) -> None:
         self.changes: list[Change] = []
 
-    def lines(self, place: Place) -> list[str] | None:
-        for change in reversed(self.changes[: place.n]):
-            if place.path in change.files:
-                return change.files[place.path]
+    def lines(self, version: FileVersion) -> list[str] | None:
+        for change in reversed(self.changes[: version.n]):
+            if version.path in change.files:
+                return change.files[version.path]
         return None
 
-    def newest(self, place: Place) -> int | None:
-        for n in range(place.n, 0, -1):
-            if self.changes[n - 1].files.get(place.path) is not None:
+    def newest(self, version: FileVersion) -> int | None:
+        for n in range(version.n, 0, -1):
+            if self.changes[n - 1].files.get(version.path) is not None:
                 return n
         return None
 
-    def step(self, place: Place) -> Step | None:
-        n = self.newest(place)
+    def step(self, version: FileVersion) -> Step | None:
+        n = self.newest(version)
         if n is None:
             return None
         change = self.changes[n - 1]
-        before: Place | None = Place(n - 1, change.moves.get(place.path, place.path))
+        before: FileVersion | None = FileVersion(
+            n - 1, change.moves.get(version.path, version.path)
+        )
         assert before is not None
-        old, new = self.lines(before), self.lines(Place(n, place.path)) or []
+        old, new = self.lines(before), self.lines(FileVersion(n, version.path)) or []
         if old is None:
             before = None
         sources = [
-            Place(taken - 1, path)
+            FileVersion(taken - 1, path)
             for taken in change.reverts
             for path in self.changes[taken - 1].files
-            if self.lines(Place(taken - 1, path)) is not None
+            if self.lines(FileVersion(taken - 1, path)) is not None
         ]
         return Step(n, hunks_between(old or [], new), before, sources)
 
-    def compare(self, old: Place, new: Place) -> list[Hunk]:
+    def compare(self, old: FileVersion, new: FileVersion) -> list[Hunk]:
         return hunks_between(self.lines(old) or [], self.lines(new) or [])
 
     def blame(self, path: str) -> list[Run]:
-        lines = self.lines(Place(len(self.changes), path)) or []
+        lines = self.lines(FileVersion(len(self.changes), path)) or []
         return blame(
-            [Piece(0, 0, len(lines))] if lines else [], Place(len(self.changes), path), self
+            [Piece(0, 0, len(lines))] if lines else [], FileVersion(len(self.changes), path), self
         )
 
 
@@ -133,7 +135,7 @@ def test_what_an_undo_wrote_and_nobody_before_is_its_own() -> None:
 
 
 def test_a_file_without_history_belongs_to_nobody() -> None:
-    assert [Run(0, 3, None)] == blame([Piece(0, 0, 3)], Place(0, "f"), Model())
+    assert [Run(0, 3, None)] == blame([Piece(0, 0, 3)], FileVersion(0, "f"), Model())
 
 
 def test_a_file_created_anew_at_a_path_does_not_inherit() -> None:
@@ -181,7 +183,7 @@ def test_each_line_belongs_to_whoever_wrote_it_first(
     path = "f"
     for kind, where, removed, added in operations:
         n = len(model.changes) + 1
-        now = model.lines(Place(n - 1, path))
+        now = model.lines(FileVersion(n - 1, path))
         if kind == "undo":
             # The newest commit not undone is taken back, so no merge is needed.
             undone: set[int] = set()
@@ -195,7 +197,7 @@ def test_each_line_belongs_to_whoever_wrote_it_first(
                 continue
             taken = standing[-1]
             change = model.changes[taken - 1]
-            files = {p: model.lines(Place(taken - 1, p)) for p in change.files}
+            files = {p: model.lines(FileVersion(taken - 1, p)) for p in change.files}
             moves = {old: new for new, old in change.moves.items()}
             model.changes.append(Change(files, moves, [taken]))
             path = next((old for old in moves), path)
@@ -203,7 +205,7 @@ def test_each_line_belongs_to_whoever_wrote_it_first(
             model.changes.append(Change({path: None}))
         elif kind == "move" and now is not None:
             target = f"{path}'" if where % 2 else "g"
-            if target != path and model.lines(Place(n - 1, target)) is None:
+            if target != path and model.lines(FileVersion(n - 1, target)) is None:
                 model.changes.append(Change({path: None, target: list(now)}, {target: path}))
                 path = target
         elif kind == "edit":
@@ -212,7 +214,7 @@ def test_each_line_belongs_to_whoever_wrote_it_first(
             text[at : at + removed] = [f"{n}.{i}" for i in range(added)]
             model.changes.append(Change({path: text}))
     for name in {p for change in model.changes for p in change.files}:
-        found = model.lines(Place(len(model.changes), name))
+        found = model.lines(FileVersion(len(model.changes), name))
         if found is None:
             continue
         owners = [int(line.split(".")[0]) for line in found]

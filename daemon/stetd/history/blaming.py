@@ -6,9 +6,9 @@ one exception: a commit that takes others back, or restores a file, writes nothi
 lines were in an older version (a *source*) and are followed from there, so that a line which was
 deleted and brought back belongs to whoever wrote it first.
 
-A place is a version of a file: the file at ``path`` as the first ``n`` commits left it. All
-routes go to smaller numbers, and the largest number is always dealt with next, so routes that
-meet are followed as one.
+A version of a file is the file at ``path`` as the first ``n`` commits left it. All routes go to
+smaller numbers, and the largest number is always dealt with next, so routes that meet are followed
+as one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from stetd.history.commit_rows import Hunk
 
 
-class Place(NamedTuple):
+class FileVersion(NamedTuple):
     """The file at ``path`` as the first ``n`` commits left it."""
 
     n: int
@@ -30,25 +30,25 @@ class Place(NamedTuple):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What the newest commit that changed a place did to it.
+    """What the newest commit that changed a version's file did to it.
 
-    ``before``: the place that ``hunks`` are against; None if the commit created the file.
-    ``sources``: older places where the lines that it brought back may have been, best first.
+    ``before``: the version that ``hunks`` are against; None if the commit created the file.
+    ``sources``: older versions where the lines that it brought back may have been, best first.
     """
 
     n: int
     hunks: Sequence[Hunk]
-    before: Place | None
-    sources: Sequence[Place] = ()
+    before: FileVersion | None
+    sources: Sequence[FileVersion] = ()
 
 
 class Versions(Protocol):
     """The versions of files."""
 
-    def step(self, place: Place) -> Step | None:
+    def step(self, version: FileVersion) -> Step | None:
         """The commit that made this version; None where the history has none."""
 
-    def compare(self, old: Place, new: Place) -> Sequence[Hunk]:
+    def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
         """What differs between two versions; all lines, if there is no old one."""
 
 
@@ -68,30 +68,30 @@ class Piece(NamedTuple):
     length: int
 
 
-def blame(pieces: Sequence[Piece], start: Place, versions: Versions) -> list[Run]:
+def blame(pieces: Sequence[Piece], start: FileVersion, versions: Versions) -> list[Run]:
     """Who wrote these lines of a version, in order; None: they are older than all."""
     found: list[Run] = []
-    waiting: dict[Place, list[Piece]] = {}
+    waiting: dict[FileVersion, list[Piece]] = {}
     order: list[tuple[int, str]] = []
 
-    def follow(place: Place, more: Sequence[Piece]) -> None:
+    def follow(version: FileVersion, more: Sequence[Piece]) -> None:
         if not more:
             return
-        if place not in waiting:
-            heapq.heappush(order, (-place.n, place.path))
-        waiting.setdefault(place, []).extend(more)
+        if version not in waiting:
+            heapq.heappush(order, (-version.n, version.path))
+        waiting.setdefault(version, []).extend(more)
 
     follow(start, pieces)
     while order:
         number, path = heapq.heappop(order)
-        place = Place(-number, path)
-        here = sorted(waiting.pop(place), key=lambda piece: piece.there)
-        step = versions.step(place)
+        version = FileVersion(-number, path)
+        here = sorted(waiting.pop(version), key=lambda piece: piece.there)
+        step = versions.step(version)
         if step is None:
             found += [Run(piece.line, piece.length, None) for piece in here]
             continue
-        if step.n < place.n:  # others may come to the same version
-            follow(Place(step.n, path), here)
+        if step.n < version.n:  # others may come to the same version
+            follow(FileVersion(step.n, path), here)
             continue
         kept, added = split(here, step.hunks)
         if step.before is None:
@@ -100,7 +100,7 @@ def blame(pieces: Sequence[Piece], start: Place, versions: Versions) -> list[Run
             follow(step.before, kept)
         for source in step.sources:
             if added:
-                stood, added = split(added, versions.compare(source, place))
+                stood, added = split(added, versions.compare(source, version))
                 follow(source, stood)
         found += [Run(piece.line, piece.length, step.n) for piece in added]
     return joined(found)

@@ -17,7 +17,7 @@ from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit
 from stetd.historian.queries.files import known_at, looking_back, no_such_file_at
-from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
+from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined, split
 from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
@@ -63,7 +63,7 @@ def _blamed(
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
     kept, saved = split(whole, hunks) if known else ([], whole)
-    runs = blame(kept, Place(upto, path), _Versions(lookup))
+    runs = blame(kept, FileVersion(upto, path), _Versions(lookup))
     runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
     return BlameResult(path=path, lines=_lines_of(lookup, runs, lines))
 
@@ -98,40 +98,40 @@ class _Versions:
         self._lookup = lookup
         self._index = lookup.index
         self._repository = lookup.repository
-        self._blobs: dict[Place, str | None] = {}
-        self._found: dict[Place, tuple[int, FileRow]] = {}
+        self._blobs: dict[FileVersion, str | None] = {}
+        self._found: dict[FileVersion, tuple[int, FileRow]] = {}
 
-    def step(self, place: Place) -> Step | None:
+    def step(self, version: FileVersion) -> Step | None:
         let_others_run()
-        found = self._found.pop(place, None) or self._index.last_change(place.path, place.n)
+        found = self._found.pop(version, None) or self._index.last_change(version.path, version.n)
         if found is None or found[1].after is None:
             return None
         n, row = found
-        if n < place.n:  # the rule asks again for the version at its own commit
-            self._found[Place(n, place.path)] = found
+        if n < version.n:  # the rule asks again for the version at its own commit
+            self._found[FileVersion(n, version.path)] = found
             return Step(n, (), None)
         hunks = row.hunks if row.hunks is not None else self._compare(row.before, row.after)
-        before = None if row.before is None else Place(n - 1, row.old_path or row.path)
+        before = None if row.before is None else FileVersion(n - 1, row.old_path or row.path)
         adds = any(hunk.new_lines for hunk in hunks)
         return Step(n, hunks, before, self._sources(n, row) if adds else ())
 
-    def compare(self, old: Place, new: Place) -> Sequence[Hunk]:
+    def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
         return self._compare(self._blob(old), self._blob(new))
 
-    def _sources(self, n: int, row: FileRow) -> list[Place]:
+    def _sources(self, n: int, row: FileRow) -> list[FileVersion]:
         """The earlier versions whose lines a restore or a revert may have brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
             then = self._index.last_with(row.path, row.after, n - 1)
-            return [Place(then, row.path)] if then is not None else []
+            return [FileVersion(then, row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []
         taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
-        sources: list[Place] = []
+        sources: list[FileVersion] = []
         for number in sorted((each for each in taken if each is not None), reverse=True):
             names = self._names(row.path, n, number)
             sources += [
-                Place(number - 1, other.old_path or other.path)
+                FileVersion(number - 1, other.old_path or other.path)
                 for other in self._index.files(number)
                 if other.before is not None and not names.isdisjoint((other.path, other.old_path))
             ]
@@ -145,11 +145,11 @@ class _Versions:
             names.add(path)
         return names
 
-    def _blob(self, place: Place) -> str | None:
-        if place not in self._blobs:
-            found = self._index.last_change(place.path, place.n)
-            self._blobs[place] = found[1].after if found else None
-        return self._blobs[place]
+    def _blob(self, version: FileVersion) -> str | None:
+        if version not in self._blobs:
+            found = self._index.last_change(version.path, version.n)
+            self._blobs[version] = found[1].after if found else None
+        return self._blobs[version]
 
     def _compare(self, old: str | None, new: str | None) -> Sequence[Hunk]:
         if old == new:
