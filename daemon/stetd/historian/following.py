@@ -33,7 +33,7 @@ from stetd.storage.journal_format import (
     decode,
     payloads,
 )
-from stetd.storage.priority import let_others_run
+from stetd.storage.priority import yield_processor
 from stetd.storage.request_record import RequestRecord, answered
 from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
@@ -82,7 +82,7 @@ class Following(msgspec.Struct):
         voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
         mark = self.begin.base.mark
         for place, record in found:
-            let_others_run()
+            yield_processor()
             if place < mark and getattr(record, "workspace", None) not in self.begin.base.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
@@ -148,7 +148,7 @@ class Following(msgspec.Struct):
                 offset, data = len(MAGIC), data[len(MAGIC) :]
             sound = 0
             for at, payload, after in payloads(data, 0):
-                let_others_run()
+                yield_processor()
                 yield (segment, offset + at), decode(payload)
                 sound = after
             if last:

@@ -40,7 +40,7 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.pack_entries import Chosen, PackEntries
 from stetd.storage.disk import Disk
-from stetd.storage.priority import let_others_run
+from stetd.storage.priority import yield_processor
 
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
@@ -146,7 +146,7 @@ def store_pack(
     fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         for entry in entries:
-            let_others_run()
+            yield_processor()
             crcs.append(zlib.crc32(entry))
             offsets.append(written + len(piece))
             piece += entry

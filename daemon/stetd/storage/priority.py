@@ -28,7 +28,7 @@ def lower_priority(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-def let_others_run() -> None:
+def yield_processor() -> None:
     """Yield the processor, at most once per _YIELD_INTERVAL_S. Call it for each piece of work.
 
     The engine or an edit's client may wait for the processor: otherwise until the end of this

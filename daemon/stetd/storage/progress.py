@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stetd.storage.priority import let_others_run
+from stetd.storage.priority import yield_processor
 
 
 class Progress(msgspec.Struct):
@@ -25,4 +25,4 @@ class Progress(msgspec.Struct):
     def step(self, count: int = 1) -> None:
         """Count work of the phase as done, and let edits go first."""
         self.done += count
-        let_others_run()
+        yield_processor()

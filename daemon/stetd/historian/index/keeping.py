@@ -27,7 +27,7 @@ from stetd.historian.index.history_index import (
 from stetd.historian.queries.commit_changes import commit_parts
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
-from stetd.storage.priority import BEHIND_EDITS, let_others_run, lower_priority
+from stetd.storage.priority import BEHIND_EDITS, lower_priority, yield_processor
 
 _log = logging.getLogger(__name__)
 #: Seconds for which a question waits for its index.
@@ -293,7 +293,7 @@ class Indexer:
                     closing(catch_up(index, repository, head)) as steps,
                 ):
                     for _ in steps:
-                        let_others_run()
+                        yield_processor()
                         if self._stopping:
                             return
                         if _wanted[path]:

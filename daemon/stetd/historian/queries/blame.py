@@ -24,7 +24,7 @@ from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
 from stetd.planning.file_reading import read_file
 from stetd.state.read_view import ReadView
-from stetd.storage.priority import let_others_run
+from stetd.storage.priority import yield_processor
 from stetd.transaction.parameters import Blame
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -102,7 +102,7 @@ class _Versions:
         self._found: dict[FileVersion, tuple[int, FileRow]] = {}
 
     def step(self, version: FileVersion) -> Step | None:
-        let_others_run()
+        yield_processor()
         found = self._found.pop(version, None) or self._index.last_change(version.path, version.n)
         if found is None or found[1].after is None:
             return None

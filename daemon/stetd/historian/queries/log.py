@@ -17,7 +17,7 @@ from stetd.planning.file_reading import possible_paths
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.read_view import ReadView
-from stetd.storage.priority import let_others_run
+from stetd.storage.priority import yield_processor
 from stetd.transaction.parameters import Export, Log, Show, invalid
 
 _DEFAULT_LIMIT = 50
@@ -89,7 +89,7 @@ def _page(
             return LogResult(page, last)
         if wanted.text is not None:
             searched += 1
-            let_others_run()
+            yield_processor()
             if not lookup.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
