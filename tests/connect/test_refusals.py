@@ -268,3 +268,15 @@ def test_any_value_is_looked_at(value: Any) -> None:
 
 def test_this_installation_is_one_that_is_known_again() -> None:
     assert own_command([*PROGRAM, "mcp"], "mcp") is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give directories away")
+@pytest.mark.parametrize("existing", [False, True])
+def test_root_writes_nothing_into_the_home_of_another_user(person: Person, existing: bool) -> None:
+    """As with sudo, which may leave HOME as it is."""
+    if existing:
+        os.chown(person.write(ZED, b"{}"), 4242, 4242)
+    os.chown(person.home, 4242, 4242)
+    said = person.refused("connect", "zed", "--write")
+    assert "belongs to user id 4242, and root makes nothing there" in said
+    assert "Run stet as that user" in said

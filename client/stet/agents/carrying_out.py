@@ -26,6 +26,7 @@ from stet.agents.entries import Entries, Group
 from stet.agents.json_entries import Json
 from stet.agents.jsonc import CannotSplice
 from stet.agents.toml_entries import Toml
+from stet.service.socket_path import UnsafeDirectory, refuse_root_elsewhere
 
 
 class Whole:
@@ -150,6 +151,11 @@ def targets(request: Request) -> list[Target]:
 def connect(request: Request) -> list[Change]:
     """Write the wanted entries into the client's files. Raises ConnectTrouble."""
     wanted = [target for target in targets(request) if target.wanted]
+    try:
+        for target in wanted if request.scope == "user" else ():
+            refuse_root_elsewhere(target.path)
+    except UnsafeDirectory as error:
+        raise ConnectTrouble(str(error)) from error
     return _carry_out([_connecting(target) for target in wanted])
 
 

@@ -131,7 +131,7 @@ def make_above(directory: str) -> None:
     Raises UnsafeDirectory if root would create something in another user's directory.
     """
     if not os.path.lexists(directory):
-        _refuse_root_elsewhere(directory)
+        refuse_root_elsewhere(directory)
     parent = os.path.dirname(directory)
     if not os.path.isdir(parent):
         make_above(parent)
@@ -139,7 +139,7 @@ def make_above(directory: str) -> None:
             os.mkdir(parent, 0o755)
 
 
-def _refuse_root_elsewhere(directory: str) -> None:
+def refuse_root_elsewhere(directory: str) -> None:
     """Raise UnsafeDirectory for root in a user's directory: with sudo, HOME may be that user's."""
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
