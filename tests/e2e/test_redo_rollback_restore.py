@@ -138,6 +138,33 @@ def test_what_would_be_undone_twice_is_refused(ten: Site) -> None:
     assert {each["commit"]: each["reverted_by"] for each in ten.log()}[first] == undo
 
 
+def test_of_two_undos_of_one_edit_in_one_call_it_says_which_to_leave_out(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    redo = ten.agent.call("redo")["commit"]
+    refusal = ten.agent.refusal("undo", commits=[first, redo])
+    assert refusal.kind == "nothing_to_undo"
+    assert refusal.message == (
+        f"this would undo {first[:8]} twice, because {undo[:8]}, which undid it before, would "
+        f"stand again; nothing was changed. Leave {first[:8]} out."
+    )
+    ten.agent.call("undo", commits=[redo])
+    assert ten.bytes_of("a.txt") == upper()
+
+
+def test_of_two_redos_of_one_edit_in_one_call_it_says_which_to_leave_out(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    redos = []
+    for _ in range(2):
+        ten.agent.call("undo", commits=[first])
+        redos.append(ten.agent.call("redo")["commit"])
+    refusal = ten.agent.refusal("undo", commits=redos)
+    assert refusal.kind == "nothing_to_undo"
+    [left] = [redo for redo in redos if not refusal.message.endswith(f"Leave {redo[:8]} out.")]
+    ten.agent.call("undo", commits=[left])
+    assert ten.bytes_of("a.txt") == upper()
+
+
 # -- rollback
 
 

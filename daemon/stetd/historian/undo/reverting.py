@@ -96,11 +96,22 @@ def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
         raise _not_kept(excluded)
     twice = would_undo_twice(lookup, chosen)
     if twice is not None:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
-            f"this would undo {twice.commit[:8]} a second time, which {twice.by[:8]} has undone "
-            f"already; nothing was changed. Take {twice.by[:8]} back first.",
+        raise refuse(Kind.NOTHING_TO_UNDO, _why_not_twice(lookup, chosen, twice))
+
+
+def _why_not_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit], twice: UndoneTwice) -> str:
+    commit, by = twice.commit[:8], twice.by[:8]
+    undone_by = lookup.find({twice.by})[0].undone_by
+    if undone_by is None:
+        return (
+            f"this would undo {commit} a second time, which {by} has undone already; nothing was "
+            f"changed. Take {by} back first."
         )
+    named = any(each.oid == twice.commit for each in chosen)
+    return (
+        f"this would undo {commit} twice, because {by}, which undid it before, would stand again; "
+        f"nothing was changed. Leave {commit if named else undone_by[:8]} out."
+    )
 
 
 def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
