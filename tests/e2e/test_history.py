@@ -414,6 +414,17 @@ def test_a_file_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
         assert (blame["path"], blame["lines"][0]["text"]) == (own, f"{own}\n")
 
 
+def test_a_link_whose_target_the_history_has_not_is_read_itself(site: Site) -> None:
+    site.overwrite("a.txt", "a\n")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("nowhere.txt")
+    site.person.call("snapshot")
+    [newest, *_] = site.log(path="a.txt")
+    assert site.person.call("read", path="a.txt", at=newest["commit"])["text"] == "nowhere.txt"
+    assert site.person.call("blame", path="a.txt", at=newest["commit"])["path"] == "a.txt"
+    assert site.person.refusal("read", path="nowhere.txt", at="HEAD").kind == "file_not_found"
+
+
 def test_a_file_below_a_directory_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
     site.overwrite("lib/a.txt", "one\n")
     (site.root / "lib").rename(site.root / "moved")

@@ -67,12 +67,16 @@ def known_at(
 ) -> tuple[str, Version | None]:
     """The file that a request means at a commit: its path then, and its content.
 
-    A link of today, in the path or at its end, may have been a directory or a file then.
+    A link of today, in the path or at its end, may have been a directory or a file then. A link of
+    that time is read itself if the history does not have its target.
     """
     own, version = path, None
-    for own in possible_paths(view, [path]):
-        version = lookup.file_at(oid, own)
-        if version is not None and version.git_mode != LINK:
+    for each in possible_paths(view, [path]):
+        there = lookup.file_at(oid, each)
+        if there is None:
+            continue
+        own, version = each, there
+        if version.git_mode != LINK:
             break
     return own, version
 
