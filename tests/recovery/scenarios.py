@@ -358,12 +358,14 @@ def _somebody(root: str, action: list[str]) -> bool:
         if os.path.isfile(path):
             os.unlink(path)
         os.makedirs(path, exist_ok=True)
+    elif what == "link":
+        os.unlink(path)
+        os.symlink(content[0], path)
     elif what == "directory away":
         os.rmdir(path)
-    elif what == "disk":
-        _fail(name, SyncFailed(errno.EIO, "Input/output error"))
-    elif what == "lacks":
-        _fail(name, OSError(errno.EINVAL, "Invalid argument"))
+    elif what in ("disk", "lacks"):
+        lacks = OSError(errno.EINVAL, "Invalid argument")
+        _fail(name, SyncFailed(errno.EIO, "Input/output error") if what == "disk" else lacks)
     elif what == "wait":
         time.sleep(0.3)
     elif what == "kill":

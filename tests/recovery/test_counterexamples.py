@@ -439,6 +439,29 @@ def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
         assert (place.root / "a.txt").is_dir()
 
 
+@pytest.mark.parametrize(
+    ("link_at", "kill_at"),
+    [
+        (AFTER_THE_CALL, AFTER_THE_CALL),
+        ("publish.staged:1", "publish.swapped:1"),
+        ("publish.staged:1", "abort.before_put_back:1"),
+        ("publish.staged:1", None),
+    ],
+)
+def test_link_of_a_name_that_git_accepts_for_none_stays_and_is_not_recorded(
+    new_place: NewPlace, link_at: str, kill_at: str | None
+) -> None:
+    place = new_place({".gitignore": "one\n", "a.txt": "one\n"})
+    patches = [{"operation": "replace", "oldText": "one", "newText": "1"}]
+    script = {link_at: [["link", ".gitignore", "a.txt"]]}
+    if kill_at is not None:
+        script.setdefault(kill_at, []).extend(KILL)
+    call = ("patch", {"path": ".gitignore", "patches": patches, "request_id": "c1"})
+    assert place.run("contest", script, [call]) == (0 if kill_at is None else KILLED)
+    recovered(place)  # which asks git fsck
+    assert (place.root / ".gitignore").readlink() == Path("a.txt")
+
+
 MADE_AND_UNDONE = [
     (
         "patch",

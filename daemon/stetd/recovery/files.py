@@ -394,7 +394,8 @@ class FileRecovery(msgspec.Struct):
             try:
                 if target.missing:
                     return None
-                return self.workspace.worktree.read_name(target.dir_fd, name or target.name)
+                name = name or target.name
+                return self.workspace.worktree.read_name(target.dir_fd, name, path=path)
             except FileNotFoundError:
                 return None
 

@@ -64,7 +64,9 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class OnDisk(msgspec.Struct, frozen=True):
-    """A file as it was read. ``data`` is None if it is neither a regular file nor a link."""
+    """A file as it was read. ``data`` is None if it is neither a regular file nor a link, or a link
+    of a name that no link may have in the history.
+    """
 
     data: bytes | None
     mode: int
@@ -184,7 +186,7 @@ class Worktree:
             return None
         except OSError as error:
             raise refuse(Kind.IO_ERROR, f"{path}: {error.strerror}", path=path) from error
-        if found.data is None or (found.is_link and not may_be_link(target.name)):
+        if found.data is None:
             raise refuse(
                 Kind.NOT_A_FILE,
                 f"{path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only regular "
@@ -204,7 +206,8 @@ class Worktree:
     ) -> OnDisk:
         """The file at a name, read again until size and time agree with the content.
 
-        ``path``: its name in a refusal; ``seen``: its stat data, if they were read just now.
+        ``path``: its own, if the name is a temporary one; ``seen``: its stat data, if they were
+        read just now.
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
         path = path or name
@@ -218,7 +221,8 @@ class Worktree:
                     if error.errno == errno.EINVAL:  # it is no link any more
                         continue
                     raise
-                return self._on_disk(before, link)
+                usable = may_be_link(path.rpartition("/")[2])
+                return self._on_disk(before, link if usable else None)
             if not stat.S_ISREG(before.st_mode):
                 return self._on_disk(before, None)
             try:
@@ -443,7 +447,7 @@ class Worktree:
             settled = expected.read_at_ns - expected.mtime_ns > RACY_NS
             if unchanged and settled and now.st_size > _ALWAYS_COMPARE:
                 return None
-            found = self.read_name(target.dir_fd, temporary)
+            found = self.read_name(target.dir_fd, temporary, path=target.path)
         except FileNotFoundError:
             # Somebody removed the temporary file. The history has the file that was read.
             return None

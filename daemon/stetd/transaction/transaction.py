@@ -356,7 +356,7 @@ class Restorer(msgspec.Struct):
         """
         work.close()  # from now on the displaced file is our own
         if record_displaced and work.before is not None and work.in_place:
-            self._record_outside(work, self.worktree.read_name(work.target.dir_fd, work.temporary))
+            self._record_outside(work, self._read_temporary(work))
         if work.in_place:
             if work.before is None:
                 self._remove_created(work)
@@ -385,7 +385,7 @@ class Restorer(msgspec.Struct):
                 self._record_outside(work, None)
                 return
             failpoint("abort.swapped_back")
-            displaced = self.worktree.read_name(work.target.dir_fd, work.temporary)
+            displaced = self._read_temporary(work)
             if displaced.has_image(last_put):
                 keep_displaced(work, displaced, self.worktree)
                 break
@@ -398,16 +398,20 @@ class Restorer(msgspec.Struct):
     def _image_at_temporary(self, work: FileWork) -> Image | None:
         """The image that goes in place next; None if it can't be read, which is no obstacle."""
         try:
-            return self.worktree.read_name(work.target.dir_fd, work.temporary).image
+            return self._read_temporary(work).image
         except OSError:
             return None
+
+    def _read_temporary(self, work: FileWork) -> OnDisk:
+        target = work.target
+        return self.worktree.read_name(target.dir_fd, work.temporary, path=target.path)
 
     def _remove_created(self, work: FileWork) -> None:
         try:
             self.worktree.rename_out(work.target, work.temporary)
         except FileNotFoundError:
             return
-        displaced = self.worktree.read_name(work.target.dir_fd, work.temporary)
+        displaced = self._read_temporary(work)
         if displaced.has_image(work.after):
             keep_displaced(work, displaced, self.worktree)
         else:
