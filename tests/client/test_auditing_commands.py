@@ -122,3 +122,19 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(live: Installation, tmp_
     assert target.read_text() == "before"
     assert os.listdir(tmp_path) == ["edits.mbox"]
     assert live.stet("export", "-o", str(tmp_path / "none" / "x")).returncode == 2
+
+
+def test_an_export_replaces_neither_a_link_nor_a_pipe(live: Installation, tmp_path: Path) -> None:
+    link, pipe, other = tmp_path / "link", tmp_path / "pipe", tmp_path / "edits.part"
+    link.symlink_to("edits")
+    other.write_text("somebody's\n")
+    assert live.stet("export", "-o", str(link)).returncode == 0
+    assert link.is_symlink()
+    exported = (tmp_path / "edits").read_text()
+    assert exported.startswith("From ")
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert live.stet("export", "-o", str(pipe)).returncode == 0
+        assert reader.communicate()[0] == exported
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "edits", other, link, pipe]

@@ -87,14 +87,20 @@ def _concatenated(pages: list[ExportResult]) -> ExportResult:
 
 @contextlib.contextmanager
 def _atomic_file(path: str) -> Iterator[TextIO]:
-    """Open a file that appears at its path only when it is complete. Raises UsageError."""
-    unfinished = path + ".part"
+    """Open a file that appears at its path only when it is complete. Raises UsageError.
+
+    A link is followed. What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+    """
+    in_place = os.path.exists(path) and not os.path.isfile(path)
+    target = os.path.realpath(path)
+    unfinished = path if in_place else f"{target}.{os.getpid()}.part"
     try:
         with open(unfinished, "w", encoding="utf-8", errors="replace", newline="") as file:
             yield file
-        os.replace(unfinished, path)
+        if not in_place:
+            os.replace(unfinished, target)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     finally:
-        if os.path.exists(unfinished):
+        if not in_place and os.path.exists(unfinished):
             os.unlink(unfinished)
