@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,3 +169,19 @@ def test_programs_get_the_message_as_it_is(ws: Installation) -> None:
 
     assert '"mode_set: the workspace is unrestricted' in done.stdout
     assert "Try:" not in done.stderr
+
+
+def test_a_command_that_helps_works_where_it_is_typed(ws: Installation, tmp_path: Path) -> None:
+    ws.write("in/-a.txt", "one\n")
+    patches = '[{"operation": "replace", "oldText": "none", "newText": "x"}]'
+
+    def helping_command(cwd: str, *arguments: str) -> list[str]:
+        run = ws.stet("patch", *arguments, stdin=patches, cwd=cwd)
+        return shlex.split(run.stderr.splitlines()[-1].removeprefix("Try: stet "))
+
+    for cwd, arguments in (
+        (".", ["--path", "in/-a.txt"]),
+        ("in", ["--path=-a.txt"]),
+        (str(tmp_path), ["-C", f"{ws.workspace}/in", "--path=-a.txt"]),
+    ):
+        assert ws.stet(*helping_command(cwd, *arguments), cwd=cwd).stdout == "one\n"

@@ -35,6 +35,7 @@ _SILENT_S = 5.0
 def agent(arguments: Arguments) -> stet.Session:
     """Open a session on agent.sock, for commands that act as an agent."""
     return _connect(
+        arguments,
         arguments.directory,
         session=arguments.session or os.environ.get("STET_SESSION") or "cli",
         agent=arguments.agent or os.environ.get("STET_AGENT") or "cli",
@@ -53,14 +54,22 @@ def person(
     """Open a session on control.sock; ``workspace`` is False for calls that concern none."""
     directory = arguments.directory if workspace else None
     return _connect(
-        directory, session=session, agent="person", control=True, timeout=timeout, start=start
+        arguments,
+        directory,
+        session=session,
+        agent="person",
+        control=True,
+        timeout=timeout,
+        start=start,
     )
 
 
-def _connect(workspace: str | None, **options: Any) -> stet.Session:
+def _connect(arguments: Arguments, workspace: str | None, **options: Any) -> stet.Session:
     """Call stet.connect(). A daemon that hangs accepts the connection, but does not answer."""
     with notice_if_silent(_SILENT_S, "Ctrl-C ends that, and stet doctor says what to do."):
-        return stet.connect(workspace, **options)
+        session = stet.connect(workspace, **options)
+    arguments.root = session.workspace  # which the paths of errors are relative to
+    return session
 
 
 @contextlib.contextmanager

@@ -87,6 +87,9 @@ def _print_error(error: StetError, arguments: Arguments) -> None:
             for hunk in conflict.get("hunks", []):
                 text = f"{conflict.get('path', '')}:\n{str(hunk).rstrip(chr(10))}"
                 print(visible_lines(text), file=sys.stderr)
-    help_ = None if arguments.json else helping(error, arguments.prog)
+    if arguments.json:
+        return
+    root = getattr(arguments, "root", None)
+    help_ = helping(error, arguments.prog, arguments.directory, root)
     if help_ is not None:
         print(f"Try: {visible(help_)}", file=sys.stderr)

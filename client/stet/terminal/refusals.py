@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -98,14 +99,24 @@ def _out_of_range(found: re.Match[str]) -> str:
     return f"{_option(found[3])} must be {bound} {found[2].removesuffix('.0')}"
 
 
-def helping(error: StetError, command: str) -> str | None:
-    """A command that helps; None if the message names one. ``command``: the refused command."""
+def helping(
+    error: StetError, command: str, directory: str = ".", root: str | None = None
+) -> str | None:
+    """A command that helps; None if the message names one. ``command``: the refused command, which
+    acted in ``directory`` of the workspace ``root``.
+    """
     if _COMMAND.search(as_typed(error.message)):
         return None
     found = _HELPING.get(error.kind, command)
     if found == command:
         found = f"{command} --help"
     path = next((failure.path for failure in error.failures if failure.path), None)
-    if found in (_LOOK, _READ) and path and error.kind != Kind.FILE_NOT_FOUND:
-        return f"{found} {shlex.quote(path)}"
-    return found
+    if found not in (_LOOK, _READ):
+        return found
+    if directory != ".":
+        found += f" -C {shlex.quote(directory)}"
+    if not path or error.kind == Kind.FILE_NOT_FOUND:
+        return found
+    if root is not None:  # the error's path is relative to it, the command's to the directory
+        path = os.path.relpath(os.path.join(root, path), os.path.realpath(directory))
+    return f"{found} {shlex.quote(f'./{path}' if path.startswith('-') else path)}"
