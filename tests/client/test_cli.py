@@ -496,6 +496,12 @@ def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")
 
 
+def test_ctrl_c_is_for_the_pager(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    pager = "sh -c 'kill -INT $PPID; sleep 1; cat'"
+    assert "+    return 10" in _on_terminal(ws, "show", PAGER=pager)
+
+
 def test_what_the_terminals_encoding_lacks_is_spelled_out(ws: Installation) -> None:
     ws.write("docs/介绍-with-a-long-name.md", "a\n")
     ws.patch("docs/介绍-with-a-long-name.md", "a\n", "b\n")

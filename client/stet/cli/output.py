@@ -164,6 +164,7 @@ def _plain(lines: Iterable[Line]) -> str:
 def _show_in_pager(text: str) -> bool:
     """Show text in the pager; False if there is none."""
     import shlex
+    import signal
     import subprocess
 
     try:
@@ -178,8 +179,11 @@ def _show_in_pager(text: str) -> bool:
         pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
     except OSError:
         return False
+    # Ctrl-C is for the pager. Without waiting for it, it and the shell would read the same keys.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Quitting the pager early is no error.
     with contextlib.suppress(BrokenPipeError):
         pager.communicate(text.encode("utf-8", "backslashreplace"))
     pager.wait()
+    signal.signal(signal.SIGINT, before)
     return True
