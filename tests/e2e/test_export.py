@@ -359,6 +359,7 @@ def test_one_diff_over_everything_applies(site: Site, own: UserRepository) -> No
     patch(site.agent, "passing.txt", "x")
     delete(site.agent, "passing.txt")
     result = site.person.call("export", format="diff")
+    assert result["commits"] == 7
     assert result["content"].count("diff --git") == 4
     assert "passing" not in result["content"]
     own.git("apply", "--index", data=result["content"].encode())

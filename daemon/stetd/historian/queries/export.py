@@ -221,7 +221,7 @@ def _combined(plan: _Plan) -> ExportResult:
         size += len(piece)
         check_size(size, "the diff")
     content = b"".join(pieces).decode()
-    return ExportResult(format="diff", content=content, commits=sum(plan.selected))
+    return ExportResult(format="diff", content=content, commits=len(plan.selected))
 
 
 def _json_lines(plan: _Plan) -> ExportResult:
