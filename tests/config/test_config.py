@@ -139,6 +139,12 @@ def test_fault_in_the_environment_names_the_variable(
     assert expected == fault(path)
 
 
+@pytest.mark.parametrize("option", [o for o in OPTIONS if type(OPTIONS[o].default) in (int, float)])
+def test_a_number_that_could_not_be_stored_is_refused(tmp_path: Path, option: str) -> None:
+    path = write(tmp_path, f"{option} = 99999999999999999999\n")
+    assert f"line 1: {option}: Input should be less than or equal to " in fault(path)
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1", '"soon"', "[]"])
 def test_time_that_is_no_number_of_seconds_is_refused(tmp_path: Path, value: str) -> None:
     path = write(tmp_path, f"frame_timeout_s = {value}\n")

@@ -40,10 +40,12 @@ _MIB = 1024 * 1024
 #: Options that need a restart. Durability: synced calls must not follow unsynced ones.
 NEED_RESTART = frozenset({"durability"})
 
-_Count = Annotated[int, Meta(ge=1)]
-_Amount = Annotated[int, Meta(ge=0)]
-_Seconds = Annotated[float, Meta(gt=0)]
-_SecondsOrZero = Annotated[float, Meta(ge=0)]
+#: What TOML, msgpack and SQLite can hold; and 30,000 years, which clocks can be told to wait for.
+_LARGEST, _LONGEST_S = 2**63 - 1, 1e12
+_Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
+_Amount = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Seconds = Annotated[float, Meta(gt=0, le=_LONGEST_S)]
+_SecondsOrZero = Annotated[float, Meta(ge=0, le=_LONGEST_S)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 64
     max_held_bytes: Annotated[
         int,
-        Meta(ge=_MIB),
+        Meta(ge=_MIB, le=_LARGEST),
         "Bytes of requests that are being received or carried out and of replies that are not "
         "taken, of all connections together; beyond it the connection with the most is "
         "closed (overloaded).",
@@ -111,7 +113,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "that still had it open.",
     ] = 2.0
     checkpoint_bytes: Annotated[
-        int, Meta(ge=64 * 1024), "Bytes of journal after which a checkpoint is taken."
+        int,
+        Meta(ge=64 * 1024, le=_LARGEST),
+        "Bytes of journal after which a checkpoint is taken.",
     ] = 16 * _MIB
     checkpoint_idle_s: Annotated[
         _Seconds, "Seconds without a writing call after which a checkpoint is taken."
@@ -137,12 +141,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "after a shell command of an agent (stet hook).",
     ] = 50_000
     retention_days: Annotated[
-        _Amount,
+        int,
+        Meta(ge=0, le=10**12),
         "Days after which commits are dropped, oldest first; 0: never. A pinned "
         "commit stays, and so do all after it.",
     ] = 0
     retention_mb: Annotated[
-        _Amount, "Size in MiB of one history beyond which its oldest commits are dropped; 0: any."
+        int,
+        Meta(ge=0, le=10**12),
+        "Size in MiB of one history beyond which its oldest commits are dropped; 0: any.",
     ] = 0
     gc_idle_s: Annotated[
         _SecondsOrZero,
