@@ -415,6 +415,14 @@ def test_doctor_starts_nothing() -> None:
         assert sorted(os.listdir(own.base)) == ["ws"]
 
 
+def test_doctor_asks_for_each_mend_once_if_a_file_stands_for_the_runtime_directory() -> None:
+    with installation() as own:
+        os.mknod(f"{own.base}/run")
+        told = own.stet("doctor").stdout
+        assert f"to mend: rm '{own.base}/run'\n" in told
+        assert ".sock" not in told.replace("/control.sock. Start", "")
+
+
 def test_doctor_knows_a_stale_socket_though_another_of_its_name_is_listened_on() -> None:
     with installation() as own:
         assert own.stet("status").returncode == 0

@@ -102,7 +102,7 @@ def sockets(endpoint: Endpoint) -> Iterator[Finding]:
         name, target = os.path.basename(path), quoted(path)
         try:
             mode = os.lstat(path).st_mode
-        except (FileNotFoundError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue  # the check of the daemon or of the directory reports it
         except OSError as error:
             yield wrong(name, f"{path}: {error.strerror}", f"rm -r {target}")
