@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -398,6 +399,25 @@ def test_a_slow_answer_to_an_earlier_search_is_not_shown(
         assert {each.session for each in edits_of(app.timeline)} == {"one"}
 
     run(daemon, (80, 24), story)
+
+
+def test_a_daemon_that_hangs_is_told_and_keys_still_work(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_bursts(daemon)
+    monkeypatch.setattr("stet.ui.app._SILENT_S", 0.3)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            await pilot.press("a", "u")
+            await until(pilot, lambda: says(app, "No answer from the daemon"), "nothing is told")
+            await pilot.press("question_mark")
+            await until(pilot, lambda: says(app, "the other side"), "a key is not obeyed")
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+
+    run(daemon, (160, 50), story)
 
 
 def test_home_shows_what_came_while_somebody_read_further_down(

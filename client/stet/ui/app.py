@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import work
@@ -39,6 +40,8 @@ _TYPING_S, _GATHER_S = 0.15, 0.1
 _LOOK_S = 1.0
 #: Seconds between refreshes of relative times.
 _AGE_S = 20
+#: Seconds without an answer after which that is said, as on the command line.
+_SILENT_S = 5.0
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100
 #: A filter, perhaps still without its value.
@@ -164,10 +167,20 @@ class HistoryApp(App[None]):
     async def _ask(self, call: Call[Any]) -> Any:
         """Make a call; on an error shows a message and returns None."""
         try:
-            return await self._session.perform(call)
+            return await self._perform(call)
         except stet.StetError as error:
             self.notify(visible(as_typed(str(error))), severity="error", markup=False)
             return None
+
+    async def _perform(self, call: Call[Any]) -> Any:
+        """Make a call, and say so if there is no answer for long. Raises StetError."""
+        text = f"No answer from the daemon for {_SILENT_S:.0f} s. stet doctor says what to do."
+        loop = asyncio.get_running_loop()
+        notice = loop.call_later(_SILENT_S, partial(self.notify, text, severity="warning"))
+        try:
+            return await self._session.perform(call)
+        finally:
+            notice.cancel()
 
     async def _page(self, cursor: str | None) -> LogResult | None:
         path, filters = self._search
@@ -222,7 +235,7 @@ class HistoryApp(App[None]):
             self.details.show_lines([(Span("No edits.", "dim"),)])
             return
         try:
-            self.details.show_commit(await self._session.perform(calls.show(event.commit.commit)))
+            self.details.show_commit(await self._perform(calls.show(event.commit.commit)))
         except stet.StetError as error:
             self.details.show_lines([(Span(visible(as_typed(str(error))), "red"),)])
 
@@ -366,7 +379,7 @@ class HistoryApp(App[None]):
     async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> bool:
         """Show a preview, and make the call if the person agrees; returns whether it was made."""
         try:
-            result = await self._session.perform(build(True))
+            result = await self._perform(build(True))
         except stet.StetError as error:
             lines: list[Line] = [(Span(visible(line)),) for line in str(error).splitlines()]
             await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
@@ -436,6 +449,7 @@ class HistoryApp(App[None]):
             self._mode = found.workspace_mode
             self._say_where()
 
+    @work(exclusive=True, group="everything")
     async def action_everything(self) -> None:
         """Show or hide commits that only record files before their first edit."""
         self.timeline.everything = not self.timeline.everything
