@@ -79,6 +79,7 @@ def test_a_file_is_restored_as_it_was(ws: Installation) -> None:
     assert run.stdout.startswith(f"Restored src/a.py as it was after {first[:8]}.\n")
     assert ws.text("src/a.py") == TEN
     again = ws.stet("restore", "a.py", "--at", first, cwd="src")
+    assert again.stderr.endswith("Try: stet log a.py\n")
     assert again.returncode == 1
     assert "is as it was" in again.stderr
     assert ws.stet("restore", "src/a.py").returncode == 2
