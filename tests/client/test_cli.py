@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -502,6 +503,21 @@ def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
     ws.patch("big", "line 0\n", "")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="head -n 12")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")
+
+
+def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installation) -> None:
+    ws.write("-b c", "x")
+    for _ in range(3):
+        ws.patch("src/a.py", "return 1", "return 11", STET_SESSION="it's")
+        ws.patch("-b c", "x", "xy", STET_SESSION="it's")
+    whole = ["log", "--session=it's", "--oneline", "--", "-b c"]
+    words, pages = [*whole[:-2], "-n1", *whole[-2:]], list[str]()
+    while words:
+        commit, *more = _on_terminal(ws, *words, NO_COLOR="1").splitlines()
+        pages.append(commit)
+        words = shlex.split(more[0].removeprefix("older commits: stet ")) if more else []
+    assert pages == ws.stet(*whole).stdout.splitlines()
+    assert len(pages) == 3
 
 
 def test_ctrl_c_is_for_the_pager(ws: Installation) -> None:

@@ -25,6 +25,11 @@ from stet.wire.results import BlameResult, CommitInfo, LogResult
 #: Commits without --limit, and the most commits of one answer of the daemon.
 _DEFAULT_LIMIT, _MOST = 50, 1000
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+#: Options that hold for the next page, too.
+_PAGED = (
+    *("session", "agent", "method", "kind", "since", "until", "text", "limit"),
+    *("patch", "stat", "oneline", "graph", "all", "cursor"),
+)
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
@@ -46,8 +51,8 @@ def log(arguments: Arguments, output: Output) -> None:
         report_no_commits(arguments, [arguments.path])
     lines = list(_page_lines(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
-        older = f"older commits: stet log --cursor {page.cursor}"
-        lines.append((Span(older, "dim"),))
+        older = f"older commits: {_next_page(arguments, page.cursor)}"
+        lines.append((Span(visible(older), "dim"),))
     if page.dropped is not None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
@@ -55,6 +60,20 @@ def log(arguments: Arguments, output: Output) -> None:
     if not lines and output.terminal:
         lines.append((Span("No commit.", "dim"),))
     output.lines(lines, long=True)
+
+
+def _next_page(arguments: Arguments, cursor: str) -> str:
+    """The command that prints the next page of the same log."""
+    import shlex
+
+    given = vars(arguments) | {"cursor": cursor}
+    words = ["stet", "log"]
+    if arguments.directory != ".":
+        words += ["-C", arguments.directory]
+    for name in _PAGED:
+        if given[name]:
+            words.append(f"--{name}" if given[name] is True else f"--{name}={given[name]}")
+    return shlex.join([*words, "--", arguments.path] if arguments.path else words)
 
 
 def _grouped(arguments: Arguments, output: Output) -> bool:
