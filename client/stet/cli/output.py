@@ -175,15 +175,17 @@ def _show_in_pager(text: str) -> bool:
         return False
     # As git sets it: quit if the text fits one screen, pass colours, do not clear at the end.
     environ = {"LESS": "FRX", **os.environ}
+    # Ctrl-C is for the pager. Without waiting for it, it and the shell would read the same keys.
+    # SIG_IGN would be inherited by the pager; a handler is not.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
+        # Quitting the pager early is no error.
+        with contextlib.suppress(BrokenPipeError):
+            pager.communicate(text.encode("utf-8", "backslashreplace"))
+        pager.wait()
     except OSError:
         return False
-    # Ctrl-C is for the pager. Without waiting for it, it and the shell would read the same keys.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Quitting the pager early is no error.
-    with contextlib.suppress(BrokenPipeError):
-        pager.communicate(text.encode("utf-8", "backslashreplace"))
-    pager.wait()
-    signal.signal(signal.SIGINT, before)
+    finally:
+        signal.signal(signal.SIGINT, before)
     return True
