@@ -17,7 +17,9 @@ from stet import errors
 from stet.cli.arguments import COMMANDS
 from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helping
+from stet.terminal.render import workspaces
 from stet.wire.failures import Kind
+from stet.wire.results import WorkspaceInfo
 from stetd.methods import METHODS
 from stetd.transaction.refusals import outcome_unknown
 
@@ -185,3 +187,15 @@ def test_a_command_that_helps_works_where_it_is_typed(ws: Installation, tmp_path
         (str(tmp_path), ["-C", f"{ws.workspace}/in", "--path=-a.txt"]),
     ):
         assert ws.stet(*helping_command(cwd, *arguments), cwd=cwd).stdout == "one\n"
+
+
+def test_names_are_quoted_in_commands_that_are_told(ws: Installation) -> None:
+    with stet.connect(ws.workspace, session="a", endpoint=ws.endpoint()) as s:
+        with pytest.raises(stet.NotPermitted, match=r"stet undo --session 'b c'$"):
+            s.undo(session="b c")
+        with pytest.raises(stet.NotPermitted, match=r"stet rollback HEAD --session 'b c'$"):
+            s.rollback("HEAD", session="b c")
+        with pytest.raises(stet.NotPermitted, match=r"stet rollback HEAD --include-outside$"):
+            s.rollback("HEAD", include_outside=True)
+    info = WorkspaceInfo("/w", "/home/a b/w.git", "unrestricted", None, 0)
+    assert "git --git-dir '/home/a b/w.git' log" in str(list(workspaces([info])))

@@ -139,6 +139,8 @@ def _mode_style(name: str) -> str:
 
 def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
     """Two lines per workspace: root with mode and size, and the path of its history."""
+    import shlex  # most results do without
+
     for workspace in found:
         head = f"  at {short(workspace.head)}" if workspace.head else ""
         yield (
@@ -146,7 +148,8 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
             Span(f"  {workspace.mode}", _mode_style(workspace.mode)),
             Span(f"  {plural(workspace.commits, 'commit')}{head}"),
         )
-        yield (Span(f"  git --git-dir {visible(workspace.shadow)} log -p history", "dim"),)
+        shadow = visible(shlex.quote(workspace.shadow))
+        yield (Span(f"  git --git-dir {shadow} log -p history", "dim"),)
         if not os.path.isdir(workspace.root):
             yield (Span("  its directory is not there any more", "bold red"),)
         elif workspace.trouble:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -44,23 +45,23 @@ def check_undo(caller: Caller, undo: takes.Undo) -> None:
             f"undo: {', '.join(filters)} choose among the newest edits and go with last only; "
             f"{given[0]} says already what to take back. Leave one of them out."
         )
-    _check_own_session(caller, undo.session, f"stet undo --session {undo.session}")
+    _check_own_session(caller, undo.session, "stet undo")
 
 
 def check_rollback(caller: Caller, rollback: takes.Rollback) -> None:
     """Refuse an agent that would take back edits of others."""
-    session = rollback.session
-    _check_own_session(caller, session, f"stet rollback {rollback.to} --session {session}")
+    command = f"stet rollback {shlex.quote(rollback.to)}"
+    _check_own_session(caller, rollback.session, command)
     if rollback.include_outside and not caller.control:
         raise not_permitted(
             "include_outside takes back what a person has written, and is the person's: leave it "
-            "out, or ask for: stet rollback --include-outside"
+            f"out, or ask for: {command} --include-outside"
         )
 
 
 def _check_own_session(caller: Caller, session: str | None, command: str) -> None:
-    if not caller.control and session not in (None, caller.session):
+    if not caller.control and session is not None and session != caller.session:
         raise not_permitted(
             "an agent may take back its own edits only, those of its own session. "
-            f"A person can take back others: {command}"
+            f"A person can take back others: {command} --session {shlex.quote(session)}"
         )

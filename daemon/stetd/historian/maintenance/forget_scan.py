@@ -8,6 +8,7 @@ stay. A commit that changed a path that is left out gets a line ``Stet-Forgotten
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from itertools import islice
@@ -121,7 +122,7 @@ def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: st
                 Kind.CONFLICT,
                 f"forget: the reference {name} names {oid[:12]}, which is no commit of the "
                 "history; it may keep what is to be forgotten. Remove it: git --git-dir "
-                f"{repository.path} update-ref -d {name}. Nothing was changed.",
+                f"{shlex.quote(repository.path)} update-ref -d {name}. Nothing was changed.",
             )
 
 

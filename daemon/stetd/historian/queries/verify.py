@@ -458,7 +458,7 @@ class _Verification(msgspec.Struct):
             self._add(
                 "replaced",
                 f"{name} makes git show another object in the place of {oid}. "
-                f"Remove it: git --git-dir {shadow} replace -d {oid}",
+                f"Remove it: git --git-dir {shlex.quote(str(shadow))} replace -d {oid}",
                 what=name,
             )
         for name in _REPLACING_FILES:

@@ -15,6 +15,8 @@ only found the file before the agent's first edit does not count.
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from stet.wire.failures import Kind, refuse
@@ -130,7 +132,8 @@ def _check_own(
     raise refuse(
         Kind.NOT_PERMITTED,
         f"{path}: an agent may restore a file only if everything since is its own, but {reason}. "
-        f"Take back edits of your own with undo, or ask the person: stet restore {path} --at ..",
+        "Take back edits of your own with undo, or ask the person: "
+        f"stet restore {shlex.quote(path)} --at ..",
         path=path,
     )
 
