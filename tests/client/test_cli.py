@@ -416,6 +416,13 @@ def test_doctor_starts_nothing() -> None:
         assert sorted(os.listdir(own.base)) == ["ws"]
 
 
+def test_doctor_checks_all_for_a_user_without_a_home() -> None:
+    with installation() as own:
+        doctor = own.stet("doctor", HOME="/dev/null")
+        assert doctor.stderr == ""
+        assert "1 thing to mend" in doctor.stdout  # no daemon runs
+
+
 def test_doctor_asks_for_each_mend_once_if_a_file_stands_for_the_runtime_directory() -> None:
     with installation() as own:
         os.mknod(f"{own.base}/run")

@@ -144,11 +144,11 @@ def differing(units: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def installed_unit(name: str) -> str | None:
-    """The text of a unit in the user's unit directory; None if there is no such file."""
+    """The text of a unit in the user's unit directory; None if no such file can be seen."""
     try:
         with open(unit_path(name), encoding="utf-8", errors="replace") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
 
 
