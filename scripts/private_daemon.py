@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -67,12 +66,7 @@ class PrivateDaemon:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self.stop()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from types import TracebackType
 from typing import Any, Self
 
 from private_daemon import PrivateDaemon
@@ -30,12 +29,7 @@ class JsonLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def fileno(self) -> int:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.floors import BOTH
@@ -38,12 +37,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
     def ask(self, method: str, params: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from benchmarks.lines import JsonLines, request
@@ -47,12 +46,7 @@ class Echo:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
         self._process.communicate()
 
