@@ -174,6 +174,19 @@ def test_secrets_stay_secret_and_links_stay_links(person: Person) -> None:
     assert before == person.tree()
 
 
+def test_a_link_to_an_empty_directory_still_leads_to_it(person: Person) -> None:
+    directory = person.home / "dotfiles" / "zed"
+    directory.mkdir(parents=True)
+    link = (person.home / ZED).parent
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(directory)
+    before = person.tree()
+    person.run("connect", "zed", "--write")
+    person.run("disconnect", "zed")
+    assert before == person.tree()
+    assert directory.is_dir()
+
+
 def test_a_file_with_two_names_keeps_them(person: Person) -> None:
     other = person.write("dotfiles/settings.json", b"{}")
     (person.home / ZED).parent.mkdir(parents=True)

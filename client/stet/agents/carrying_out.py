@@ -169,7 +169,7 @@ def disconnect(request: Request) -> list[Change]:
             with contextlib.suppress(OSError):
                 os.unlink(step.spent.path)
         if step.data is None:
-            config_file.remove_directories(_inner_directories(request, step.file.path))
+            config_file.remove_directories(_inner_directories(request, step.file.named))
     return [*changes, *(each for each in found if isinstance(each, Change))]
 
 
@@ -304,13 +304,16 @@ def _put_back(step: _Step) -> str:
 
 
 def _inner_directories(request: Request, path: str) -> list[str]:
-    """The client's own directories above a file, which may have been made for it."""
-    outer = {os.path.realpath(request.project)}
+    """The client's own directories above a file, which may have been made for it.
+
+    Links are not resolved: a directory that a link leads to was not made for it.
+    """
+    outer = {os.path.abspath(request.project)}
     for client_home in clients.HOMES:
         if request.environ.get(client_home):
-            outer.add(os.path.realpath(request.environ[client_home]))
+            outer.add(os.path.abspath(request.environ[client_home]))
     directories = []
-    directory = os.path.dirname(path)
+    directory = os.path.dirname(os.path.abspath(path))
     while directory not in outer and any(directory.startswith(each + os.sep) for each in outer):
         directories.append(directory)
         directory = os.path.dirname(directory)
