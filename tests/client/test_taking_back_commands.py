@@ -85,6 +85,13 @@ def test_a_file_is_restored_as_it_was(ws: Installation) -> None:
     assert ws.stet("restore", "src/a.py").returncode == 2
 
 
+def test_a_file_that_was_moved_is_one_file(ws: Installation) -> None:
+    moved = "*** Update File: src/a.py\n*** Move to: src/b.py\n@@\n-    return 1\n+    return 10\n"
+    done = ws.stet("apply-patch", stdin=f"*** Begin Patch\n{moved}*** End Patch\n")
+    assert done.returncode == 0, done.stderr
+    assert "last burst 1 edit by cli/cli in 1 file, " in ws.stet().stdout
+
+
 def test_a_conflict_is_exit_status_4_with_the_hunks(ws: Installation) -> None:
     first = ws.patch("src/a.py", "return 1", "return 10")["commit"]
     ws.write("src/a.py", A.replace("return 1", "return 7"))

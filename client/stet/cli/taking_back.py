@@ -116,7 +116,7 @@ def _reverted(session: stet.Session, result: EditResult) -> list[CommitInfo]:
 def _summary(edits: Sequence[CommitInfo]) -> str:
     names = sorted({who(edit) for edit in edits})
     by = " and ".join(names) if len(names) <= 2 else plural(len(names), "session")
-    files = {path for edit in edits for path in _paths_of(edit)}
+    files = {change.path for edit in edits for change in edit.files}
     return f"{plural(len(edits), 'edit')} by {by} in {plural(len(files), 'file')}"
 
 
