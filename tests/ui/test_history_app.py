@@ -678,3 +678,31 @@ def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
             await until(pilot, lambda: len(app.screen_stack) == 1, "what is decided is asked")
 
         run(daemon, (80, 24), story)
+
+
+def test_a_choice_without_room_takes_every_key(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.press("m")
+        await until(pilot, lambda: bool(app.screen.query(OptionList)), "nothing is asked")
+        for size in ((40, 3), (25, 2), (10, 3), (8, 5), (1, 1), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("down", "down", "pagedown", "pageup", "end", "home")
+
+    run(daemon, (80, 24), story)
+
+
+def test_enter_twice_closes_one_dialog(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        await pilot.press("m")
+        await until(pilot, lambda: bool(app.screen.query(OptionList)), "nothing is asked")
+        choices = app.screen.query_one(OptionList)
+        choices.action_select()
+        choices.action_select()
+        await until(pilot, lambda: app._mode == "restricted", "the mode is not set")
+        assert len(app.screen_stack) == 1
+
+    run(daemon, (80, 24), story)

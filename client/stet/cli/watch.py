@@ -186,8 +186,8 @@ def _tell(output: Output, lines: Iterable[Line]) -> None:
 # -- full screen
 
 
-def ui(arguments: Arguments, output: Output) -> None:
-    """Show the history until the person leaves."""
+def ui(arguments: Arguments, output: Output) -> int:
+    """Show the history until the person leaves; 1 if that fails."""
     if output.as_json:
         raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # what textual reads and writes
@@ -202,4 +202,6 @@ def ui(arguments: Arguments, output: Output) -> None:
             "checkout of stet: uv tool install '.[ui]', or pipx install --force '.[ui]'"
         ) from error
     asking.person(arguments).close()  # so that a refusal is printed like any command's
-    HistoryApp(arguments.directory, light=output.light).run()
+    app = HistoryApp(arguments.directory, light=output.light)
+    app.run()
+    return app.return_code or 0

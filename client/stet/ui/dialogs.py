@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
@@ -25,7 +26,7 @@ class Dialog(ModalScreen[T], Generic[T]):
     DEFAULT_CSS = """
     Dialog { align: center middle; }
     Dialog > Vertical {
-        width: 90%; max-width: 120; height: auto; max-height: 90%;
+        width: 90%; min-width: 20; max-width: 120; height: auto; max-height: 90%;
         border: round $primary; background: $surface; padding: 0 1;
     }
     Dialog VerticalScroll { height: auto; max-height: 60vh; scrollbar-gutter: stable; }
@@ -51,6 +52,10 @@ class Dialog(ModalScreen[T], Generic[T]):
     def content(self) -> ComposeResult:
         """The widgets below the title."""
         raise NotImplementedError
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close it. A second key that came before it was closed must close nothing else."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
 
     def withdraw(self) -> None:
         """Close with None as soon as no other dialog is over this one."""
@@ -104,6 +109,12 @@ class Ask(Dialog[str]):
         self.dismiss(event.value.strip() or None)
 
 
+class _Options(OptionList):
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
+        """Whether a key is obeyed: not without room for the list, where textual fails at PgDn."""
+        return bool(self.scrollable_content_region)
+
+
 class Choose(Dialog[str]):
     """Asks for one of several choices: (value, shown text)."""
 
@@ -124,7 +135,7 @@ class Choose(Dialog[str]):
         """Text, choices; none is highlighted unless one is to be ``chosen`` at once."""
         if self._text:
             yield Static(Text(self._text), classes="text")
-        options = OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
+        options = _Options(*(Option(Text(shown), id=value) for value, shown in self._choices))
         if not self._chosen:
             options.highlighted = None
         yield options
