@@ -6,6 +6,8 @@ import inspect
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +64,24 @@ def test_an_input_that_is_not_utf8_is_refused_with_the_line(ws: Installation) ->
     path.write_bytes(b"*** Begin Patch\n*** Add File: caf\xe9\n+x\n*** End Patch\n")
     refused = ws.stet("apply-patch", "input")
     assert refused.stderr == "stet: input is not UTF-8 (line 2)\nTry: stet apply-patch --help\n"
+    told = subprocess.run(
+        [sys.executable, "-m", "stet.cli", "apply-patch"],
+        input=path.read_bytes(),
+        stderr=subprocess.PIPE,
+        cwd=ws.workspace,
+        env=ws.environ,
+        check=False,
+    ).stderr
+    assert told.startswith(b"stet: standard input is not UTF-8 (line 2)\n")
+
+
+def test_nobody_is_told_how_the_connection_is_encoded(ws: Installation) -> None:
+    ws.write("huge", "x" * (17 << 20))
+    refused = ws.stet("clip", "set", "c", "huge")
+    assert refused.stderr.endswith(
+        "split the edit into several calls. (max_frame in the daemon's configuration)\n"
+        "Try: stet clip set --help\n"
+    )
 
 
 def test_a_parameter_that_helps_is_told_as_an_option() -> None:

@@ -146,7 +146,8 @@ def _text(arguments: Arguments) -> str:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise UsageError(f"{name} is not UTF-8 (line {line})") from error
+        said = "standard input" if name == "-" else name
+        raise UsageError(f"{said} is not UTF-8 (line {line})") from error
 
 
 def _json(arguments: Arguments) -> Any:

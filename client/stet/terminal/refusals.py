@@ -38,8 +38,9 @@ _FIRST = re.compile(rf"({_NAMES}): ")
 _QUOTED = re.compile(
     "`(blame|diff|export|forget|gc|log|read|redo|restore|rollback|show|snapshot|status|undo|verify)`"
 )
-#: The parameters of a method are not the command's options, which its help has.
-_PARAMETERS = re.compile(r" The parameters of \w+ are: [^.]*\.$")
+#: The parameters of a method are not the command's options, which its help has. Nor does the
+#: person choose how the connection is encoded.
+_PARAMETERS = re.compile(r" (The parameters of \w+ are: [^.]*\.|This connection speaks .*)$")
 #: A parameter out of its range, or one that is missing, is named as an option.
 _RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
 _OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at)`")
