@@ -132,6 +132,9 @@ def test_an_export_replaces_neither_a_link_nor_a_pipe(live: Installation, tmp_pa
     assert link.is_symlink()
     exported = (tmp_path / "edits").read_text()
     assert exported.startswith("From ")
+    (tmp_path / "edits").chmod(0o600)
+    assert live.stet("export", "-o", str(link)).returncode == 0
+    assert (tmp_path / "edits").stat().st_mode & 0o777 == 0o600
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
         assert live.stet("export", "-o", str(pipe)).returncode == 0

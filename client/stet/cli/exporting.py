@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
@@ -96,6 +97,8 @@ def _atomic_file(path: str) -> Iterator[TextIO]:
     unfinished = path if in_place else f"{target}.{os.getpid()}.part"
     try:
         with open(unfinished, "w", encoding="utf-8", errors="replace", newline="") as file:
+            if os.path.exists(path) and not in_place:
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(path).st_mode))
             yield file
         if not in_place:
             os.replace(unfinished, target)
