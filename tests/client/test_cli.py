@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -421,6 +422,17 @@ def test_doctor_checks_all_for_a_user_without_a_home() -> None:
         doctor = own.stet("doctor", HOME="/dev/null")
         assert doctor.stderr == ""
         assert "1 thing to mend" in doctor.stdout  # no daemon runs
+
+
+def test_doctors_mend_of_a_configuration_keeps_a_link() -> None:
+    with installation() as own:
+        path = Path(own.base, "config.toml")
+        own.write("dotfiles/stet.toml", "notify = false\nnothing = 1\n")
+        path.symlink_to(f"{own.workspace}/dotfiles/stet.toml")
+        _, _, mend = own.stet("doctor").stdout.partition("to mend: sed ")
+        _in_shell(own, f"sed {mend.splitlines()[0]}")
+        assert path.is_symlink()
+        assert path.read_text() == "notify = false\n# nothing = 1\n"
 
 
 def test_doctor_asks_for_each_mend_once_if_a_file_stands_for_the_runtime_directory() -> None:

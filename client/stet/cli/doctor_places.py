@@ -254,7 +254,7 @@ def _command_without(path: str, faults: list[dict[str, Any]]) -> str:
     if len(lines) < len({fault["key"] for fault in in_file}):
         return f"mv {quoted(path)} {quoted(path + '.wrong')}"
     edits = " ".join(f"-e '{line}s/^/# /'" for line in lines)
-    return f"sed -i {edits} {quoted(path)}"
+    return f"sed -i {edits} {quoted(os.path.realpath(path))}"  # it would replace a link
 
 
 def lock(endpoint: Endpoint) -> Finding:
