@@ -9,7 +9,6 @@ Directories are short and under /tmp because a socket's path has 107 bytes at mo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import shutil
@@ -19,7 +18,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -70,6 +68,8 @@ class Client:
             raise
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._numbers = 0
+        #: Replies that came while another was waited for.
+        self._early: list[Reply] = []
 
     def close(self) -> None:
         """Hang up."""
@@ -91,6 +91,9 @@ class Client:
 
     def receive(self) -> Reply:
         """The next reply. Raises ConnectionEnded."""
+        return self._early.pop(0) if self._early else self._receive()
+
+    def _receive(self) -> Reply:
         while (frame := self._framer.next_frame()) is None:
             try:
                 data = self.socket.recv(1 << 16)
@@ -109,13 +112,14 @@ class Client:
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)
 
-    def until_read(self) -> None:
-        """Wait until the daemon has read all that was sent to it."""
-        unread = b"\0" * 4
-        deadline = time.monotonic() + PATIENCE_S
-        while any(fcntl.ioctl(self.socket, termios.TIOCOUTQ, unread)):
-            assert time.monotonic() < deadline, "the daemon does not read"
-            time.sleep(0.005)
+    def until_begun(self) -> None:
+        """Wait until the daemon has begun all that was sent to it; begun calls are queued.
+
+        That bytes were read is not enough: a large frame may wait to be decoded.
+        """
+        number = self.send("none of the methods")  # is refused when it is begun
+        while (reply := self._receive()).id != number:
+            self._early.append(reply)
 
     def result_of(self, reply: Reply) -> dict[str, Any]:
         """What a reply says. Raises Refusal."""

@@ -168,7 +168,10 @@ def test_a_change_waits_for_calls_in_flight_and_binds_the_next_one(site: Site, w
 
 
 def test_calls_that_were_there_before_are_carried_out_first(site: Site) -> None:
-    """Those of other connections, too; though the person has used less of the daemon's time."""
+    """Those of other connections, too; though the new one has used less of the daemon's time.
+
+    The person would wait for them for some seconds only.
+    """
     site.write("a.txt", "".join(f"line {n}\n" for n in range(5000)))
     # The first is of so much text that it is planned beside the others; these wait behind it.
     large = {"operation": "append_eof", "newText": "long\n" * 20_000}
@@ -176,8 +179,8 @@ def test_calls_that_were_there_before_are_carried_out_first(site: Site) -> None:
     for n in range(5):
         edit = {"operation": "replace", "oldText": f"line {n}\n", "newText": f"{n}\n"}
         site.agent.send("patch", path="a.txt", patches=[edit])
-    site.agent.until_read()
-    restrict(site, "workspace")
+    site.agent.until_begun()
+    site.another(site.session).call("mode_set", mode="restricted")
     replies = [site.agent.receive() for _ in range(6)]
     assert [None] * 6 == [reply.error for reply in replies]
     assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED

@@ -281,7 +281,7 @@ def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Sit
 
 def test_a_call_whose_client_has_gone_is_carried_out(planning: Site) -> None:
     planning.agent.send("patch", **large_edit(100))
-    planning.agent.until_read()
+    planning.agent.until_begun()
     planning.agent.close()
     deadline = time.monotonic() + 30
     while planning.bytes_of("large.txt") != with_edits(100) and time.monotonic() < deadline:
