@@ -384,7 +384,7 @@ class Site:
 
     def git(self, *arguments: str) -> str:
         """What plain git says about the shadow repository, once it is written."""
-        self._once_written()
+        self.once_written()
         return git(self.shadow, *arguments)
 
     def fsck(self) -> str:
@@ -393,11 +393,11 @@ class Site:
         Of one that is written meanwhile it would complain: a pack that it has just listed may have
         been joined to another.
         """
-        self._once_written()
+        self.once_written()
         return fsck(self.shadow)
 
-    def _once_written(self) -> None:
-        # It answers only when everything it knows is in Git.
+    def once_written(self) -> None:
+        """Wait until everything that the daemon knows is in Git, and in the index."""
         deadline = time.monotonic() + 60
         while True:
             try:
