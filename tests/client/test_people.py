@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import queue
 import select
 import shlex
 import signal
@@ -474,12 +475,12 @@ def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None
 def test_the_notice_of_a_silent_daemon_is_written_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written: list[str] = []
-    stream = SimpleNamespace(write=written.append, flush=lambda: None)
-    monkeypatch.setattr(sys, "stderr", stream)
+    written: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=written.put))
     with notice_if_silent(0.0, "wait."):
-        time.sleep(0.3)
-    assert written == ["stet: no answer from the daemon for 0 s. It is waited for; wait.\n"]
+        said = written.get(timeout=30)
+    assert said == "stet: no answer from the daemon for 0 s. It is waited for; wait.\n"
+    assert written.empty()
 
 
 def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installation) -> None:

@@ -248,6 +248,7 @@ def test_client_that_closes_its_side_and_reads_late_gets_answers_to_what_was_hel
             for n in range(4):
                 client.send("text", {"bytes": 6_000_000}, n)
             client.writer.write_eof()
+            await eventually(lambda: bool(served.handlers.began))
             await asyncio.sleep(0.2)
             assert len(served.handlers.began) == 1
             answers = [await client.receive() for _ in range(5)]
