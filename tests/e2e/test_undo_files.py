@@ -530,3 +530,20 @@ def test_permission_bits_are_taken_back_where_the_file_is_now(site: Site) -> Non
     assert not private.exists()
     assert site.bytes_of("b.txt") == b"one\n"
     assert (site.root / "b.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_execution_bit_comes_back_though_a_later_commit_changed_other_bits(site: Site) -> None:
+    site.write("a.txt", "one\n", mode=0o755)
+    site.write("b.txt", "two\n", mode=0o775)
+    tool = {"paths": ["a.txt", "b.txt"], "tool": "Bash"}
+    site.agent.call("observe", phase="before", use="1", **tool)
+    site.write("a.txt", "saved\n", mode=0o644)
+    first = site.agent.call("observe", phase="after", use="1", **tool)["commit"]
+    site.agent.call("observe", phase="before", use="2", **tool)
+    for old, new in (("a.txt", "c.txt"), ("b.txt", "a.txt"), ("c.txt", "b.txt")):
+        (site.root / old).rename(site.root / new)
+    second = site.agent.call("observe", phase="after", use="2", **tool)["commit"]
+    site.agent.call("undo", commits=[first, second])
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert (site.root / "a.txt").stat().st_mode & 0o777 == 0o755
+    assert (site.root / "b.txt").stat().st_mode & 0o777 == 0o775

@@ -182,13 +182,12 @@ class Permissions(msgspec.Struct):
 
     def mode_of(self, path: str, version: Version, found: OnDisk | None) -> int:
         """The mode of a restored file: :func:`full_mode`, without the commits' changes of bits."""
-        mode = full_mode(version, found, self.recorded.get(path))
-        if found is None or not (stat.S_ISREG(found.mode) and stat.S_ISREG(mode)):
-            return mode
-        bits = stat.S_IMODE(found.mode)
-        for before, after in self.regraded.get(path, []):
-            bits = before if bits == after else bits
-        return mode if bits == stat.S_IMODE(found.mode) else stat.S_IFREG | bits
+        if found is not None and stat.S_ISREG(found.mode):
+            bits = stat.S_IMODE(found.mode)
+            for before, after in self.regraded.get(path, []):
+                bits = before if bits == after else bits
+            found = msgspec.structs.replace(found, mode=stat.S_IFREG | bits)
+        return full_mode(version, found, self.recorded.get(path))
 
 
 def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list[DraftFile]:
