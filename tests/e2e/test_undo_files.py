@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -547,3 +548,21 @@ def test_an_execution_bit_comes_back_though_a_later_commit_changed_other_bits(si
     assert site.bytes_of("a.txt") == b"one\n"
     assert (site.root / "a.txt").stat().st_mode & 0o777 == 0o755
     assert (site.root / "b.txt").stat().st_mode & 0o777 == 0o775
+
+
+def test_a_file_comes_back_executable_though_its_other_bits_were_recorded_later(
+    site: Site,
+) -> None:
+    file = site.write("a.txt", "one\n", mode=0o755)
+    tool = {"paths": ["a.txt"], "tool": "Bash"}
+    changes: list[Callable[[], object]] = [
+        lambda: file.chmod(0o644),
+        lambda: site.write("a.txt", "two\n", 0o600),
+        file.unlink,
+    ]
+    for use, change in enumerate(changes):
+        site.agent.call("observe", phase="before", use=str(use), **tool)
+        change()
+        site.agent.call("observe", phase="after", use=str(use), **tool)
+    site.agent.call("undo", last=3)
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("one\n", 0o755)

@@ -208,21 +208,19 @@ def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list
 def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
     """The mode of a restored file.
 
-    A file that exists keeps its permission bits, except for execution, which follows the version. A
-    file that comes back gets the bits that the history recorded.
+    A file that exists keeps its permission bits, one that comes back gets those that the history
+    recorded; except for execution, which follows the version.
     """
-    executable = version.git_mode == EXECUTABLE
     if version.git_mode == LINK:
         return stat.S_IFLNK | 0o777
+    bits = 0o644 if recorded is None else recorded
     if found is not None and stat.S_ISREG(found.mode):
         bits = stat.S_IMODE(found.mode)
-        if executable == bool(bits & stat.S_IXUSR):
-            return found.mode
+    executable = version.git_mode == EXECUTABLE
+    if executable != bool(bits & stat.S_IXUSR):
         readable = (bits & 0o444) >> 2
-        return stat.S_IFREG | (bits | readable if executable else bits & ~0o111)
-    if recorded is not None:
-        return stat.S_IFREG | recorded
-    return stat.S_IFREG | (0o755 if executable else 0o644)
+        bits = bits | readable if executable else bits & ~0o111
+    return stat.S_IFREG | bits
 
 
 def _in_the_way(
