@@ -165,6 +165,19 @@ def test_of_two_redos_of_one_edit_in_one_call_it_says_which_to_leave_out(ten: Si
     assert ten.bytes_of("a.txt") == upper()
 
 
+def test_a_command_that_a_refusal_gives_can_be_typed_as_it_is(ten: Site) -> None:
+    edit(ten.agent, 1)
+    patches = [{"operation": "append_eof", "newText": "x\n"}]
+    ten.another("conv 2").call("patch", path="a b.txt", patches=patches)
+    for method, params, command in (
+        ("undo", {"session": "conv 2"}, "stet undo --session 'conv 2'"),
+        ("rollback", {"to": "HEAD~1", "session": "conv 2"}, "--session 'conv 2'"),
+        ("restore", {"path": "a b.txt", "at": "HEAD~1"}, "stet restore 'a b.txt' --at .."),
+    ):
+        refusal = ten.agent.refusal(method, **params)
+        assert (refusal.kind, command in refusal.message) == ("not_permitted", True)
+
+
 # -- rollback
 
 
