@@ -50,6 +50,17 @@ def test_a_file_gives_way_to_a_directory_within_a_batch(site: Site) -> None:
     assert {"docs/x.md": "mine\n"} == texts(site)
 
 
+@pytest.mark.parametrize(("first", "second"), [("docs", "docs/x.md"), ("docs/x.md", "docs")])
+def test_no_file_and_directory_of_one_name_in_a_batch(site: Site, first: str, second: str) -> None:
+    calls = [patch(path, OVERWRITE) for path in (first, second, "other.txt")]
+    one, refused, three = pipelined(site, *calls)
+    assert (one, refused.data["kind"], three) == (None, "not_a_file", None)
+    assert {first: "mine\n", "other.txt": "mine\n"} == texts(site)
+    assert [["other.txt"], [first]] == [
+        [change["path"] for change in each["files"]] for each in site.log()
+    ]
+
+
 @pytest.mark.parametrize("goes", GOES)
 @pytest.mark.parametrize("through", THROUGH)
 def test_a_transaction_says_what_to_send_instead(site: Site, goes: str, through: str) -> None:

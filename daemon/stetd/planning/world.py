@@ -12,6 +12,7 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.editing import patience
 from stetd.editing.edits import Plan, SourceFile
+from stetd.editing.paths import directories_above
 from stetd.history.objects import object_id
 from stetd.session.sessions import Entrant
 from stetd.storage.paths_on_disk import Target
@@ -109,8 +110,8 @@ class CallLimits(msgspec.Struct, frozen=True):
 
 
 class NotYetPublished(Exception):
-    """A path leads through links or files that earlier calls of the batch change. They must be
-    published first, because paths are resolved on disk.
+    """A path leads through links or files that earlier calls of the batch change, or is a directory
+    that they make. They must be published first, because paths are resolved on disk.
     """
 
 
@@ -130,6 +131,9 @@ class CallWorld:
     ) -> None:
         self._worktree = worktree
         self._unpublished = unpublished
+        made = (path for path, found in unpublished.items() if found is not None)
+        #: The directories above files that earlier calls of the batch make.
+        self._made = {above for path in made for above in directories_above(path)}
         self._directory = call.directory
         self._limits = limits
         self._bytes = 0
@@ -247,10 +251,15 @@ class CallWorld:
                     path=path,
                 ) from refusal
             raise
-        if not self._unpublished.keys().isdisjoint(target.links):
+        waits = not self._unpublished.keys().isdisjoint(target.links)
+        if waits or target.path in self._made or self._is_below_new_file(target.path):
             target.close()
             raise NotYetPublished
         return target
+
+    def _is_below_new_file(self, path: str) -> bool:
+        files = self._unpublished
+        return bool(files) and any(files.get(each) for each in directories_above(path))
 
     def _source(self, canonical: str) -> SourceFile:
         """The file at a path that was read, as earlier calls leave it."""
