@@ -566,3 +566,18 @@ def test_a_file_comes_back_executable_though_its_other_bits_were_recorded_later(
         site.agent.call("observe", phase="after", use=str(use), **tool)
     site.agent.call("undo", last=3)
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("one\n", 0o755)
+
+
+def test_an_undo_that_changed_only_permission_bits_can_be_taken_back(site: Site) -> None:
+    file = site.write("a.txt", "one\n", mode=0o600)
+    tool = {"paths": ["a.txt"], "use": "u", "tool": "Bash"}
+    site.agent.call("observe", phase="before", **tool)
+    site.write("a.txt", "two\n", mode=0o640)
+    opened = site.agent.call("observe", phase="after", **tool)["commit"]
+    site.overwrite("a.txt", "one\n")
+    modes = []
+    for method, params in (("undo", {"commits": [opened]}), ("redo", {}), ("undo", {"last": 2})):
+        site.agent.call(method, **params)
+        modes.append(file.stat().st_mode & 0o777)
+    assert modes == [0o600, 0o640, 0o600]
+    assert file.read_text() == "one\n"

@@ -18,6 +18,7 @@ made in, whatever its name is today:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -98,6 +99,14 @@ class TakingBack(msgspec.Struct):
         for delta in by_path.values():
             if not (found and delta.before is None):
                 self._guarded(partial(self._change_back, delta))
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Have these files among the others, though a commit left their content as it was."""
+        for path in paths:
+            there = self.where.now(path)
+            if there is not None:
+                with suppress(InTheWay):
+                    self._at(there)
 
     def _guarded(self, step: Callable[[], FileConflict | None]) -> None:
         try:
