@@ -131,9 +131,6 @@ class CallWorld:
     ) -> None:
         self._worktree = worktree
         self._unpublished = unpublished
-        made = (path for path, found in unpublished.items() if found is not None)
-        #: The directories above files that earlier calls of the batch make.
-        self._made = {above for path in made for above in directories_above(path)}
         self._directory = call.directory
         self._limits = limits
         self._bytes = 0
@@ -251,15 +248,21 @@ class CallWorld:
                     path=path,
                 ) from refusal
             raise
-        waits = not self._unpublished.keys().isdisjoint(target.links)
-        if waits or target.path in self._made or self._is_below_new_file(target.path):
+        if self._unpublished and self._waits(target):
             target.close()
             raise NotYetPublished
         return target
 
-    def _is_below_new_file(self, path: str) -> bool:
-        files = self._unpublished
-        return bool(files) and any(files.get(each) for each in directories_above(path))
+    def _waits(self, target: Target) -> bool:
+        """Whether earlier calls of the batch change a link on the way to this path, or make a file
+        above or below it.
+        """
+        files, below = self._unpublished, f"{target.path}/"
+        return (
+            not files.keys().isdisjoint(target.links)
+            or any(files.get(above) for above in directories_above(target.path))
+            or any(found and path.startswith(below) for path, found in files.items())
+        )
 
     def _source(self, canonical: str) -> SourceFile:
         """The file at a path that was read, as earlier calls leave it."""
