@@ -34,7 +34,7 @@ _tallies: list[findings.Findings] = []
 #: Directories of tests of which many take minutes.
 _LONGEST = (
     *("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e"),
-    *("real_clients", "historian", "fuzz"),
+    *("real_clients", "historian", "fuzz", "ui", "hooks"),
 )
 #: Files of one test that takes twenty seconds or more even in its short form: not in the sample.
 _ONLY_FULL = (
