@@ -27,7 +27,6 @@ from stetd.planning.calls import PlanDialect, plan_dialects, plan_here
 from stetd.planning.planner import (
     Exhausted,
     NoPlanner,
-    Planned,
     Planner,
     PlannerLost,
     Planning,
@@ -270,6 +269,12 @@ def test_without_descriptors_for_it_there_is_no_process_and_nothing_stays_open(
     runner.close()
 
 
+def test_a_call_does_not_show_its_secret(root: Path) -> None:
+    """It could come into the log with an exception."""
+    call = msgspec.structs.replace(called(root, CALLS["exact"]).call, secret="hush")
+    assert "hush" not in repr(call)
+
+
 # -- memory
 
 TOO_MUCH = "Planning this call takes too much memory"
@@ -376,12 +381,3 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
     with pytest.raises(Refused, match=TOO_MUCH):
         planned(planner, called(root, ("patch", {"path": "x" * (8 << 20)})))
     ending.join()
-
-
-def test_an_outcome_is_heard_as_it_was_said(
-    ends: tuple[Planner, socket.socket], planner: Planner, root: Path
-) -> None:
-    """Also a plan whose paths and texts are long, and a refusal with extra data."""
-    recorded = planned(planner, called(root, CALLS["several"]))
-    ends[1].sendall(said(Planned(plans=recorded)))
-    assert recorded == planned(ends[0], called(root, CALLS["several"]))

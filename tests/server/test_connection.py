@@ -9,12 +9,14 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from server.echo_server import Served, eventually, serving
 from stet.wire.framing import Encoding
+from stet.wire.results import Peer
+from stetd.methods.caller import Caller, Shared
 from stetd.server.connection import ClientConnection
 
 
@@ -463,3 +465,9 @@ def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Pat
         await eventually(lambda: served.handlers.gone == 451)
 
     run(tmp_path, story)
+
+
+def test_a_caller_does_not_show_its_secret() -> None:
+    """It could come into the log with an exception."""
+    caller = Caller(cast("Shared", None), False, Peer(1, "x"), 0, secret="hush")
+    assert "hush" not in repr(caller)
