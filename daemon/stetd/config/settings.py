@@ -44,6 +44,8 @@ NEED_RESTART = frozenset({"durability"})
 _LARGEST, _LONGEST_S = 2**63 - 1, 1e12
 _Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
 _Amount = Annotated[int, Meta(ge=0, le=_LARGEST)]
+#: Small enough that the seconds, or the bytes, can be held.
+_DaysOrMiB = Annotated[int, Meta(ge=0, le=10**12)]
 _Seconds = Annotated[float, Meta(gt=0, le=_LONGEST_S)]
 _SecondsOrZero = Annotated[float, Meta(ge=0, le=_LONGEST_S)]
 
@@ -141,14 +143,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "after a shell command of an agent (stet hook).",
     ] = 50_000
     retention_days: Annotated[
-        int,
-        Meta(ge=0, le=10**12),
+        _DaysOrMiB,
         "Days after which commits are dropped, oldest first; 0: never. A pinned "
         "commit stays, and so do all after it.",
     ] = 0
     retention_mb: Annotated[
-        int,
-        Meta(ge=0, le=10**12),
+        _DaysOrMiB,
         "Size in MiB of one history beyond which its oldest commits are dropped; 0: any.",
     ] = 0
     gc_idle_s: Annotated[

@@ -100,8 +100,8 @@ class TakingBack(msgspec.Struct):
             if not (found and delta.before is None):
                 self._guarded(partial(self._change_back, delta))
 
-    def keep(self, paths: Iterable[str]) -> None:
-        """Have these files among the others, though a commit left their content as it was."""
+    def include(self, paths: Iterable[str]) -> None:
+        """Read these files, too: a commit that is taken back changed only their permission bits."""
         for path in paths:
             there = self.where.now(path)
             if there is not None:

@@ -47,7 +47,7 @@ def take_back(
             deltas, found = lookup.deltas(commit), meta.kind in FOUND
             permissions.take_back(meta, work.where.now)
             changed = {each.path for each in deltas}
-            work.keep(path for path, *_ in meta.regraded if path not in changed)
+            work.include(path for path, *_ in meta.regraded if path not in changed)
             if found:  # the commit that found a file gone could not see its permission bits
                 left = {each.path: each.after for each in deltas if each.before}
                 gone = [path for path, at in left.items() if at is None or at.git_mode == LINK]
