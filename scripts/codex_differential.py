@@ -9,8 +9,8 @@ BINARY is Codex's native program, as the npm package ``@openai/codex`` brings it
 
 Each patch is carried out by both, and all files are compared byte for byte. A difference is
 explained by drawing the patch again without one of its traits: where both then agree, that trait
-was the cause, and there must be a rule of DIALECTS.md behind it (``differential.rules``). What is
-not explained, and what ours did that was not meant, is listed; then the exit status is 1.
+was the cause, and there must be a rule of docs/dialects.md behind it (``differential.rules``).
+What is not explained, and what ours did that was not meant, is listed; then the exit status is 1.
 
 The same patches are then carried out with ``ambiguous: "first"``, which is Codex's way with
 several places. ``--show`` tells all about one patch. Without BINARY ours is asked alone, and

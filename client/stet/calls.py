@@ -1,4 +1,4 @@
-"""The calls as data: one pure function for each method of CONTRACT.md 3.
+"""The calls as data: one pure function for each method (docs/rights.md).
 
 The sessions, :class:`stet.Session` and :class:`stet.aio.AsyncSession`, make their methods of these
 functions, so names, parameters, defaults and documentation are only here.

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: one class per error kind of CONTRACT.md 4, and transport.
+"""What goes wrong, as exceptions: one class per error kind of docs/errors.md, and transport.
 
     StetError                    kind, message, data, failures
       OldTextNotFound, ...       a refusal by the daemon; the class name is the kind in
@@ -40,7 +40,7 @@ __all__ = [
 class StetError(Exception):
     """A call that was not carried out.
 
-    ``kind`` is what programs branch on (CONTRACT.md 4); ``message`` is the sentence for
+    ``kind`` is what programs branch on (docs/errors.md); ``message`` is the sentence for
     a model or a person: what was wrong, where, what to do; ``data`` is the reply's
     ``error.data``, with ``kind`` in it; ``code`` is the JSON-RPC error code.
     """

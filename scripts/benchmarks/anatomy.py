@@ -29,7 +29,7 @@ from private_daemon import PrivateDaemon
 
 #: Lines of the file that is edited.
 SMALL = 60
-#: The parts of ENGINE.md's budget, what they consist of, and what they may take, in milliseconds;
+#: The parts of a call, what they consist of, and what they may take, in milliseconds;
 #: with the name of what the disk alone takes beside it.
 LOOP, OTHERS = "socket, event loop, client", "other threads and processes"
 BUDGET = [

@@ -1,4 +1,4 @@
-"""The rules of DIALECTS.md 4 (and 0) by which the two engines may differ, by trait.
+"""The rules of docs/dialects.md by which the two engines may differ, by trait.
 
 A rule may refuse what Codex does, with one of its ``kinds``, or do what Codex refuses or does
 otherwise. Traits that are not here explain nothing.

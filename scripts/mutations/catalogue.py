@@ -111,7 +111,7 @@ TRAPS: Mapping[str, Mistake] = {
     "changed since": t.changed_since,
 }
 
-#: What the ladder can't tell from a mistake that it forgives by design (DIALECTS.md 0,
+#: What the ladder can't tell from a mistake that it forgives by design (docs/dialects.md,
 #: trim_edges): counted, but apart.
 ON_TRUST: Mapping[str, Mistake] = {
     "gone; the rest below another first line": t.remainder_left(0),

@@ -1,4 +1,4 @@
-"""The ``stet`` command against a real daemon: CONTRACT.md 6, as a user meets it."""
+"""The ``stet`` command against a real daemon, as a user meets it."""
 
 from __future__ import annotations
 

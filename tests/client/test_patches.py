@@ -1,4 +1,4 @@
-"""The patch builders give exactly the objects of DIALECTS.md 1."""
+"""The patch builders give exactly the objects of docs/dialects.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Bytes that are no requests: what is answered, which connection is closed, which goes on.
 
-CONTRACT.md 2: a malformed message in a sound frame is answered with ``id: null`` and the
+A malformed message in a sound frame is answered with ``id: null`` and the
 connection goes on; a malformed, empty or oversized frame is answered and the connection
 closes. Other connections notice nothing, and nothing is changed.
 """

@@ -1,6 +1,6 @@
 """No path leads out of a workspace or into a Git directory, in any method that takes one.
 
-Each case is a hole that a similar tool had (ROBUSTNESS.md 2). Every method is given every path,
+Each case is a hole that a similar tool had. Every method is given every path,
 on a kernel with ``openat2`` and on one that answers ENOSYS; after each refusal all files, inside
 and outside, are as they were, times included. Races have a rig of their own (rigs/test_races.py),
 and what stands at a path that the history knows is changed under it in test_containment_undo.py.

@@ -1,4 +1,4 @@
-"""Clients that no daemon should have, each way on its own (ROBUSTNESS.md 3), end to end.
+"""Clients that no daemon should have, each way on its own, end to end.
 
 Whatever a client sends, it is answered or closed; the daemon lives, keeps its memory and its
 handles bounded, and a good client beside it gets right answers. Frames and messages that are

@@ -1,4 +1,4 @@
-"""Laws of matching, and the ladder against a slow reading of DIALECTS.md 0.
+"""Laws of matching, and the ladder against a slow reading of docs/dialects.md.
 
 The reference below tries every stretch and every run of lines by definition, without normal
 forms, offsets maps or bounds. It knows where a text stands and by which rung; what is written

@@ -1,4 +1,4 @@
-"""The counterexamples of PROTOCOL.md, each as a test: a run in which some earlier protocol failed.
+"""Counterexamples to the commit protocol, each as a test: runs in which an earlier protocol failed.
 
 A script says what somebody else does when a failpoint is reached; ``kill`` is SIGKILL. A power
 cut is a kill, what it may have left on disk (written by hand), and a start in another boot.

@@ -130,7 +130,7 @@ def test_killed_at_any_point_a_save_in_the_instant_of_replacing_stands(
         saved = bool(place.lines("deeds")) and place.lines("deeds")[0][0] == "save"
         assert place.run("recover_meddled", {}) == 0, place.log()
         first = SAVED if saved else OLD
-        # Limit (c) of PROTOCOL.md: a save before an unfinished call is finished stays as it is.
+        # docs/limits.md: a save before an unfinished call is finished stays as it is.
         late = saved and texts(place) == (f"{SAVED}\nkey\n", "two\n")
         assert late or texts(place) in [(a.replace(OLD, first), b) for a, b in STATES], point
         checked(place, "boot-1")

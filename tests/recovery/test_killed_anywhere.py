@@ -2,7 +2,7 @@
 
 The story (:data:`recovery.scenarios.STORY`) has updates, a call over several files with new
 directories, a clipboard cut, an undo that deletes a file, a batch over one file, and a
-checkpoint with a new journal segment. The oracle is that of ROBUSTNESS.md 1.
+checkpoint with a new journal segment.
 
 The usual run takes every named point once (the last time that it is reached, or the first if
 the next start is in another boot), and recovery's own points after two of them. With

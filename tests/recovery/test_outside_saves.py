@@ -1,6 +1,6 @@
 """Somebody saves the files of a batch of calls, at any instant; and the daemon is killed, or not.
 
-What must hold whatever happens (P1, P2, P3, P6 and P9 of PRODUCT.md):
+What must hold whatever happens:
 
 - every content that somebody saved, and did not do away with again, is on disk or in the
   history;

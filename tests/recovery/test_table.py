@@ -1,4 +1,4 @@
-"""The table of PROTOCOL.md 10, row by row."""
+"""The table of ARCHITECTURE.md 6, row by row."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Story:
         One that did not come to pass is left out: the story goes on without it. One that
         did has happened before or after any of the calls - after: a call is finished when
         the daemon starts again, and a file that has been saved meanwhile keeps the save
-        (PROTOCOL.md, limit c).
+        (docs/limits.md).
         """
         for number, step in enumerate(self.steps):
             names = [event.name for event in step]
@@ -240,7 +240,7 @@ COLLISIONS = Story(
     },
 )
 #: A person takes an edit back by hand, to the byte. (After a power cut that can't be told from
-#: an edit that did not reach the disk: PROTOCOL.md, limit a.)
+#: an edit that did not reach the disk: docs/limits.md.)
 PUT_BACK = Story(
     files={"a.txt": "one\ntwo\n", "b.txt": "alpha\n"},
     steps=[

@@ -1,4 +1,4 @@
-"""The ``stet`` command (CONTRACT.md 6).
+"""The ``stet`` command (docs/command-line.md).
 
 Exit status: 0 done; 1 refused, the error on standard error and with ``--json`` on standard
 output too, as ``{"error": {"code", "message", "data"}}``; 2 usage; 3 no daemon could be

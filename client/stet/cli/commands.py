@@ -1,4 +1,4 @@
-"""The commands of ``stet`` and their options: CONTRACT.md 6 as a table.
+"""The commands of ``stet`` and their options, as a table.
 
     # Title                                   a group of the help
     name (module.function): what it does      the function of this package that runs the command

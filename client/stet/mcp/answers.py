@@ -1,8 +1,8 @@
 """Converts results and errors to answers: text for the model, and structured content. No I/O.
 
 The text is short: the outcome, the commit's id for ``undo`` or ``show``, and warnings. The
-structured content is the result of CONTRACT.md. It has an edit's diff only in a preview: some
-clients give both to the model, which has just written that text. Long content is truncated in both,
+structured content is the result as docs/api.md has it. It has an edit's diff only in a preview:
+some clients give both to the model, which has just written that text. Long content is truncated in both,
 and both tell how to get the rest: the text in its last line, the structured content in ``cut``. A
 page of the log gets fewer commits instead.
 

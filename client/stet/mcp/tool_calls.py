@@ -124,7 +124,7 @@ class Options(msgspec.Struct, frozen=True):
     ``workspace``: an absolute directory. ``session``: the session of calls that name none; None:
     the client's conversation, or else ``own_session``, which only this process uses. ``agent``:
     replaces the client's name for itself. ``dialects``: the edit tools offered. ``secret``: the
-    session's (CONTRACT.md 2). ``structured``: results have structured content besides the text.
+    session's (docs/mcp.md). ``structured``: results have structured content besides the text.
     """
 
     workspace: str

@@ -1,4 +1,4 @@
-"""The paths of the daemon's sockets, state and configuration (CONTRACT.md 1).
+"""The paths of the daemon's sockets, state and configuration (docs/sockets.md).
 
     runtime   $STET_RUNTIME_DIR, else $XDG_RUNTIME_DIR/stet, else /tmp/stet-<uid>
               holds agent.sock and control.sock; mode 0700, owned by the user

@@ -59,7 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls, *, control: bool) -> Endpoint:
-        """The endpoint for this process's environment, by CONTRACT.md 1."""
+        """The endpoint for this process's environment (docs/sockets.md)."""
         return cls(runtime_directory(), state_directory(), control)
 
     @property

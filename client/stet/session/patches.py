@@ -4,7 +4,7 @@ r"""Constructors for the edits of the dialects ``patch`` and ``patch_file``.
     s.patch_file("src/a.py", [stet.change("DEBUG = True", "DEBUG = False")])
 
 Each function returns the object that is sent, without the parameters that were not given
-(DIALECTS.md 1 and 2). The daemon checks it; nothing is checked here.
+(docs/dialects.md). The daemon checks it; nothing is checked here.
 """
 
 from __future__ import annotations

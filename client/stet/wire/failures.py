@@ -1,4 +1,4 @@
-"""Error replies: the kinds of CONTRACT.md 4, and the values that carry them.
+"""Error replies: their kinds (docs/errors.md), and the values that carry them.
 
 The code that notices a failure writes the sentence for the model; programs branch on the kind.
 """

@@ -1,4 +1,4 @@
-"""Framing: cutting a byte stream into message payloads, without any I/O (CONTRACT.md 2).
+"""Framing: cutting a byte stream into message payloads, without any I/O (docs/sockets.md).
 
 Grammar of one direction of a connection::
 

@@ -1,4 +1,4 @@
-"""Encoding and decoding of requests, replies and events, without any I/O (CONTRACT.md 2).
+"""Encoding and decoding of requests, replies and events, without any I/O (docs/sockets.md).
 
 JSON-RPC 2.0 shapes, in JSON or MessagePack alike::
 

@@ -1,4 +1,4 @@
-"""The results of CONTRACT.md 3 as typed values: EditResult, CommitInfo and the others.
+"""The results of methods as typed values: EditResult, CommitInfo and the others.
 
 Object ids are 40 hex digits, lines count from 1, list indexes from 0, times are
 RFC 3339 in UTC. Every field that an older peer may not send has a default.
@@ -29,9 +29,9 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file. ``rung`` names
-    the rung of the matching ladder (DIALECTS.md 0); ``score`` is given for ``fuzzy`` only; ``call``
-    says which call of a ``transaction``.
+    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file. ``rung``:
+    of the matching ladder (docs/dialects.md); ``score``: for ``fuzzy`` only; ``call``: which call of
+    a ``transaction``.
     """
 
     index: int

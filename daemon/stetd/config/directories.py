@@ -61,7 +61,7 @@ class Directories(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Directories:
-        """The paths for an environment, by CONTRACT.md 1."""
+        """The paths for an environment (docs/sockets.md)."""
         return cls(runtime_directory(environ), state_directory(environ), config_path(environ))
 
     def prepare(self) -> None:

@@ -89,7 +89,7 @@ def no_change(subject: Subject) -> Failure:
 
 
 def check_size(path: str | None, texts: Iterable[str]) -> None:
-    """Raise Refused (input_too_large) if ``texts`` are over the token limit (REQ-PATCH-008)."""
+    """Raise Refused (input_too_large) if ``texts`` are over the token limit."""
     found = tokens.excess(texts)
     if found is not None:
         raise refuse(

@@ -1,7 +1,7 @@
 """A file's text: lines with their own terminators, and a decoding that preserves all bytes.
 
 A line ends with ``\\n``, ``\\r\\n`` or a lone ``\\r`` and nothing else, and white space is Unicode
-White_Space (DIALECTS.md 0): Python's ``splitlines`` and ``strip`` take more, and are not used.
+White_Space (docs/dialects.md): Python's ``splitlines`` and ``strip`` take more, and are not used.
 Bytes that are not UTF-8 become lone surrogates and turn back into the same bytes.
 """
 

@@ -19,7 +19,7 @@ import msgspec
 if TYPE_CHECKING:
     import tiktoken
 
-#: REQ-PATCH-008.
+#: Of the texts of one call (docs/dialects.md).
 MAX_TOKENS = 60_000
 _VOCABULARY = "o200k_base.tiktoken.xz"
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"

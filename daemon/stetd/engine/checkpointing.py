@@ -1,4 +1,4 @@
-"""Checkpoints: all that the journal says is made durable elsewhere, then dropped (PROTOCOL.md 8).
+"""Checkpoints: all that the journal says is made durable elsewhere, then dropped.
 
 In this order: the writer takes the watermark and the snapshot; a thread syncs the workspace's
 files and the historian syncs Git; the writer writes the checkpoint record and drops old segments.

@@ -2,7 +2,7 @@
 
 Another program may have the old file open and write to it after the exchange, when it has no name
 any more. The daemon keeps a descriptor of it and reads it again at the end of the grace period.
-Late bytes are recorded as outside (PROTOCOL.md, limit b: lost if the daemon is killed before).
+Late bytes are recorded as outside (lost if the daemon is killed before: docs/limits.md).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ order of the history.
 The queue decides which call is next (:mod:`stetd.engine.fair_queue`): calls of one connection in
 their order, connections in turns. Calls that are taken together are a batch: they are planned one
 after the other, share one sync of the journal (group commit), and are then published and answered
-in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run between
+in order (ARCHITECTURE.md 4). Other changes (sessions, modes, clipboards, workspaces) run between
 batches.
 
 Each turn takes the calls that the turn of the loop before it has read, so calls that arrive

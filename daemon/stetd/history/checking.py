@@ -15,7 +15,7 @@ from typing import NamedTuple
 from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
 from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
 
-#: Every kind of commit (CONTRACT.md 3, CommitInfo).
+#: Every kind of commit (CommitInfo).
 KINDS = frozenset(
     {"edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed"}
     | ABOUT_HISTORY

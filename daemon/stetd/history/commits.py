@@ -1,6 +1,6 @@
 """Commit objects of the shadow repository: how they are written and read back.
 
-A commit says everything that CONTRACT.md 5 asks for:
+A commit says who asked for what, and what was done:
 
     <subject: what was done>
 

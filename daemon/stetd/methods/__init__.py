@@ -1,4 +1,4 @@
-"""The table of methods (CONTRACT.md 3): parameters, rights and function of each."""
+"""The table of methods (docs/rights.md): parameters, rights and function of each."""
 
 from __future__ import annotations
 

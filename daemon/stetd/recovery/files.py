@@ -1,4 +1,4 @@
-"""Bringing the files of one workspace to their last image after a crash: PROTOCOL.md 10-11.
+"""Bringing the files of one workspace to their last image after a crash: ARCHITECTURE.md 6.
 
 First the temporary files are read: one may hold a displaced save that was not put back. Then
 :mod:`stetd.recovery.table` decides about every path that the journal names. The decisions are
@@ -126,7 +126,7 @@ class FileRecovery(msgspec.Struct):
     # -- temporary files
 
     def check_temporaries(self) -> None:
-        """Find displaced saves that were not put back (last row of PROTOCOL.md 10's table)."""
+        """Find displaced saves that were not put back (ARCHITECTURE.md 6)."""
         saves: dict[str, list[OnDisk]] = {}
         first: dict[str, Temporary] = {}
         for temporary in self.replay.temporaries:

@@ -1,4 +1,4 @@
-"""Recovery, between opening the journal and serving: PROTOCOL.md 9-11.
+"""Recovery, between opening the journal and serving: ARCHITECTURE.md 6.
 
 The journal was read and made durable before. It gives the state (checkpoint, then records), the
 commits, which are made again, and for every path touched since the checkpoint a chain of images,

@@ -1,4 +1,4 @@
-"""What to do about one path after a crash: PROTOCOL.md 10 as a pure function.
+"""What to do about one path after a crash: the table in ARCHITECTURE.md 6.
 
 The chain of a path has every image that the journal since the checkpoint names for it, in
 order: before, after, voided and restored. The image on disk is looked up in the chain.

@@ -1,8 +1,8 @@
 """The write-ahead log: appending records durably, reading them back, dropping old segments.
 
 Space is reserved with every append, so that a transaction can be aborted even if the disk is full
-(PROTOCOL.md 6). On a file system that overwrites in place the space is filled with zeros: a sync
-then writes no metadata, and does not wait for what other programs do in the same file system.
+(ARCHITECTURE.md 4, step 6). On a file system that overwrites in place the space is filled with
+zeros: a sync then writes no metadata, and does not wait for what other programs do there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def segment_numbers(directory: str) -> list[int]:
 
 
 def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
-    """Every segment in order, each made durable as it was read (PROTOCOL.md 9).
+    """Every segment in order, each made durable as it was read (ARCHITECTURE.md 6).
 
     A torn tail is cut off, so that a later recovery never reads anything else. Raises FormatError
     for a segment of a newer version, and then changes nothing.

@@ -1,4 +1,4 @@
-"""The commit protocol (PROTOCOL.md 4-7): publish a sealed transaction, or abort it.
+"""The commit protocol (ARCHITECTURE.md 4): publish a sealed transaction, or abort it.
 
 1. ``sealing.seal(draft)`` makes one journal record of all that the call will do. No file changes.
 2. The writer appends the records of a batch and syncs once. From here on the calls will happen.
@@ -110,7 +110,7 @@ class Prepared(msgspec.Struct):
         )
 
     def publish(self, worktree: Worktree) -> None:
-        """Put every file in place (PROTOCOL.md 4). Temporary files stay until all are verified.
+        """Put every file in place (step 4). Temporary files stay until all are verified.
 
         Raises Displaced or OSError; the caller then aborts. Nothing is raised once all files
         are verified: the call has happened.
@@ -253,7 +253,7 @@ def abort(
 ) -> tuple[SealedRecord[Abort], int]:
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
-    One record, with this ``number``, is synced before any file is restored (PROTOCOL.md 6). It
+    One record, with this ``number``, is synced before any file is restored (step 6). It
     names for every path the image that holds afterwards, and keeps the displaced content.
     ``history`` is at the head before the first voided record.
 
@@ -324,7 +324,7 @@ def mark_published(journal: Journal, *numbers: int) -> None:
 
 
 class Restorer(msgspec.Struct):
-    """Restores files after an abort (PROTOCOL.md 7).
+    """Restores files after an abort (step 7).
 
     Each exchange must displace the content that we put in place last. Any other file was saved
     in between: it is journalled, and goes in place next. ``number`` is that of the last record;

@@ -1,4 +1,4 @@
-"""The ``apply_patch`` dialect: one patch that adds, changes, moves, deletes files (DIALECTS.md 4).
+"""The ``apply_patch`` dialect: one patch that adds, changes, moves, deletes files.
 
 The edits of a call (``index``) are its hunks and its operations without hunks, in their order.
 """

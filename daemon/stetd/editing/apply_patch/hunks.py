@@ -1,4 +1,4 @@
-"""Finds the place of each hunk of an update (DIALECTS.md 4).
+"""Finds the place of each hunk of an update (docs/dialects.md).
 
 Hunks are placed in the order of the patch, each after the *cursor*, which is the end of the hunk
 before. The first rung of ``climb`` with a place after the cursor decides. A tolerant place is

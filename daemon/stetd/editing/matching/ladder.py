@@ -1,4 +1,4 @@
-"""The matching ladder (DIALECTS.md 0): finds a text in a file, and what to write there.
+"""The matching ladder (docs/dialects.md): finds a text in a file, and what to write there.
 
 A rung does not apply if the new text can't be written at its only place. A tolerant place is
 refused if there are signs that another place was meant (scripts/mutation_benchmark has such traps).

@@ -1,6 +1,6 @@
 """Normal forms of a document's lines, which tolerant rungs compare.
 
-*Folded*: typography is normalised as in DIALECTS.md 0, by whole user-perceived characters. *Bare*:
+*Folded*: typography is normalised (docs/dialects.md), by whole user-perceived characters. *Bare*:
 folded, without indentation and trailing space. Lines that any rung finds are also found in the bare
 form, so one linear search finds the candidates of all rungs.
 """

@@ -1,4 +1,4 @@
-"""The rungs of the matching ladder (DIALECTS.md 0): each lists places and does not choose.
+"""The rungs of the matching ladder (docs/dialects.md): each lists places and does not choose.
 
 Rungs below ``line_endings`` need a line that is not blank; rungs that let indentation differ need a
 word.

@@ -1,4 +1,4 @@
-"""The ``patch`` dialect: exact edits of one file, with clipboards (DIALECTS.md 1, REQ-PATCH)."""
+"""The ``patch`` dialect: exact edits of one file, with clipboards (docs/dialects.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stetd.editing.tools.validation import validated
 
 NOUN = "patch"
 APPLIED = "<patches_applied>all</patches_applied>"
-#: Operations that create a file that does not exist (REQ-PATCH-001).
+#: Operations that create a file that does not exist.
 _CREATING = "append_eof, prepend_bof or overwrite"
 #: A clipboard is shown in the message up to this many characters.
 _SHOWN_CLIPBOARD = 4_000
@@ -290,7 +290,7 @@ def _warnings(target: SourceFile, patches: Sequence[_Patch], *, changed: bool) -
 def _message(
     reports: Sequence[EditReport], stores: Sequence[_Stored], warnings: Sequence[str]
 ) -> str:
-    """The text for the model (REQ-PATCH-007)."""
+    """The text for the model."""
     lines = [APPLIED]
     for report in reports:
         lines += refusals.tolerance_notes(Subject(NOUN, report.index, report.path), report)

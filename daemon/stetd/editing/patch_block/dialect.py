@@ -1,4 +1,4 @@
-"""The ``patch_block`` dialect: find/replace pairs in text blocks (DIALECTS.md 3).
+"""The ``patch_block`` dialect: find/replace pairs in text blocks (docs/dialects.md).
 
 If the markers of an answer end with CRLF, CRLF in it means the file's own terminator.
 """

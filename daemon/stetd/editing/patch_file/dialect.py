@@ -1,4 +1,4 @@
-"""The ``patch_file`` dialect: changes of one file, made one after the other (DIALECTS.md 2).
+"""The ``patch_file`` dialect: changes of one file, made one after the other (docs/dialects.md).
 
 Faults that do not depend on the file are reported for all changes. Of changes without a place only
 the first is reported, because the others depend on its result.

@@ -1,4 +1,4 @@
-"""Searching with regular expressions (DIALECTS.md 2), within bounds of time and memory.
+"""Searching with regular expressions (docs/dialects.md), within bounds of time and memory.
 
 Patterns are compiled on the thread that everybody waits for, so they are read first: a brace that
 is no counted repetition is escaped (``regex`` would read approximate matching), counted repetitions

@@ -9,7 +9,7 @@ Commits are numbered by ``n`` from 1 at the root. Tables:
     commits       n, id, time, kind, method, agent, session, request, subject;
                   edit: 1 if ``undo last: n`` counts it
     paths         a number for each path
-    files         a commit's change of a path, as in CONTRACT.md 3; ``hunks``: a MessagePack list of
+    files         a commit's change of a path, as in a FileChange; ``hunks``: a MessagePack list of
                   four numbers a hunk (first old line, counted from 0, number of old lines, first
                   new line, number of new lines); NULL if the file was too large to compare
     parts         the parts into which a commit with many files, or much text, is split; scanned:
