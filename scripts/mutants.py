@@ -43,7 +43,7 @@ MUTANTS = [
         "no-outside-check",
         "what others wrote is not recorded before it is replaced",
         "transaction/heads.py",
-        "        if known != there:",
+        "        if not same_image(known, image):",
         "        if False:",
         ("tests/recovery/test_saves_in_a_loop.py", "tests/e2e/test_history.py"),
     ),

@@ -164,7 +164,7 @@ class Daemon(msgspec.Struct):
         self.begin_to_stop()
         await self.handlers.upkeep.close()
         await self.writer.drain()
-        self.writer.end_grace()
+        self.writer.record_late_writes(all_of_them=True)
         await _checkpoint_now(self.writer)
         await self.writer.stop()
         if self._planners is not None:

@@ -6,6 +6,7 @@ state directory holds, down to the bytes that can be inflated anywhere in a pack
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,6 +54,22 @@ def soon(holds: Callable[[], bool]) -> bool:
 
 def edited(site: Site) -> dict[str, Any]:
     return site.replace(".env", OLD, NEW, request_id="r-1")
+
+
+def test_a_late_write_to_a_file_that_is_excluded_by_then_is_not_committed() -> None:
+    with running({"grace_s": 2, "checkpoint_idle_s": 0.05}) as daemon:
+        site = daemon.site("w")
+        file = site.write("notes.txt", "one\n")
+        with file.open("r+b", buffering=0) as held:
+            site.replace("notes.txt", "one", "two")
+            held.seek(0, os.SEEK_END)
+            held.write(OLD.encode())
+        (daemon.base / "c.toml").write_text(
+            'exclude = ["notes.txt"]\ngrace_s = 2\nnotify = false\n'
+        )
+        daemon.control().call("reload")
+        assert soon(lambda: len(site.log()) > 2)  # the late write was noticed
+        assert soon(lambda: not kept(site))
 
 
 # -- an edit

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from stetd.history.commits import CommitMeta
+from stetd.recovery.inspection import Inspected, inspect
 from stetd.recovery.startup import PlacedRecord, Recovery
 from stetd.session.modes import RESTRICTED, UNRESTRICTED
 from stetd.session.sessions import Session
@@ -83,3 +85,9 @@ def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() ->
     state, _ = replayed(change(6), SessionOpened(opened), own, change(8, OTHER, time=10))
     left = msgspec.structs.replace(opened, last_seen=9, commits=2, clipboards={"c": "text"})
     assert state.sessions == {("w", "s"): left}
+
+
+def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
+    assert inspect(str(tmp_path)) == Inspected(0)

@@ -87,3 +87,8 @@ def test_torn_shapes_of_a_content(data: bytes, torn: bool) -> None:
 
 def test_nothing_is_torn_if_no_content_is_known() -> None:
     assert not looks_torn(b"", [])
+
+
+def test_a_directory_stays_whatever_the_chain_says() -> None:
+    for same_boot in (True, False):
+        assert decide(CREATED, None, same_boot=same_boot, torn=False, other=True) is KEEP

@@ -2,9 +2,9 @@
 
 The text is short: the outcome, the commit's id for ``undo`` or ``show``, and warnings. The
 structured content is the result as docs/api.md has it. It has an edit's diff only in a preview:
-some clients give both to the model, which has just written that text. Long content is truncated in both,
-and both tell how to get the rest: the text in its last line, the structured content in ``cut``. A
-page of the log gets fewer commits instead.
+some clients give both to the model, which has just written that text. Long content is truncated in
+both, and both tell how to get the rest: the text in its last line, the structured content in
+``cut``. A page of the log gets fewer commits instead.
 
 An error's text is the daemon's message, which says what to send instead. Its structured content is
 ``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``).

@@ -29,9 +29,10 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file. ``rung``:
-    of the matching ladder (docs/dialects.md); ``score``: for ``fuzzy`` only; ``call``: which call of
-    a ``transaction``.
+    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file.
+
+    ``rung``: of the matching ladder (docs/dialects.md). ``score``: for ``fuzzy`` only. ``call``:
+    which call of a ``transaction``.
     """
 
     index: int

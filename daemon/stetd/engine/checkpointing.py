@@ -68,7 +68,7 @@ class Checkpoints:
         if not self.needed or self.running or self._given_up:
             return None
         since = last_work
-        if self._journal.private_since is not None:  # it must go soon, even if calls go on
+        if self._journal.private_since is not None:  # excluded contents go soon, also between calls
             since = min(since, self._journal.private_since)
         due = max(since + self.settings.checkpoint_idle_s, self._not_before)
         return max(0.0, due - time.monotonic())
@@ -84,9 +84,9 @@ class Checkpoints:
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
         """Begin a checkpoint: take watermark and snapshot now, sync in the background.
 
-        ``done`` is called after a checkpoint that began no earlier than this call, even if it
-        failed (the log says so). A read-only daemon takes none: it would drop the records that
-        the next start has to settle. ``fresh``: no record of now stays in the journal.
+        ``done`` is called when a checkpoint that began now or later has ended, also if it failed
+        (the log says so). A read-only daemon takes none, because a checkpoint drops records that
+        the next start has to settle. ``fresh``: begin a segment, so that all records are dropped.
         """
         self._fresh = self._fresh or fresh
         if done is not None:
@@ -160,7 +160,7 @@ class Checkpoints:
         self._journal.append(snapshot)
         await self._loop.run_in_executor(None, self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
-        if self._given_up:  # a sync failed meanwhile, and its error went to another descriptor
+        if self._given_up:  # a sync by the writer has failed; the kernel tells only that descriptor
             return
         self.recorded = snapshot
         self.syncing = {}

@@ -3,8 +3,8 @@
 Each connection has a *lane*, and the daemon has one. The lane that has used the least of the
 writer's time goes first (start-time fair queueing), so a client that sends one call at a time waits
 for its fair share, not for the thousands of calls that others have queued. A lane that was empty
-begins where the others are: it saves up nothing. A new lane begins a little behind them, and behind
-other new lanes: else clients with a connection per call would overtake clients that stay.
+begins at the present virtual time: it has no credit. A new lane begins a little later, and later
+than other new lanes: a client must gain nothing by a new connection for each call.
 
 The order of one lane is never changed. Between lanes there is no order to keep: two items that wait
 are both unanswered, so no client can know which came first. An item that must see all items before
@@ -34,11 +34,11 @@ import msgspec
 #: Estimated cost of a lane's first item, in seconds.
 _FIRST_GUESS_S = 0.001
 #: Seconds by which a new lane begins behind the others, and behind the new lane before it.
-NEWCOMER_S = 0.002
+_NEWCOMER_S = 0.002
 #: Weight of the newest item's cost in a lane's estimate.
 _NEWEST_WEIGHT = 0.3
-#: Seconds by which a lane's use can exceed that of the others. More, and what it used while no
-#: other lane had items, is forgotten: many short calls do not have to pay for one long call.
+#: The most seconds that a lane may owe to the others, so that one long call does not delay its next
+#: short calls for long.
 MOST_AHEAD_S = 0.25
 
 #: Items of lost clients that may wait, of all lanes together; above that a lane's are dropped.
@@ -49,7 +49,7 @@ _MOST_DRAWN = 256
 
 
 class Lane(msgspec.Struct, eq=False):
-    """One client's items. Only the queue reads the fields."""
+    """One client's items, and how much of the writer's time it has used."""
 
     waiting: deque[Waiting] = msgspec.field(default_factory=deque)
     #: Seconds of the writer's time that were used, on a virtual clock that all lanes share.
@@ -67,7 +67,7 @@ class Lane(msgspec.Struct, eq=False):
 class Waiting(msgspec.Struct, eq=False):
     """An item in its lane. ``estimate``: seconds that were charged when it was drawn.
 
-    ``due``: when ``after_all`` ends, by the queue's clock.
+    ``due``: the time limit of an ``after_all`` item, by the queue's clock.
     """
 
     item: Any
@@ -128,7 +128,7 @@ class FairQueue:
         """Draw the next items, in the order in which to run them: at most ``most``, and after the
         first only as long as all together are estimated to take ``turn_s`` seconds.
 
-        They are added to ``drawn``, which is empty, so a defect on the way loses none.
+        ``drawn`` is filled in place: if this raises, the caller has all items that were drawn.
         """
         if not self._length:
             self._virtual_now = self._foremost_used
@@ -220,7 +220,7 @@ class FairQueue:
         lane.estimate += _NEWEST_WEIGHT * (seconds - lane.estimate)
 
     def _start_of_new_lane(self) -> float:
-        begins = max(self._virtual_now, self._newest_start) + NEWCOMER_S
+        begins = max(self._virtual_now, self._newest_start) + _NEWCOMER_S
         self._newest_start = min(begins, self._virtual_now + MOST_AHEAD_S)
         return self._newest_start
 

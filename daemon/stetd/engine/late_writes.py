@@ -17,11 +17,11 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
+from stetd.history.objects import Image, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import History, SealedRecord, seal_outside
+from stetd.transaction.heads import SealedRecord, seal_outside
 from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def _read_again(watched: _Watched) -> LateWrite | None:
 
 
 def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None:
-    """Two outside commits: the late bytes, then the current content again (limit b).
+    """Two outside commits: the late bytes, then the current content again.
 
     None if the late bytes are the current content.
     """
@@ -145,18 +145,17 @@ def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None
             ("the file as it stands", current),
         ],
         {image.oid: late.data},
-        History(workspace.head, load, int(time.time())),
+        workspace.history(int(time.time())),
         number=number,
         workspace=workspace.name,
     )
 
 
 def _current_image(workspace: Workspace, path: str) -> Image | None:
-    """The image that the history has at a path, with the permission bits of the file on disk."""
-    known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
-    if known is None:
+    """The head's image of a path; with the bits of the file on disk, if that is the same to Git."""
+    image, worktree = workspace.head.image(path, workspace.repository.load_tree), workspace.worktree
+    if image is None:
         return None
-    image, worktree = Image(known[1], known[0]), workspace.worktree
     try:
         with worktree.resolver.locate(path) as target:
             found = None if target.missing else worktree.read_name(target.dir_fd, target.name)

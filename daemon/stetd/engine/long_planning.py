@@ -4,8 +4,8 @@ The writer begins to plan every call itself, but gives up soon (:mod:`stetd.edit
 Then a planner (:mod:`stetd.planning.planner`) plans the call on the files as they are now. Every
 question that planning asks of the workspace is recorded, with a digest of its answer. When the
 writer carries out the call it asks the same questions again; if all answers are the same (nearly
-always), the recorded plan is the one that it would have made. So the writer makes every check of a
-call.
+always), the recorded plan is the one that it would have made. So every check of a call is made by
+the writer, on the files as they are then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITER_PLANNING_S = 0.01
 #: The writer never plans calls of more bytes: their tokens may have to be counted.
 WRITER_PLANNING_BYTES = 60_000
 #: Seconds after which a planner gives up.
-PLANNING_TIMEOUT_S = 120.0
+_PLANNING_TIMEOUT_S = 120.0
 #: Planners that work at the same time.
 _MAX_PLANNING = 2
 #: Seconds after which an idle planner is ended.
@@ -99,7 +99,7 @@ class Planners:
             asked = Planning(
                 root=workspace.root, call=call, clipboards=dict(clipboards), limits=limits
             )
-            recorded = await planner.plan(asked, PLANNING_TIMEOUT_S)
+            recorded = await planner.plan(asked, _PLANNING_TIMEOUT_S)
         except PlannerLost as error:
             self._end(planner)
             if not new:  # it may have ended long ago

@@ -23,7 +23,6 @@ from stetd.config.settings import Settings
 from stetd.editing.patience import TakesLong, limited
 from stetd.engine.fair_queue import Lane
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
-from stetd.history.commits import rfc3339
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
@@ -81,9 +80,9 @@ class EditJob(msgspec.Struct):
     session: Session | None = None
     #: The writer must ask a planner or the historian before it can go on.
     needs_asking: bool = False
-    #: The task that asks them. Its response is plans, a proposal, or the error; None: there is
-    #: none yet, or no planner could be started.
+    #: The task that asks.
     asking: asyncio.Task[None] | None = None
+    #: The answer. None: there is none yet, or no planner could be started.
     response: list[RecordedPlan] | Proposal | Exception | None = None
     #: A planner was asked.
     planned: bool = False
@@ -134,7 +133,7 @@ class Preparer:
     def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
         """Prepare jobs one after the other; no new one is begun after ``turn_s`` seconds.
 
-        Jobs without an outcome go back into the queue, or must be asked about first.
+        A job without an outcome needs asking (``needs_asking``), or goes back into the queue.
         """
         base = Base(workspace.head)
         sessions: dict[str, Session | None] = {}
@@ -200,8 +199,7 @@ class Preparer:
         except Refused as refusal:
             cut = self._state.known[workspace.name].cut
             if cut is not None:
-                when = rfc3339(cut.time)
-                refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
+                refusal = after_dropping(refusal, cut)
             return Outcome(job, answer=without_traceback(refusal))
         except OSError as error:
             return Outcome(job, answer=io_failure(error))
@@ -245,11 +243,9 @@ class Preparer:
                 workspace=workspace.name,
                 worktree=workspace.worktree,
                 session=session,
-                preview=call.preview or draft.preview,
             )
         except BaseException:
-            for item in draft.files:
-                item.target.close()
+            draft.close()
             raise
 
     def _admit(
@@ -296,7 +292,7 @@ class Preparer:
             raise response
         if call.needs_history:
             if not isinstance(response, Proposal):
-                check_if_match(workspace, base, call, limits)
+                check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
             workspace.check_unchanged(response.number, paths, response.reverts)
@@ -312,16 +308,14 @@ class Preparer:
 
     def check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         """Raises Refused if the mode forbids a call."""
-        if call.control and call.needs_history:
-            return  # the person's own undo works in every mode
-        if call.method == OBSERVE:
-            return  # it writes no file, and only records what tools have done
+        if call.is_persons_undo or call.method == OBSERVE:
+            return  # observing writes no file
         if self._state.effective_mode(session, workspace) == RESTRICTED:
             raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
 
     def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
         """Refuse paths in a restricted workspace that lies inside this one."""
-        if call.control and call.needs_history:
+        if call.is_persons_undo:
             return
         for inner, root in self._state.restricted_below(workspace):
             path = next((each for each in paths if each.startswith(inner)), None)
@@ -355,7 +349,7 @@ class Preparer:
         if found is None and self._historian.remembered.may_be_old(key):
             if key not in job.recalled:
                 if isinstance(job.response, Refused):
-                    raise job.response  # it may have been carried out: never do it twice
+                    raise job.response  # nobody can say whether it was carried out: not twice
                 job.old_request = key
                 raise TakesLong
             found = job.recalled[key]
@@ -373,9 +367,10 @@ class Preparer:
         result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
         return msgspec.structs.replace(result, replayed=True, diff="")
 
-    async def recall(self, job: EditJob, key: Key) -> None:
-        """Ask the historian for the record of an old request. Raises Refused."""
-        job.old_request = None
+    async def recall(self, job: EditJob) -> None:
+        """Ask the historian for the record of the job's old request. Raises Refused."""
+        key, job.old_request = job.old_request, None
+        assert key is not None, "BUG: no old request"
         found = await self._historian.ask("answered call", key, list[RequestRecord])
         job.recalled[key] = found[0] if found else None
 

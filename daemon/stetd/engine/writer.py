@@ -71,7 +71,8 @@ LONGEST_TURN_S = 0.1
 #: On a slow disk a turn waits for more calls to share its sync: if a sync takes longer than
 #: _LONG_SYNC_S, it waits for the share _GATHER_SHARE of that time, at most _MAX_GATHER_S.
 _LONG_SYNC_S, _GATHER_SHARE, _MAX_GATHER_S = 0.002, 0.1, 0.005
-#: Seconds for which a planner's plan may wait to be used before the next call gets its turn.
+#: Seconds for which a planner's turn goes on after it has answered: the call's own turn comes soon,
+#: and if the plan is outdated by then, it is planned again.
 _PLAN_KEPT_S = 5.0
 #: Seconds between a turn and the housekeeping, which is done once for many turns.
 _HOUSEKEEPING_S = 0.005
@@ -304,7 +305,13 @@ class Writer:
         self._housekeeping_timer = None
         try:
             self.historian.follow()
-            self._do_housekeeping()
+            held = self._queue.held()
+            if held and time.monotonic() > self._stop_deadline:
+                for lane in held:
+                    self._queue.release(lane)  # calls that are drawn from now on are refused
+            self.record_late_writes()
+            self.checkpoints.begin_if_due(self._last_work)
+            self.modes.end_grants()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("housekeeping", error)
         self._turn_again_if_due()
@@ -344,9 +351,8 @@ class Writer:
     def _run_batch(self, batch: list[EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._stop_deadline:
-            closed = no_longer_allowed()
             for job in batch:
-                self._answer(job, closed if workspace is None else _STOPPING)
+                self._answer(job, no_longer_allowed() if workspace is None else _STOPPING)
             return
         pending = batch
         while pending:
@@ -396,7 +402,7 @@ class Writer:
         try:
             workspace = self.state.open[call.workspace]
             if job.old_request is not None:
-                await self.preparer.recall(job, job.old_request)
+                await self.preparer.recall(job)
             elif call.needs_history:
                 asked, view = Proposing(call, limits), self.view(workspace, call.directory)
                 job.response = await self.historian.ask("take back", asked, Proposal, view)
@@ -406,7 +412,7 @@ class Writer:
                     job.response = await self._planners.plan(call, workspace, job.session, limits)
                     await reached("beside.planned")
                     self._resume(job)
-                    await asyncio.sleep(_PLAN_KEPT_S)  # cancelled when the plan is used
+                    await asyncio.sleep(_PLAN_KEPT_S)  # `_answer` cancels it
                 return
         except Exception as error:  # noqa: BLE001 - the call is answered with it
             job.response = error
@@ -495,8 +501,8 @@ class Writer:
     def _published(self, workspace: Workspace, prepared: Prepared) -> None:
         """Update the state: the transaction is carried out."""
         record = prepared.record
-        # Unmarked if a directory could not be removed yet: until the next checkpoint only the
-        # record says so, and recovery tries again.
+        # Not if a directory can't be removed yet: after a kill, recovery tries again only for
+        # unmarked records.
         if not workspace.worktree.has_leftover(record.leftover_directories):
             mark_published(self.journal, record.number)
         workspace.head = prepared.head
@@ -510,8 +516,8 @@ class Writer:
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            # Lines of observed edits are counted later, and only if there are subscribers.
-            counted = prepared.result.commit is not None and prepared.files
+            # An observed edit has no counted lines: they are counted if a subscriber wants them.
+            counted = prepared.result.commit is not None and bool(prepared.files)
             own = prepared.result.files if counted else None
             self.committed(workspace, record.number, prepared.objects, own, record.commits)
 
@@ -531,7 +537,8 @@ class Writer:
     ) -> None:
         """Note what record ``number`` has added to the history, and tell subscribers.
 
-        ``files``: those of the last commit, if they are known; ``commits``: all that were made.
+        ``files``: those of the last commit, if they are known. ``commits``: all that were made;
+        None: not known, so every proposal that is under way is outdated.
         """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = number
@@ -642,17 +649,12 @@ class Writer:
         self.checkpoints.needed = True
         self._housekeep_soon()
 
-    # -- housekeeping
+    # -- late writes
 
-    def _do_housekeeping(self) -> None:
-        held = self._queue.held()
-        if held and time.monotonic() > self._stop_deadline:
-            for lane in held:
-                self._queue.release(lane)  # calls that are drawn from now on are refused
-        for late in self._grace.expired():
+    def record_late_writes(self, *, all_of_them: bool = False) -> None:
+        """Record what was written to displaced files whose grace period is over, or to all."""
+        for late in self._grace.expired(all_of_them=all_of_them):
             self._record_late_write(late)
-        self.checkpoints.begin_if_due(self._last_work)
-        self.modes.end_grants()
 
     def _record_late_write(self, late: LateWrite) -> None:
         """Record that another program wrote to a displaced file."""
@@ -668,11 +670,6 @@ class Writer:
         self.state.number += 1
         workspace.head = found.history.head
         self.committed(workspace, self.state.number, found.objects)
-
-    def end_grace(self) -> None:
-        """Check all displaced files now: the daemon is stopping."""
-        for late in self._grace.expired(all_of_them=True):
-            self._record_late_write(late)
 
 
 def _resolve(future: Future[T], result: T) -> None:

@@ -113,7 +113,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         if writer.state.read_only is not None:
             raise read_only(writer.state.read_only)
         try:
-            workspace, objects = self.opening.retry(known)
+            workspace, objects = self.opening.open(known)
         except JournalBroken as error:
             writer.become_read_only(str(error))
             raise read_only(str(error)) from error
@@ -129,7 +129,8 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget(self, workspace: Workspace) -> None:
         """Record that a workspace is no longer allowed, and close it. Its history is kept."""
         state = self.writer.state
-        self.writer.end_grace()  # late writes belong to the history that ends here
+        # They belong to the history that ends here.
+        self.writer.record_late_writes(all_of_them=True)
         with disk_errors_refused(self.writer):  # the next checkpoint won't sync these files
             for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
                 workspace.worktree.sync(unsynced.get(workspace.name, ()))

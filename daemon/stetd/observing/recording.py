@@ -252,11 +252,10 @@ class _Recorder(msgspec.Struct):
 
     def _image_before(self, path: str) -> Image | None:
         """The file's image in the head, with the permission bits of the note."""
-        tracked = find_entry(self.history.head.tree, path, self._load)
-        if tracked is None:
+        image = self.history.head.image(path, self._load)
+        if image is None:
             return None
-        image = Image(tracked[1], tracked[0])
-        noted = Image(tracked[1], stat.S_IFREG | self.note.modes.get(path, 0))
+        noted = Image(image.oid, stat.S_IFREG | self.note.modes.get(path, 0))
         return noted if path in self.note.modes and noted.same_as(image) else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:

@@ -53,7 +53,7 @@ def plan_call(
     plan_dialect: PlanDialect = plan_here,
     proposal: Proposal | None = None,
 ) -> Draft:
-    """The draft of a call, planned on ``base``; ``proposal``: the historian's plan for it.
+    """Plan a call on ``base``; check limits and draft. ``proposal``: the historian's plan for it.
 
     Raises Refused, errors of ``plan_dialect``, and Changed if the proposal does not hold any more.
     """
@@ -65,13 +65,13 @@ def plan_call(
         else:
             _check_if_match(call.if_match, call.params, world)
             draft = draft_of(proposal, world)
+            draft.preview = call.preview
     try:
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
         check_draft(draft, base, call, protection)
     except BaseException:
-        for item in draft.files:
-            item.target.close()
+        draft.close()
         raise
     return draft
 
@@ -166,6 +166,7 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
         clipboards.update(plan.clipboards)
         for planned in plan.files:
             after[planned.path] = planned.after
+            # The file that was there is gone, and its mode with it.
             gone = planned.after is None or planned.new
             if gone or planned.mode is not None:
                 modes[planned.path] = planned.mode

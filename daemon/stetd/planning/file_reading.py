@@ -1,4 +1,4 @@
-"""Reading a file of the workspace as it is now."""
+"""The method ``read``: the file as it is now, and the lines of any version."""
 
 from __future__ import annotations
 

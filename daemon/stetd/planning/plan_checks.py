@@ -94,8 +94,8 @@ def _spelling_conflict(one: DraftFile, other: DraftFile, call: EditCall) -> Fail
             "change the letter case of a name, move the file to another name first."
         )
     else:
-        both_made = one.found is other.found and None not in (one.after, other.after)
-        if not both_made or call.needs_history:  # an undo restores files that existed together
+        both_made = not (one.found or other.found) and None not in (one.after, other.after)
+        if not both_made or call.needs_history:  # an undo restores names that existed together
             return None
         sentence = (
             f"one call can't make both {paths}: some file systems take these names for one file. "
@@ -146,7 +146,7 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
         return
     held = {file.path: file for file in plan.files if excludes(file.path)}
     carried: list[tuple[str, str]] = []
-    # A call that only copies to a clipboard has edits, but no files.
+    # Of the edits: a call that only copies to a clipboard changes no file.
     read = next((edit.path for edit in plan.edits if excludes(edit.path)), None)
     if read is not None and plan.clipboards:
         name = next(iter(plan.clipboards))

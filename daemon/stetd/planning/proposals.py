@@ -2,7 +2,8 @@
 
 A proposal has for each file the image that it was made from. The engine publishes it only if the
 files still have these images, and if no later commit touches them or undoes the same commits.
-Otherwise the engine asks for another proposal.
+Otherwise the engine asks for another proposal. (:func:`draft_of` checks the images,
+``Workspace.check_unchanged`` the commits.)
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ _AS_IN_A_DRAFT = (
 def proposal_of(draft: Draft, number: int) -> Proposal:
     """A draft as data; its descriptors are closed."""
     files = []
+    draft.close()
     for item in draft.files:
-        item.target.close()
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
     same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}

@@ -24,7 +24,7 @@ READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
 #: The method that records what an agent's own tools have done; it writes no file.
 OBSERVE = "observe"
 _MOST_LINKS = 40
-#: Bytes of all files that a call reads, above which the writer does not plan it itself.
+#: If a call reads more bytes than this, a planner plans it.
 _QUICK_BYTES = 512 * 1024
 
 
@@ -80,6 +80,11 @@ class EditCall(msgspec.Struct, frozen=True, kw_only=True):
     def needs_history(self) -> bool:
         """Whether planning reads commits."""
         return self.method in READS_HISTORY
+
+    @property
+    def is_persons_undo(self) -> bool:
+        """Whether the person takes something back, which every mode allows."""
+        return self.control and self.needs_history
 
     @property
     def alone(self) -> bool:
@@ -199,8 +204,8 @@ class CallWorld:
     def _read_through(self, path: str) -> SourceFile:
         """The file at a path, through links that are on disk.
 
-        Links that earlier calls make or remove are not on disk yet: such a path is returned as it
-        will be, and a link as a link.
+        Links that earlier calls make or remove are not on disk yet, and can't be followed: then the
+        entry itself is returned, as the earlier calls leave it.
         """
         if self._planned or self._unpublished:
             own = self.look(path)
@@ -310,7 +315,7 @@ class CallWorld:
         return target.path
 
     def draft_file(self, path: str, after: bytes | None) -> DraftFile:
-        """A file of the draft, which now owns the descriptor of its directory."""
+        """Make a file of the draft. The draft takes over the descriptor of its directory."""
         target, found = self.seen[path]
         self.seen[path] = (Target(target.path, -1, target.missing, target.name), found)
         return DraftFile(target, found, after)

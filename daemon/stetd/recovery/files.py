@@ -22,7 +22,7 @@ from stet.wire.failures import Refused
 from stetd import __version__
 from stetd.failpoints import failpoint
 from stetd.history.commits import CommitMeta
-from stetd.history.objects import Image, NewObject, find_entry, same_image
+from stetd.history.objects import Image, NewObject, same_image
 from stetd.recovery.table import Decision, Link, decide, looks_torn
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
@@ -42,8 +42,8 @@ RecordedCommit = tuple[int, CommitRecord | Rewritten]
 class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file that a record names, in the directory of ``path``.
 
-    ``settled_by``: number of the record, or of the abort that voids it; once that is marked, the
-    file is not needed. ``position``: index in the path's chain of the image that the record writes.
+    ``settled_by``: number of the record, or of the abort that voids it. If that is marked as
+    published, the file is not needed. ``position``: of the record's image in the path's chain.
     """
 
     path: str
@@ -143,8 +143,8 @@ class FileRecovery(msgspec.Struct):
                     saves.setdefault(temporary.path, []).append(found)
                     first.setdefault(temporary.path, temporary)
                 else:
-                    # Not at the end: once this recovery has put our content in place, a torn
-                    # piece of it would look like a save that it displaced.
+                    # Now, and not at the end: our content is in place then. A recovery after a kill
+                    # there would take a torn piece of it for a displaced save.
                     self._discard(temporary)
             except (Refused, OSError) as error:
                 _log.warning("%s stays beside %s: %s", temporary.name, temporary.path, error)
@@ -177,8 +177,9 @@ class FileRecovery(msgspec.Struct):
     def _is_displaced_save(self, temporary: Temporary, found: OnDisk) -> bool:
         """Whether a temporary file holds somebody's save that is not recorded yet.
 
-        It does not if its content is ours, or a torn piece of ours. It may be torn by a power cut,
-        or because the daemon was killed while staging: then our content can't be in place.
+        It does not if its content is ours, or ours torn: by a power cut (it is of another boot), or
+        by a kill during staging (of the same boot). Then no exchange has been made, so our content
+        is not in place.
         """
         assert found.data is not None, "BUG: no file"
         images = [temporary.before, *self._images_since(temporary)]
@@ -226,8 +227,8 @@ class FileRecovery(msgspec.Struct):
     def _is_newer(self, temporary: Temporary, now: OnDisk) -> bool:
         """Whether a displaced directory is newer than the file that is in place.
 
-        An abort records a directory as the absence of a file. An image of ours after that is a
-        later save that was put back.
+        The chain has None for a directory. If the file in place is an image after that, it is a
+        save that was made later.
         """
         images = self._images_since(temporary)[1:]
         return None not in images or not any(
@@ -268,6 +269,7 @@ class FileRecovery(msgspec.Struct):
             except Refused as refusal:
                 _log.warning("recovery leaves %s alone: %s", path, refusal)
             except (OSError, MissingObject) as error:
+                # If all was published in this boot, somebody has made the file unreadable since.
                 if not (same_boot and all(link.published for link in chain)):
                     self._mark_unsettled(path, error)
 
@@ -282,9 +284,8 @@ class FileRecovery(msgspec.Struct):
         image = found.image if found else None
         contents = self._contents([link.image for link in chain])
         torn = found is not None and found.data is not None and looks_torn(found.data, contents)
-        decision = decide(chain, image, same_boot=same_boot, torn=torn)
-        if found is not None and image is None:
-            decision = Decision.KEEP  # a directory or the like is no torn file
+        other = found is not None and image is None
+        decision = decide(chain, image, same_boot=same_boot, torn=torn, other=other)
         last = chain[-1].image
         if decision is Decision.WRITE_LAST:
             self.report.rolled_forward.append(path)
@@ -292,13 +293,11 @@ class FileRecovery(msgspec.Struct):
         elif decision is Decision.RESTORE_TORN:
             self.report.torn.append(path)
             self._record(path, [found], write=(found, last), restoring=True)
-        elif decision is Decision.KEEP and not self._known_to_history(path, image):
-            self.report.kept.append(path)
-            self._record(path, [found])
-
-    def _known_to_history(self, path: str, image: Image | None) -> bool:
-        known = find_entry(self.workspace.head.tree, path, self.workspace.repository.load_tree)
-        return known == ((image.git_mode, image.oid) if image else None)
+        elif decision is Decision.KEEP:
+            workspace = self.workspace
+            if not same_image(workspace.head.image(path, workspace.repository.load_tree), image):
+                self.report.kept.append(path)
+                self._record(path, [found])
 
     # -- decisions
 
@@ -312,8 +311,8 @@ class FileRecovery(msgspec.Struct):
     ) -> None:
         """Add the record of a decision: a commit for each file that was ``found`` at a path.
 
-        ``write``: the file that is there now, and the image to write. ``restoring``: it is written
-        over torn bytes, and committed too.
+        ``write``: (the file there now, the image to write); None: write nothing. ``restoring``: it
+        is written over torn bytes, and committed too.
         """
         workspace, number, now = self.workspace, self.state.number + 1, int(time.time())
         subject = "torn by a power cut" if restoring else "changed outside"

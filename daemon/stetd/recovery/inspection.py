@@ -13,6 +13,7 @@ import sys
 import msgspec
 
 from stetd.config.directories import Directories
+from stetd.storage.journal import segment_name, segment_numbers
 from stetd.storage.journal_format import FormatError, TooNew, read_segment
 
 
@@ -24,7 +25,9 @@ class TornTail(msgspec.Struct, frozen=True):
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """``refused``: the segment that can't be read, and why; ``newer``: a newer version wrote it."""
+    """``refused``: a segment that a start would refuse, and why; ``newer``: a newer stetd wrote it.
+    ``unreadable``: an error of the disk.
+    """
 
     segments: int
     refused: str | None = None
@@ -37,26 +40,26 @@ def inspect(state: str) -> Inspected:
     """Check the journal in a state directory; a missing one is empty."""
     directory = os.path.join(state, "journal")
     try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".wal"))
+        numbers = segment_numbers(directory)
     except FileNotFoundError:
         return Inspected(0)
     torn = []
     try:
-        for name in names:
-            path = os.path.join(directory, name)
+        for number in numbers:
+            path = os.path.join(directory, segment_name(number))
             with open(path, "rb") as file:
                 data = file.read()
             try:
                 _, end = read_segment(data)
             except FormatError as error:
                 newer = isinstance(error, TooNew)
-                return Inspected(len(names), refused=f"{path}: {error}", newer=newer)
+                return Inspected(len(numbers), refused=f"{path}: {error}", newer=newer)
             rest = len(data[end:].rstrip(b"\0"))
             if rest:
                 torn.append(TornTail(path, rest))
     except OSError as error:
-        return Inspected(len(names), unreadable=f"{error.filename}: {error.strerror}")
-    return Inspected(len(names), torn=torn)
+        return Inspected(len(numbers), unreadable=f"{error.filename}: {error.strerror}")
+    return Inspected(len(numbers), torn=torn)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
 """Recovery, between opening the journal and serving: ARCHITECTURE.md 6.
 
-The journal was read and made durable before. It gives the state (checkpoint, then records), the
-commits, which are made again, and for every path touched since the checkpoint a chain of images,
-with which :mod:`stetd.recovery.files` brings the file to its last image. The caller then takes a
-checkpoint. Recovery may be killed at any step: the next one comes to the same result.
+The journal was read and made durable before. It gives
+
+1. the state: the checkpoint, then later records;
+2. the commits since the checkpoint, which are made again;
+3. for each path since then the chain of its images. :mod:`stetd.recovery.files` brings the file to
+   the last one.
+
+The caller then takes a checkpoint. Recovery may be killed at any step: the next one comes to the
+same result.
 """
 
 from __future__ import annotations
@@ -75,9 +80,8 @@ def with_new_history(known: WorkspaceState) -> WorkspaceState:
 
 
 class Settled(NamedTuple):
-    """The objects that settling added to the history, and the paths that it or calls have written.
-
-    ``unsettled``: the paths that could not be brought to their last image, each with its error.
+    """``objects``: new in the history. ``touched``: paths to sync at the next checkpoint.
+    ``unsettled``: paths that could not be brought to their last image, each with its error.
     """
 
     objects: list[NewObject]
@@ -131,7 +135,7 @@ class Recovery:
                 self._apply(placed.record)
 
     def _collect(self, placed: PlacedRecord, mark: tuple[int, int]) -> None:
-        """Collect a record that the workspace's files, or Git, may not have yet."""
+        """Collect a record if its effect on the workspace's files, or on Git, may be missing."""
         record, place = placed.record, (placed.segment, placed.offset)
         if isinstance(record, Published):
             for replay in self._replays.values():
@@ -229,7 +233,7 @@ class Recovery:
             replay.boots[path] = boot
 
     def _collect_commits(self, replay: Replay, record: Change | Abort) -> None:
-        """Collect the commits of a record that is in the checkpoint, but perhaps not in Git."""
+        """Collect the commits of a record before the watermark, which a damaged Git may lack."""
         if record.number in self._voided:
             return
         replay.commits += [(record.number, commit) for commit in record.commits]
@@ -323,7 +327,7 @@ class Recovery:
     def defer(self, name: str, *, damaged: bool = False) -> None:
         """Keep the workspace's records, here and in the journal, until it can be opened.
 
-        ``damaged``: also for their commits, because Git can't have them yet.
+        ``damaged``: the commits are kept, too, because Git may lack them.
         """
         replay = self._replays.get(name)
         if replay is not None and (replay.chains or (damaged and replay.commits)):

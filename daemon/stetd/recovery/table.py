@@ -28,7 +28,7 @@ class Decision(Enum):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One image of a chain. ``published``: its record, or the abort that voids it, is marked."""
+    """One image of a chain. ``published``: its record, or the abort that voids it, has a mark."""
 
     image: Image | None
     published: bool = False
@@ -46,14 +46,25 @@ def looks_torn(data: bytes, contents: Sequence[bytes]) -> bool:
     )
 
 
-def decide(chain: Sequence[Link], found: Image | None, *, same_boot: bool, torn: bool) -> Decision:
+def decide(
+    chain: Sequence[Link],
+    found: Image | None,
+    *,
+    same_boot: bool,
+    torn: bool = False,
+    other: bool = False,
+) -> Decision:
     """The table. ``found`` is the image on disk, ``torn`` the result of :func:`looks_torn`.
+
+    ``other``: a directory or the like is there, which has no image.
 
     In the same boot nothing that reached the page cache was lost, so an earlier image means an
     unfinished call, unless the record that replaced it is marked as published: then somebody has
     put the old content back, and it stays. After a reboot the write may just not have reached the
     disk.
     """
+    if other:
+        return Decision.KEEP
     matches = [i for i, link in enumerate(chain) if same_image(link.image, found)]
     if matches:
         latest = matches[-1]

@@ -68,17 +68,13 @@ class Opening(msgspec.Struct, frozen=True):
         except Refused as refusal:
             _log.error("workspace %s is deferred: %s", known.root, refusal.message)
 
-    def retry(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
-        """Try again to open a deferred workspace. Returns and raises as :meth:`open`."""
-        if known.name in self._stuck:
-            raise refuse(Kind.IO_ERROR, self.state.troubles[known.name])
-        return self.open(known)
-
     def open(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
         """Open a workspace. Returns it and the objects that settling its files has added.
 
         Raises Refused, with the reason, if it is deferred; OSError, JournalBroken.
         """
+        if known.name in self._stuck:
+            raise refuse(Kind.IO_ERROR, self.state.troubles[known.name])
         try:
             repository, head = self._history(known)
         except _Damaged as damage:
@@ -144,7 +140,7 @@ class Opening(msgspec.Struct, frozen=True):
         self._damaged.discard(known.name)
         cleared = workspace.worktree.clear_leftovers()
         self.state.unsynced[known.name] = settled.touched | cleared
-        if workspace.head.commit is not None:
+        if workspace.head.commit is not None:  # questions wait until Git has all that was settled
             workspace.number = self.state.number
         return settled.objects
 
@@ -173,7 +169,8 @@ class Opening(msgspec.Struct, frozen=True):
     def give_up(self, known: WorkspaceState) -> None:
         """Drop the records that the journal keeps for a workspace that is not allowed any more.
 
-        The head stays that of the journal: a damaged history goes on only if Git has that commit.
+        ``State.known`` keeps the head. If the workspace is allowed again, its history goes on only
+        if Git has that commit.
         """
         if known.name in self._damaged:
             self.state.given_up.add(known.name)

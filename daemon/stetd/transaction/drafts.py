@@ -38,8 +38,8 @@ class Requester(msgspec.Struct, frozen=True):
 class DraftFile(msgspec.Struct):
     """One file that a call touches: where it is, its content now, its content afterwards.
 
-    ``after`` None deletes the file. ``mode`` is the full mode of the result; None: the mode of
-    the present file, or if there is none (or ``new`` is set) a mode that fits the directory.
+    ``after`` None: delete it. ``mode`` None: keep the mode; a new file gets one that fits its
+    directory. ``new``: it is a new file, although one is there (which was moved away, say).
     """
 
     target: Target
@@ -64,11 +64,16 @@ class Draft(msgspec.Struct):
     reverts: tuple[str, ...] = ()
     #: Directories to remove at the end if they are empty.
     leftover_directories: Sequence[str] = ()
-    #: The call's own parameters (``dry_run``) ask for a preview.
+    #: The client wants to see the result only.
     preview: bool = False
-    #: Make a commit even if no file changes: an undo of an edit that was reverted by hand.
+    #: Make a commit even if no file changes: what an undo takes back may be gone already.
     record_always: bool = False
     #: What ``patch_block`` returns beside the message, for one file or several; None: nothing.
     result: BlockResult | list[BlockResult] | None = None
     #: Protected files that the call changes; its commit names them.
     flagged: Sequence[str] = ()
+
+    def close(self) -> None:
+        """Close the descriptors of all files."""
+        for item in self.files:
+            item.target.close()

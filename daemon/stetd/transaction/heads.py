@@ -22,6 +22,7 @@ from stetd.history.objects import (
     change_tree,
     find_entry,
     paths_in_the_way,
+    same_image,
     stored_tree,
 )
 from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange
@@ -36,12 +37,17 @@ class Head(msgspec.Struct, frozen=True):
     tree: Tree
     commits: int
 
+    def image(self, path: str, load: LoadTree) -> Image | None:
+        """The image of a path, with the mode as Git keeps it."""
+        found = find_entry(self.tree, path, load)
+        return Image(found[1], found[0]) if found is not None else None
+
 
 class History(msgspec.Struct):
     """A head, and the commits and objects that were added to reach it.
 
-    ``excludes``: files that are kept out of commits. A history that is made again from records
-    needs none: its commits were made without these files.
+    ``excludes``: files that commits leave out. Not needed to make commits again: recorded changes
+    have no such files.
     """
 
     head: Head
@@ -63,6 +69,7 @@ class History(msgspec.Struct):
             for path, image in changes.items()
         ]
         start = stored_tree(tree, self.load) if tree else self.head.tree
+        # The tree of a snapshot is stored: without changes it is not written again.
         result, objects = change_tree(start, git, self.load) if git or not tree else (start, [])
         commit = commit_object(meta, result.oid, self.head.commit)
         self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes, tree))
@@ -71,7 +78,7 @@ class History(msgspec.Struct):
         return commit.oid
 
     def without_excluded(self, changes: Mapping[str, Image | None]) -> dict[str, Image | None]:
-        """The changes without excluded files. One that the tree still has is removed from it."""
+        """The changes without excluded files. Those that the tree still has are deleted from it."""
         if not self.excludes:
             return dict(changes)
         kept: dict[str, Image | None] = {}
@@ -136,9 +143,9 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
 def permissions_after(
     triples: Iterable[tuple[str, Image | None, Image | None]],
 ) -> tuple[tuple[str, int], ...]:
-    """The same for a commit's changes (path, before, after): of the file after, else before.
+    """As :func:`permissions_of`, for changes (path, before, after): the bits afterwards.
 
-    A link has no such bits: where it replaces a file, those of the file would be lost.
+    If the file was deleted, or replaced by a link, those before: else they would be lost.
     """
     return permissions_of(
         (path, after if after is not None and stat.S_ISREG(after.mode) else before)
@@ -150,9 +157,9 @@ def regraded(
     triples: Sequence[tuple[str, Image | None, Image | None]],
     moves: Iterable[tuple[str, str]] = (),
 ) -> tuple[tuple[str, int, int], ...]:
-    """The files whose permission bits changed in a way that Git's modes can't express.
+    """(path, old bits, new bits) of the files whose permission bits changed, unless both are plain.
 
-    Takes (path, before, after), gives (path, old bits, new bits); a moved file has its new path.
+    ``triples``: (path, before, after). A moved file has its new path.
     """
     old_names = {new: old for old, new in moves}
     befores = {path: before for path, before, _ in triples}
@@ -179,16 +186,15 @@ def outside_changes(
     changes: dict[str, Image | None] = {}
     first_seen = True
     for path, image in found.items():
-        # Also if no file was found: a file may be made there now, so these can't exist.
+        # Also if no file was found: the call may make one, and then none can be above or below it.
         for other in paths_in_the_way(tree, path, load):
             if other not in found:
                 changes[other] = None
                 first_seen = False
         if history.excludes(path):
             continue
-        known = find_entry(tree, path, load)
-        there = (image.git_mode, image.oid) if image else None
-        if known != there:
+        known = history.head.image(path, load)
+        if not same_image(known, image):
             changes[path] = image
             first_seen = first_seen and known is None
     return changes, first_seen
@@ -216,7 +222,7 @@ R = TypeVar("R", Change, Abort)
 
 
 class SealedRecord(msgspec.Struct, Generic[R]):
-    """A record of edits made outside, and the history with their commits."""
+    """A record that no plan made (outside edits, an abort), and the history with its commits."""
 
     record: R
     history: History
@@ -238,15 +244,13 @@ def seal_outside(
 ) -> SealedRecord[Change]:
     """Seal edits made outside: a commit for each (subject, changes), in order.
 
-    ``history``: one to which nothing was added yet. An excluded file gets no commit, and only the
-    journal keeps its content.
+    ``history`` must have no commits yet: all that it has go into the record. An excluded file gets
+    no commit, and only the journal keeps its content.
     """
     paths: list[PathChange] = []
     for subject, changes in steps:
         for path, image in changes.items():
-            known = find_entry(history.head.tree, path, history.load)
-            before = Image(known[1], known[0]) if known else None
-            paths.append(PathChange(path, before, image))
+            paths.append(PathChange(path, history.head.image(path, history.load), image))
         kept = history.without_excluded(changes)
         if kept:
             history.add_outside(kept, subject)

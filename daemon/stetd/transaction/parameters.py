@@ -68,7 +68,7 @@ class Common(Params, frozen=True):
 
 
 class Undo(Params, frozen=True):
-    """One of ``commits``, ``last``, ``request``."""
+    """At most one of ``commits``, ``last``, ``request``; none: the newest edit."""
 
     commits: Commits | None = None
     last: Positive | None = None
@@ -181,12 +181,12 @@ class Forget(Params, frozen=True):
 
 
 class Observe(Params, frozen=True):
-    """``paths`` left out: the whole workspace. ``use``: id of one use of a tool, the same before
-    and after it. ``within``: seconds that scanning may take.
+    """A use of an agent's own tool is about to begin, has ended, or the session's turn has ended.
 
-    ``late``: files that the tool may change after its reported end, or if no end is reported.
-    ``background``, in phase "before": the tool goes on after its reported end; in phase "stop":
-    such a tool still runs. ``subagent``: the session's agent that uses the tool.
+    ``paths``: left out: the whole workspace. ``late``: files that may change after the reported
+    end, or if no end is reported. ``background``: the tool goes on after its reported end; in
+    phase "stop": such a tool still runs. ``subagent``: the session's agent that uses the tool.
+    ``use``: an id, the same before and after. ``within``: seconds that scanning may take.
     """
 
     phase: Literal["before", "after", "stop"]
@@ -321,7 +321,7 @@ def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
     """Convert params to their type. Raises Refused (invalid_params) with the expected fields."""
     try:
         return msgspec.convert(params, known(kind), strict=True)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.ValidationError, ValueError) as error:  # ValueError: a lone surrogate
         fields = ", ".join(
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
         )

@@ -1,4 +1,4 @@
-"""Refusals by the writer, for any method: one constructor each."""
+"""Refusals that several rooms need: one constructor each."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import os
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.history.commits import rfc3339
+from stetd.storage.journal_format import Cut
 from stetd.transaction.parameters import invalid
 
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
 )
 
-#: Messages of the errors that mean a full disk; libgit2 has them in its own messages.
-_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+#: Texts of the errors that mean a full disk. The historian reports texts, and libgit2 quotes these.
+_FULL_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = [os.strerror(code) for code in _FULL_CODES]
 
 
 def history_unwritable(trouble: str | None) -> Refused:
@@ -31,12 +34,12 @@ def history_unwritable(trouble: str | None) -> Refused:
 
 def io_failure(error: OSError) -> Refused:
     """An I/O error before anything was changed."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    full = error.errno in _FULL_CODES
     kind = Kind.STORAGE_FULL if full else Kind.IO_ERROR
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
     what = error.strerror or repr(error)
-    advice = "Free some space and send the call again." if full else "Nothing was changed."
-    return Refused(Failure(kind.value, f"{where}{what}. {advice}"))
+    advice = " Free some space and send the call again." if full else ""
+    return Refused(Failure(kind.value, f"{where}{what}. Nothing was changed.{advice}"))
 
 
 def damaged_history(what: str) -> Refused:
@@ -48,13 +51,13 @@ def damaged_history(what: str) -> Refused:
     )
 
 
-def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Refused:
+def after_dropping(refusal: Refused, cut: Cut) -> Refused:
     """If a refusal is about an unknown commit, add that retention may have dropped it."""
     if refusal.kind != Kind.UNKNOWN_COMMIT:
         return refusal
     said = (
-        f" It may be one of the {commits:,} commits before {oldest[:12]} that retention has "
-        f"dropped, the last of them on {when}; these can't be had any more."
+        f" It may be one of the {cut.dropped:,} commits before {cut.oldest[:12]} that retention "
+        f"has dropped, the last of them on {rfc3339(cut.time)}; these can't be had any more."
     )
     first, *rest = refusal.failures
     extended = msgspec.structs.replace(first, message=first.message + said)
@@ -71,12 +74,13 @@ def outcome_unknown() -> Refused:
 
 
 def contended(path: str, attempts: int) -> Refused:
-    """Somebody else saved the file during every attempt."""
+    """Somebody else saved the file during every attempt; ``path`` "": not one file alone."""
+    what = f"{path}: the file" if path else "what the call reads"
     return refuse(
         Kind.CONTENDED,
-        f"{path}: the file kept changing while the call was tried ({attempts} times); nothing "
-        "of the call was applied. Read the file again and retry when it has settled.",
-        path=path,
+        f"{what} kept changing while the call was tried ({attempts} times); nothing of the call "
+        "was applied. Read the file again and retry when it has settled.",
+        path=path or None,
     )
 
 

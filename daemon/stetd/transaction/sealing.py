@@ -52,7 +52,7 @@ def _work(item: DraftFile, worktree: Worktree) -> FileWork:
         return FileWork(item.target, item.found, None, None, temporary_name())
     mode, found = item.mode, item.found
     if mode is None and found is not None and not (item.new or stat.S_ISLNK(found.mode)):
-        mode = found.mode  # but not a link's: the file that replaces a link is a new one
+        mode = found.mode  # not a link's: what replaces a link is a new file
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
     after = Image(object_id("blob", item.after), worktree.resulting_mode(item.target, mode))
@@ -69,7 +69,6 @@ def seal(
     workspace: str,
     worktree: Worktree,
     session: Session | None,
-    preview: bool = False,
 ) -> Prepared:
     """Turn a draft into a prepared transaction on a history. Changes nothing."""
     time, excludes = history.time, history.excludes
@@ -88,7 +87,7 @@ def seal(
             (f.old_path, f.target.path)
             for f in draft.files
             if f.old_path
-            and found.get(f.old_path)  # None if this call created the moved file
+            and found.get(f.old_path)  # no file was there: the call itself made it, so no move
             and not (excludes(f.old_path) or excludes(f.target.path))
         )
         meta = who.commit(
@@ -104,7 +103,7 @@ def seal(
             excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
         )
         commit_id = history.add(meta, touched)
-    result = _result(draft, works, commit_id, outside_id, who, excludes, preview=preview)
+    result = _result(draft, works, commit_id, outside_id, who, excludes)
     if session is not None:
         session = with_clipboards(session, dict(draft.clipboards))
         made = int(commit_id is not None)
@@ -145,7 +144,7 @@ def seal(
         head=history.head,
         session=session,
         targets=[work.target for work in works],
-        preview=preview,
+        preview=draft.preview,
     )
 
 
@@ -156,8 +155,6 @@ def _result(
     outside: str | None,
     who: Requester,
     excludes: Excludes,
-    *,
-    preview: bool,
 ) -> EditResult:
     files: list[FileChange] = []
     diffs: list[str] = []
@@ -177,8 +174,8 @@ def _result(
         diffs.append(text)
     warnings = [*draft.warnings, *_link_warnings(works), *_excluded_warnings(files)]
     return EditResult(
-        commit=None if preview else commit,
-        outside=None if preview else outside,
+        commit=None if draft.preview else commit,
+        outside=None if draft.preview else outside,
         files=files,
         edits=list(draft.edits),
         message=_with_warnings(draft.message, warnings[len(draft.warnings) :]),
@@ -231,7 +228,7 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
 def _describe_change(
     work: FileWork, found: OnDisk | None, old_path: str | None
 ) -> tuple[FileChange, str]:
-    """One file of a result, and its diff against ``found``, which was there or at ``old_path``."""
+    """One file of a result, and its diff; ``found``: the file before, at its path or old path."""
     before = found.image if found else None
     after = work.after
     diff = line_diff(
@@ -265,9 +262,9 @@ def seal_restoring(
     *,
     meta: CommitMeta | None,
 ) -> tuple[SealedRecord[Change], FileWork]:
-    """Add to a record that recovery will write ``after`` to a file.
+    """Add to a sealed record a file to which recovery will write ``after``.
 
-    ``meta``: of a commit for that, if the head has another image; None: no commit.
+    ``meta``: also make a commit of it; None: the head has this image already.
     """
     record, history = found.record, found.history
     if meta is not None and not history.excludes(target.path):

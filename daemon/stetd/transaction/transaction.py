@@ -36,7 +36,8 @@ from stetd.transaction.heads import (
 )
 
 _log = logging.getLogger(__name__)
-#: Bytes. A larger file that is found at a path is not read here: planning refuses it.
+#: Bytes. A larger file at a path counts as unreadable here. The call is planned again, and planning
+#: refuses it.
 _MAX_RECORDED = 1 << 26
 
 
@@ -50,10 +51,10 @@ class FileWork(msgspec.Struct):
     temporary: str
     #: The exchange (or the rename, of a file created or deleted) is done.
     in_place: bool = False
-    #: The displaced file, for the grace period: the one before, or after an abort our own.
+    #: The file that the exchange moved to the temporary name: the one before; after an abort, ours.
     displaced: OnDisk | None = None
-    #: Descriptor of the displaced file, to compare it and to watch it for late writes. It is
-    #: opened by staging, if the file at the path is the one that was read. -1: none.
+    #: Descriptor of the displaced file; -1: none. Staging opens it if the path still has the file
+    #: that planning read. It serves to compare that file, and to watch it for late writes.
     displaced_fd: int = -1
     made_directories: list[str] = []
 
@@ -75,9 +76,9 @@ class FileWork(msgspec.Struct):
 
 
 class Displaced(Exception):
-    """A path does not hold what planning read, or can't hold what was planned: plan again.
+    """The path has changed since planning, or can't take the new content. Plan again.
 
-    ``found`` is the file that the path holds, or will hold once the abort is done.
+    ``found``: the file that the abort records for the path; None: no file, or it can't be read.
     """
 
     def __init__(self, path: str, found: OnDisk | None) -> None:
@@ -103,7 +104,7 @@ class Prepared(msgspec.Struct):
 
     @property
     def abort_reserve(self) -> int:
-        """Bytes of the journal that an abort of this may take: every image again, and headers."""
+        """The most bytes of an abort record: contents before and after, 1 KiB a file, and 4 KiB."""
         return 4096 + sum(
             1024 + (work.before.size if work.before else 0) + len(work.content or b"")
             for work in self.files
@@ -155,7 +156,7 @@ def install(work: FileWork, worktree: Worktree) -> None:
     except OSError as error:
         error.filename = work.target.path
         raise
-    _check_directory(work, worktree)
+    _check_directory(work, worktree)  # it may have been moved since the first check
 
 
 def _check_directory(work: FileWork, worktree: Worktree) -> None:
@@ -178,7 +179,8 @@ def _stage(work: FileWork, content: bytes, mode: int, worktree: Worktree) -> Non
         raise Displaced(work.target.path, None) from error
     failpoint("publish.staged")
     if worktree.resulting_mode(work.target, mode) != mode:
-        # This file system keeps no modes (FAT, NTFS): planned again, the call says so.
+        # This file system keeps no modes (FAT, NTFS), as staging has just found out. Planned again,
+        # record and reply have the mode that the file will have.
         raise Displaced(work.target.path, work.before)
 
 
@@ -257,8 +259,8 @@ def abort(
     names for every path the image that holds afterwards, and keeps the displaced content.
     ``history`` is at the head before the first voided record.
 
-    Returns the abort with its commits, and the number of the last record written: each save that
-    is found while restoring is a record of its own. Raises OSError or JournalBroken if a record
+    Returns the abort with its commits, and the number of the last record: each save that is found
+    while restoring is one more record. Raises OSError or JournalBroken if a record
     can't be written or a file can't be restored; all other files are restored even then.
     """
     parent = history.head.commit
@@ -308,7 +310,7 @@ def _images_after_abort(
         for work in prepared.files:
             images.setdefault(work.target.path, work.before_image)
     if isinstance(cause, Displaced):
-        # Named even without a file: else recovery would take its voided image for the last one.
+        # Also if no file is there: else recovery would take the voided image for the last one.
         images[cause.path] = cause.found.image if cause.found else None
         if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
@@ -354,7 +356,7 @@ class Restorer(msgspec.Struct):
 
         ``record_displaced``: the journal does not have the displaced file yet; record it first.
         """
-        work.close()  # from now on the displaced file is our own
+        work.close()  # it was of the original; what is displaced from now on is ours
         if record_displaced and work.before is not None and work.in_place:
             self._record_outside(work, self._read_temporary(work))
         if work.in_place:
@@ -370,9 +372,9 @@ class Restorer(msgspec.Struct):
     def _swap_back(self, work: FileWork) -> None:
         """Exchange until the displaced file is the one that we put in place last.
 
-        Displaced saves are journalled before they go in place again, but synced only at the end.
-        A sync each time would take long enough for the next save to arrive: a program that saves
-        in a loop would keep the writer here. Recovery finds an unsynced save in the temporary file.
+        A displaced save is journalled before it goes in place again, but synced only at the end:
+        until then it is also in the temporary file, where recovery finds it. If each save were
+        synced, a program that saves in a loop would always save again meanwhile.
         """
         last_put = work.after
         needs_sync = False
@@ -435,7 +437,7 @@ class Restorer(msgspec.Struct):
         )
         self.history.head = sealed.history.head
         self.history.objects += sealed.objects
-        # Not performed until the caller marks it: recovery may still have to put it in place.
+        # performed=False: until the caller marks it, recovery has to put it in place.
         self.journal.append(msgspec.structs.replace(sealed.record, performed=False))
         if sync:
             self.journal.sync()

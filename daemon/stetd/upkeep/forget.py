@@ -59,7 +59,7 @@ class _Forgetting(msgspec.Struct):
     async def run(self) -> ForgetResult:
         asked = self.asked
         self._check_open()
-        self.writer.end_grace()
+        self.writer.record_late_writes(all_of_them=True)
         if not asked.preview:  # finish an earlier one that failed after its switch
             await finish(self.writer, self.workspace, self.progress)
         found = await self._left_out()
@@ -134,7 +134,8 @@ class _Forgetting(msgspec.Struct):
         # Recovery must not have to settle a call on commits that are gone.
         await _take_checkpoint(self.writer)
         for _ in range(_ROUNDS):
-            self.writer.end_grace()  # writes to displaced files from now on are not recorded
+            # Writes to displaced files from now on are not recorded.
+            self.writer.record_late_writes(all_of_them=True)
             seen = self._clipboards().items() <= self.clipboards.items()
             if seen and found.last == self.workspace.head.commit:
                 if self.asked.clipboards:

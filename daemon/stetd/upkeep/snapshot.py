@@ -18,7 +18,7 @@ import msgspec
 from stet.wire.results import SnapshotResult
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
-from stetd.history.objects import Image, LoadTree, changed_paths, find_entry
+from stetd.history.objects import changed_paths
 from stetd.processes.works import Taken, Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
@@ -61,7 +61,7 @@ def _commit(
     now = int(time.time())
     history = workspace.history(now)
     kept = (path for path in sorted(touched) if not workspace.excludes(path))
-    changes = {path: _image(head, path, load) for path in kept}
+    changes = {path: head.image(path, load) for path in kept}
     result = taken.result
     changed = result.added + result.modified + result.removed
     noun = "file" if result.files == 1 else "files"
@@ -93,12 +93,7 @@ def _paths(writer: Writer, workspace: Workspace, head: Head, new: Head) -> list[
     for path in sorted({path for each in unsynced for path in each.get(workspace.name, ())}):
         if workspace.excludes(path):
             continue  # a snapshot leaves it out, whatever is on disk
-        before, after = _image(head, path, load), _image(new, path, load)
+        before, after = head.image(path, load), new.image(path, load)
         if before != after:
             changed.append(PathChange(path, before, after))
     return changed
-
-
-def _image(head: Head, path: str, load: LoadTree) -> Image | None:
-    found = find_entry(head.tree, path, load)
-    return Image(found[1], found[0]) if found is not None else None

@@ -14,7 +14,6 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, ReadResult
 from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
-from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.objects import EMPTY_TREE, LINK
@@ -40,10 +39,9 @@ def looking_back(view: ReadView, run: Callable[[CommitLookup], T]) -> T:
         with view.handles.opened(view.shadow) as repository:
             return look_back(repository, view.head, run, view.on_lag)
     except Refused as refusal:
-        cut = view.cut
-        if cut is None:
+        if view.cut is None:
             raise
-        raise after_dropping(refusal, cut.dropped, cut.oldest, rfc3339(cut.time)) from refusal
+        raise after_dropping(refusal, view.cut) from refusal
 
 
 def read_file(view: ReadView, params: Read) -> ReadResult:
