@@ -13,6 +13,7 @@ import stet
 from stet import calls
 from stet.calls import Call
 from stet.session.methods import SessionMethods
+from stetd import parameters as params
 from stetd.editing.tools.inputs import (
     ApplyPatchInput,
     PatchBlockInput,
@@ -23,7 +24,6 @@ from stetd.editing.tools.inputs import (
     in_snake_case,
 )
 from stetd.methods import METHODS
-from stetd.transaction import parameters as params
 
 #: Methods that are not sent as they are, and what does it.
 OTHERWISE = {

@@ -23,7 +23,7 @@ from stet.terminal.render import workspaces
 from stet.wire.failures import Kind
 from stet.wire.results import WorkspaceInfo
 from stetd.methods import METHODS
-from stetd.transaction.refusals import outcome_unknown
+from stetd.refusals import outcome_unknown
 
 #: Names that people know as well: the dialects, and the tool that a model asks with.
 KNOWN = {"patch_file", "patch_block", "apply_patch", "request_mode_upgrade"}

@@ -9,10 +9,10 @@ import pytest
 
 from stet.wire.results import LogResult
 from stetd.historian.queries import log as history_reading
+from stetd.parameters import Log
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
-from stetd.transaction.parameters import Log
 from storage.histories import Histories
 
 

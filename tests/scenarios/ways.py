@@ -29,7 +29,7 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
-from stetd.transaction.parameters import split_common
+from stetd.parameters import split_common
 from tree_world import Tree, TreeWorld
 
 _FILE_MODE = 0o644

@@ -26,23 +26,14 @@ from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
+from stetd.parameters import check_label, invalid
 from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
 from stetd.processes.remembered import Key
-from stetd.repository.stored_objects import MissingObject
-from stetd.session.modes import RESTRICTED
-from stetd.session.sessions import Session, check_clipboards
-from stetd.state.session_records import Sessions
-from stetd.state.state import State
-from stetd.state.workspace import Base, Workspace
-from stetd.storage.journal import Journal
-from stetd.storage.request_record import RequestRecord
-from stetd.transaction.drafts import Draft
-from stetd.transaction.parameters import check_label, invalid
-from stetd.transaction.refusals import (
+from stetd.refusals import (
     TOOL_DISABLED,
     after_dropping,
     contended,
@@ -53,6 +44,15 @@ from stetd.transaction.refusals import (
     other_call,
     read_only,
 )
+from stetd.repository.stored_objects import MissingObject
+from stetd.session.modes import RESTRICTED
+from stetd.session.sessions import Session, check_clipboards
+from stetd.state.session_records import Sessions
+from stetd.state.state import State
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.journal import Journal
+from stetd.storage.request_record import RequestRecord
+from stetd.transaction.drafts import Draft
 from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Prepared
 

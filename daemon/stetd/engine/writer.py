@@ -38,6 +38,14 @@ from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
 from stetd.processes.recorded_plans import refused_anew
+from stetd.refusals import (
+    contended,
+    io_failure,
+    no_longer_allowed,
+    other_call,
+    outcome_unknown,
+    read_only,
+)
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
 from stetd.state.session_records import Sessions
@@ -46,14 +54,6 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import CommitRecord, Record
 from stetd.storage.request_record import answered
-from stetd.transaction.refusals import (
-    contended,
-    io_failure,
-    no_longer_allowed,
-    other_call,
-    outcome_unknown,
-    read_only,
-)
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 
 _log = logging.getLogger(__name__)

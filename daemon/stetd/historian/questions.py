@@ -34,6 +34,7 @@ from stetd.historian.undo.undo import proposed
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest, ScanResult
+from stetd.parameters import Blame, Diff, Export, Log, Read, Show
 from stetd.planning.proposals import Proposing
 from stetd.processes import historian_messages as messages
 from stetd.processes.verify_claims import Claim, Moment, Verifying
@@ -45,6 +46,7 @@ from stetd.processes.works import (
     LeavingOut,
     Taking,
 )
+from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
@@ -58,8 +60,6 @@ from stetd.storage.progress import Progress
 from stetd.storage.request_record import RequestRecord
 from stetd.storage.stat_cache import stat_cache_path
 from stetd.storage.worktree import Worktree
-from stetd.transaction.parameters import Blame, Diff, Export, Log, Read, Show
-from stetd.transaction.refusals import damaged_history, history_unwritable, io_failure
 
 
 class Library(msgspec.Struct):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from stet.wire import results
 from stet.wire.failures import Kind, Refused, refuse
+from stetd import parameters as takes
 from stetd.methods import (
     editing,
     greeting,
@@ -27,7 +28,6 @@ from stetd.planning.calls import EDIT_METHODS
 from stetd.planning.world import OBSERVE
 from stetd.server.connection import ClientConnection
 from stetd.server.peer import PeerProcess
-from stetd.transaction import parameters as takes
 
 Run = Callable[[Caller, Any], Awaitable[object]]
 

@@ -25,7 +25,9 @@ from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
 from stetd.methods.workspaces import Workspaces, check_root, not_allowed
 from stetd.observing.watched_tools import WatchedTools
+from stetd.parameters import Common, check_label, convert, invalid
 from stetd.planning.world import OBSERVE, EditCall
+from stetd.refusals import no_longer_allowed
 from stetd.server.connection import ClientConnection
 from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
@@ -36,8 +38,6 @@ from stetd.state.read_view import ReadView
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Requester
-from stetd.transaction.parameters import Common, check_label, convert, invalid
-from stetd.transaction.refusals import no_longer_allowed
 from stetd.upkeep.schedule import Upkeep
 
 PROTOCOL = 1

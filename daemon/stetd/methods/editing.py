@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from stet.wire.results import EditResult
+from stetd import parameters as takes
 from stetd.methods.caller import Caller, Params
-from stetd.transaction import parameters as takes
-from stetd.transaction.parameters import invalid, not_permitted
+from stetd.parameters import invalid, not_permitted
 
 
 def edit(

@@ -17,11 +17,11 @@ from stetd.editing.tools.schemas import tool_definitions
 from stetd.failpoints import failpoint
 from stetd.methods.caller import PROTOCOL, Caller, Params
 from stetd.methods.workspaces import not_allowed
+from stetd.parameters import Hello, ToolStyle, check_label, convert, invalid
 from stetd.server.peer import sees, start_of
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
 from stetd.storage.real_directories import nearest_real
-from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert, invalid
 
 _SERVER = ServerInfo("stetd", __version__)
 

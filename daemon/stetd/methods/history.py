@@ -12,6 +12,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
 from stetd.methods.workspaces import deferred_at, disk_errors_refused
+from stetd.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
@@ -19,7 +20,6 @@ from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState
-from stetd.transaction.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 
 #: The engine itself reads files of at most so many bytes; the historian reads larger ones.
 _SMALL_BYTES = 128 * 1024

@@ -7,8 +7,10 @@ import math
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult, UpgradeInfo, UpgradeList, UpgradeResult
+from stetd import parameters
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
+from stetd.parameters import ModeSetting, invalid, not_permitted
 from stetd.session import upgrades
 from stetd.session.modes import (
     MODES,
@@ -22,8 +24,6 @@ from stetd.session.sessions import Session
 from stetd.session.upgrades import APPROVED, DENIED, PENDING, SHORTEST_PREFIX, UpgradeRequest
 from stetd.state.decisions import Wait
 from stetd.state.workspace import Workspace
-from stetd.transaction import parameters
-from stetd.transaction.parameters import ModeSetting, invalid, not_permitted
 
 _STATUS_MESSAGES = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "

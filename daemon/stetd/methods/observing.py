@@ -19,8 +19,8 @@ from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult, first_few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
+from stetd.parameters import Observe, check_label, convert, invalid, split_common
 from stetd.planning.world import OBSERVE
-from stetd.transaction.parameters import Observe, check_label, convert, invalid, split_common
 
 #: Seconds that a scan of a whole workspace may take at most, whatever ``within`` says.
 _MAX_SCAN_S = 10.0

@@ -18,9 +18,9 @@ from stetd.config.settings import OPTIONS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tools.inputs import MAX_ELEMENTS
 from stetd.methods.caller import PROTOCOL, Caller
+from stetd.parameters import NoParams, Subscribe, invalid
 from stetd.planning.calls import MAX_CALLS
 from stetd.server.subscribers import Subscriber
-from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
 #: Seconds to wait for the historian to answer with the sizes; then they are left out.
 _SIZES_TIMEOUT_S = 3.0

@@ -14,10 +14,7 @@ from stet.wire.results import (
 )
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
-from stetd.session.modes import grant_end
-from stetd.session.sessions import check_clipboards
-from stetd.storage.journal_format import ClipboardSet
-from stetd.transaction.parameters import (
+from stetd.parameters import (
     ClipboardKey,
     ClipboardSetting,
     NoParams,
@@ -25,6 +22,9 @@ from stetd.transaction.parameters import (
     SessionEnding,
     check_label,
 )
+from stetd.session.modes import grant_end
+from stetd.session.sessions import check_clipboards
+from stetd.storage.journal_format import ClipboardSet
 
 
 def clipboard_list(caller: Caller, _: NoParams) -> ClipboardList:

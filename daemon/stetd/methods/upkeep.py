@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared, message_of
+from stetd.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
 from stetd.processes.works import Taking
+from stetd.refusals import io_failure
 from stetd.storage.progress import Progress
-from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
-from stetd.transaction.refusals import io_failure
 from stetd.upkeep import forget as forgetting
 from stetd.upkeep import snapshot as taking
 from stetd.upkeep.schedule import Job, collect

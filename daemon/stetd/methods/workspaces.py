@@ -15,8 +15,10 @@ from stet.wire.results import WorkspaceInfo, WorkspaceList
 from stetd.config.directories import Directories
 from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
+from stetd.parameters import NoParams, Root, invalid
 from stetd.recovery.startup import with_new_history
 from stetd.recovery.workspaces import Opening, open_repository
+from stetd.refusals import damaged_history, io_failure, read_only
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
 from stetd.session.modes import UNRESTRICTED, Standing, mode_at
 from stetd.state.state import shadow_path, workspace_name
@@ -24,8 +26,6 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
-from stetd.transaction.parameters import NoParams, Root, invalid
-from stetd.transaction.refusals import damaged_history, io_failure, read_only
 
 if TYPE_CHECKING:
     from stetd.methods.caller import Caller

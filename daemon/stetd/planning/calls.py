@@ -21,13 +21,13 @@ from stetd.editing.paths import files_above
 from stetd.editing.refusals import counted
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
+from stetd.parameters import Common, IfMatch, convert, invalid, split_common
 from stetd.planning.plan_checks import check_draft, check_plan
 from stetd.planning.proposals import Proposal, draft_of
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
 from stetd.transaction.drafts import Draft
-from stetd.transaction.parameters import Common, IfMatch, convert, invalid, split_common
 
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.

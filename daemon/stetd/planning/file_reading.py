@@ -10,8 +10,8 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
 from stetd.editing.text import Document, looks_binary
 from stetd.history.objects import object_id
+from stetd.parameters import Read
 from stetd.state.read_view import ReadView
-from stetd.transaction.parameters import Read
 
 
 def read_workspace_file(view: ReadView, params: Read) -> ReadResult:

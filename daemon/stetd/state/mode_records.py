@@ -19,6 +19,8 @@ from stet.wire.events import ModeEvent, UpgradeRequestEvent
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import UpgradeInfo
 from stetd.history.commits import rfc3339
+from stetd.parameters import invalid
+from stetd.refusals import workspace_restricted
 from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
@@ -43,8 +45,6 @@ from stetd.state.events import AccessChanged, Events
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
-from stetd.transaction.parameters import invalid
-from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
 

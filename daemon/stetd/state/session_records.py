@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from stet.wire.results import EndedSession
+from stetd.parameters import invalid, not_permitted
 from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import (
     Entrant,
@@ -31,7 +32,6 @@ from stetd.state.mode_records import Modes
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import SessionEnded, SessionOpened
-from stetd.transaction.parameters import invalid, not_permitted
 
 _ENDED = (
     "The person has ended this session: its clipboards and what it was allowed are gone. "

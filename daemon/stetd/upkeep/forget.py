@@ -26,6 +26,7 @@ from stet.wire.results import ClipboardRef, ForgetResult
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
+from stetd.parameters import Forget
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
@@ -33,7 +34,6 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
-from stetd.transaction.parameters import Forget
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
 #: How often commits that calls made during the rewrite are rewritten, too.

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.engine.writer import Writer
 from stetd.processes.works import Collected
+from stetd.refusals import no_longer_allowed, read_only
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import (
     Change,
@@ -30,7 +31,6 @@ from stetd.storage.journal_format import (
     Rewritten,
 )
 from stetd.storage.progress import Progress
-from stetd.transaction.refusals import no_longer_allowed, read_only
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

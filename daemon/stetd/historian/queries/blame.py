@@ -22,10 +22,10 @@ from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
+from stetd.parameters import Blame
 from stetd.planning.file_reading import read_file
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
-from stetd.transaction.parameters import Blame
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"

@@ -33,10 +33,10 @@ from stetd.history.git_patch import file_patch
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
 from stetd.history.undoing import FOUND
+from stetd.parameters import Export, invalid
 from stetd.planning.file_reading import possible_paths
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
-from stetd.transaction.parameters import Export, invalid
 
 #: Characters after which a page ends with the present commit.
 _PAGE = 4 << 20

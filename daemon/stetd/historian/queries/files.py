@@ -17,12 +17,12 @@ from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.objects import EMPTY_TREE, LINK
+from stetd.parameters import Diff, Read
 from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
+from stetd.refusals import after_dropping
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction.parameters import Diff, Read
-from stetd.transaction.refusals import after_dropping
 
 T = TypeVar("T")
 #: Share of equal content from which two files are a rename, as in Git.

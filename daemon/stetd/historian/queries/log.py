@@ -13,12 +13,12 @@ from stetd.historian.queries.files import looking_back
 from stetd.history.checking import KINDS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
+from stetd.parameters import Export, Log, Show, invalid
 from stetd.planning.file_reading import possible_paths
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
-from stetd.transaction.parameters import Export, Log, Show, invalid
 
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is returned as it is.

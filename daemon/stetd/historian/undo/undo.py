@@ -27,12 +27,12 @@ from stetd.history.undoing import (
     choose_for_rollback,
     is_edit,
 )
+from stetd.parameters import invalid
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
-from stetd.transaction.parameters import invalid
 
 
 def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:

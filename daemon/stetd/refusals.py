@@ -9,8 +9,8 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.history.commits import rfc3339
+from stetd.parameters import invalid
 from stetd.storage.journal_format import Cut
-from stetd.transaction.parameters import invalid
 
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
