@@ -37,7 +37,8 @@ _SPARE = 0.9
 
 def is_due(shadow: str) -> bool:
     """Whether a shadow repository has enough loose objects or packs to be packed."""
-    return len(all_loose_ids(shadow)) // 20 >= _MANY_LOOSE or len(pack_names(shadow)) >= _MANY_PACKS
+    loose = len(all_loose_ids(shadow)) // 20  # bytes of an id
+    return loose >= _MANY_LOOSE or len(pack_names(shadow)) >= _MANY_PACKS
 
 
 def tidied(shadow: str, background: Background, disk: Disk, progress: Progress) -> Collected:
