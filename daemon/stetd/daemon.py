@@ -185,7 +185,8 @@ async def _checkpoint_now(writer: Writer) -> None:
     deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
     while not done.is_set():
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(done.wait(), _CHECKPOINT_POLL_S)
+            async with asyncio.timeout(_CHECKPOINT_POLL_S):
+                await done.wait()
         if historian.failures > failures + 1 or time.monotonic() > deadline:
             _log.error("no checkpoint could be written: %s", historian.trouble)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import Job, Upkeep
 
 
-async def begun() -> Upkeep:
-    nobody: Any = None
-    upkeep = Upkeep(asyncio.get_running_loop(), nobody, 0, None)
+async def begun(idle_s: float = 0) -> Upkeep:
+    nobody: Any = SimpleNamespace(quiet_s=lambda: 0.0)
+    upkeep = Upkeep(asyncio.get_running_loop(), nobody, idle_s, None)
     upkeep.start()
     return upkeep
 
@@ -64,5 +65,20 @@ def test_what_is_done_and_what_waits_is_refused_when_the_daemon_stops() -> None:
             with pytest.raises(Refused) as refused:
                 await future
             assert refused.value.kind == Kind.SHUTTING_DOWN
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_commits_that_come_just_before_the_stop_do_not_hold_it_up(turns: int) -> None:
+    async def main() -> None:
+        upkeep = await begun(idle_s=60)
+        upkeep.follow("/one")
+        await asyncio.sleep(0.01)
+        upkeep.follow("/another")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await upkeep.close()
 
     asyncio.run(main())

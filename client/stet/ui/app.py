@@ -260,7 +260,8 @@ class HistoryApp(App[None]):
                 self._news.set()
                 await self._look()
             try:
-                event = await asyncio.wait_for(anext(events), _LOOK_S)
+                async with asyncio.timeout(_LOOK_S):
+                    event = await anext(events)
             except TimeoutError:
                 continue
             if isinstance(event, LostEvent) or event.workspace == self._root:

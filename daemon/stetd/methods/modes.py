@@ -136,7 +136,8 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
     try:
-        decided = await asyncio.wait_for(wait, asking.wait)
+        async with asyncio.timeout(asking.wait):
+            decided = await wait
     except TimeoutError:
         return answer
     if decided is None:

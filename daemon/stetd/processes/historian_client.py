@@ -258,7 +258,8 @@ class Historian:
             return
         self._say(messages.End())
         try:
-            await asyncio.wait_for(asyncio.shield(self._keeping), _END_TIMEOUT_S)
+            async with asyncio.timeout(_END_TIMEOUT_S):
+                await asyncio.shield(self._keeping)
         except TimeoutError:
             _log.error("the historian did not end; the next start makes up for it")
             assert self._running is not None, "BUG: a connection to nobody"

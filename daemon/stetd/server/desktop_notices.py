@@ -136,7 +136,8 @@ async def _show(title: str, body: str) -> None:
     )
     try:
         with suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), TIMEOUT_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                await child.wait()
     finally:
         if child.returncode is None:
             child.kill()

@@ -133,7 +133,8 @@ class Upkeep:
                     await self._check_histories()
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
 
     def _next_check_s(self) -> float | None:
         """Seconds until a history is due for a check; None: none is."""
@@ -240,7 +241,8 @@ async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | Non
     done = asyncio.Event()
     writer.checkpoints.begin(done.set, fresh=fresh)
     try:
-        await asyncio.wait_for(done.wait(), _CHECKPOINT_TIMEOUT_S)
+        async with asyncio.timeout(_CHECKPOINT_TIMEOUT_S):
+            await done.wait()
     except TimeoutError:
         return None
     return writer.checkpoints.recorded
