@@ -136,8 +136,7 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
     try:
-        async with asyncio.timeout(asking.wait):
-            decided = await wait
+        decided = await asyncio.wait_for(wait, asking.wait)
     except TimeoutError:
         return answer
     if decided is None:

@@ -136,16 +136,16 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
     """Scan the workspace for files that may differ; only one scan of a workspace runs at a time."""
     lock = _watched_tools(caller).scanning
     try:
-        async with asyncio.timeout(max(_MIN_LOCK_WAIT_S, deadline - time.monotonic())):
-            await lock.acquire()
+        # With a timeout of 0 wait_for would not even try.
+        await asyncio.wait_for(lock.acquire(), max(_MIN_LOCK_WAIT_S, deadline - time.monotonic()))
     except TimeoutError:
         return ScanResult(why="it was being scanned for others all the time")
     left = deadline - time.monotonic()
     try:
         most = caller.shared.settings.observe_max_files
         request = ScanRequest(most, deadline, list(asked.late or ()))
-        async with asyncio.timeout(left + _ANSWER_GRACE_S):
-            return await caller.ask("scan the workspace", request, ScanResult)
+        scanned = caller.ask("scan the workspace", request, ScanResult)
+        return await asyncio.wait_for(scanned, left + _ANSWER_GRACE_S)
     except TimeoutError:
         late = "the process that scans has not answered in time"
         return ScanResult(why=late if left > 0 else NO_TIME)

@@ -49,8 +49,8 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
             last_error=shared.last_error(),
         )
     with suppress(TimeoutError, Refused):
-        async with asyncio.timeout(_SIZES_TIMEOUT_S):
-            sizes = await shared.writer.historian.ask("sizes", shadows, int)
+        answer = shared.writer.historian.ask("sizes", shadows, int)
+        sizes = await asyncio.wait_for(answer, _SIZES_TIMEOUT_S)
         result = msgspec.structs.replace(result, shadow_bytes=sizes)
     return result
 
