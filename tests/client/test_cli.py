@@ -243,6 +243,15 @@ def test_log_filters_and_pages(ws: Installation) -> None:
     assert ws.json("log", "--until", "1h")["commits"] == []
 
 
+def test_a_log_may_be_longer_than_one_answer_of_the_daemon(ws: Installation) -> None:
+    with stet.connect(ws.workspace, endpoint=ws.endpoint()) as session:
+        session.perform_all([stet.calls.patch("n", [stet.overwrite(str(n))]) for n in range(1002)])
+    found = ws.json("log", "-n", "1001")
+    assert len({each["commit"] for each in found["commits"]}) == 1001
+    assert found["cursor"] == found["commits"][-1]["commit"]
+    assert len(ws.stet("log", "--oneline", "-n", "1001").stdout.splitlines()) == 1001
+
+
 def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installation) -> None:
     ws.write("evil", "a\x1b]0;owned\x07b\n")
     ws.patch("evil", "a\x1b", "c\x1b")

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -35,17 +36,21 @@ _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?
 
 def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
+    kind, get = (object, itemgetter) if output.as_json else (LogResult, attrgetter)
     with asking.person(arguments) as session:
         wanted = _DEFAULT_LIMIT if arguments.limit is None else arguments.limit
-        first = wanted if output.as_json else min(wanted, _MOST)
-        page = asking.ask(session, _log_call(arguments, first, arguments.cursor), output)
-        if page is None:
-            return
+        page: Any = None
+        commits, cursor = list[Any](), arguments.cursor
         # A search that can't use the index returns short pages, even empty ones.
-        while page.cursor is not None and len(page.commits) < wanted:
-            call = _log_call(arguments, min(wanted - len(page.commits), _MOST), page.cursor)
-            more = session.perform(call)
-            page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
+        while page is None or (cursor is not None and len(commits) < wanted):
+            call: Any = _log_call(arguments, min(wanted - len(commits), _MOST), cursor)
+            page = session.perform(msgspec.structs.replace(call, result=kind))
+            commits += get("commits")(page)
+            cursor = get("cursor")(page)
+        if output.as_json:
+            output.value(page | {"commits": commits})
+            return
+        page = LogResult(commits, cursor, page.dropped)
         diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
     if arguments.path is not None and not page.commits:
         report_no_commits(arguments, [arguments.path])
