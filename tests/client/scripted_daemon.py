@@ -183,9 +183,9 @@ def own_directories(*, control: bool = False) -> Iterator[Endpoint]:
 
 
 @contextlib.contextmanager
-def scripted(script: Script) -> Iterator[ScriptedDaemon]:
+def scripted(script: Script, *, control: bool = False) -> Iterator[ScriptedDaemon]:
     """A scripted daemon for the length of a test."""
-    with own_directories() as endpoint:
+    with own_directories(control=control) as endpoint:
         daemon = ScriptedDaemon(endpoint, script)
         try:
             yield daemon

@@ -18,6 +18,8 @@ import pytest
 
 import stet
 from client.live import Installation, installation
+from client.scripted_daemon import scripted
+from stet.wire.messages import Request
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 
@@ -531,6 +533,25 @@ def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
     ws.patch("big", "line 0\n", "")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="head -n 12")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")
+
+
+@pytest.mark.parametrize("option", ["--all", "-p"])
+def test_the_log_reads_the_diffs_that_are_looked_at(option: str) -> None:
+    commits = [
+        {"commit": f"{n:040x}", "parent": None, "time": "2026-11-22T10:00:00Z", "kind": "edit"}
+        for n in range(1000)
+    ]
+
+    def answer(request: Request) -> object:
+        if request.method == "log":
+            return {"commits": commits, "cursor": None}
+        return {**commits[0], "diff": "@@ -0,0 +1 @@\n+" + "x" * 100}
+
+    with scripted(answer, control=True) as daemon:
+        ws = Installation(os.path.dirname(daemon.endpoint.runtime), "run")
+        said = _on_terminal(ws, "log", "-n1000", option, COLUMNS="100", PAGER="head -n 2")
+    assert "00000000" in said
+    assert len(daemon.requests) < 900
 
 
 def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installation) -> None:

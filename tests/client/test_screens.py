@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -102,7 +103,6 @@ LOG = [
 ]  # fmt: skip
 LOG[5] = msgspec.structs.replace(LOG[5], reverted_by=UNDO.commit)
 LOG[3] = msgspec.structs.replace(LOG[3], reverted_by=LOG[2].commit)
-DIFFS = {each.commit: DIFF for each in LOG}
 SHOWN = ShowResult(**{name: getattr(LOG[3], name) for name in LOG[3].__struct_fields__}, diff=DIFF)
 SESSIONS = [
     SessionInfo(
@@ -118,8 +118,8 @@ SESSIONS = [
 ]
 
 DRAWN: dict[str, Callable[[int], Iterable[Line]]] = {
-    "log": lambda width: log_lines.burst_page(LOG, DIFFS, NOW, width),
-    "log-stat": lambda width: log_lines.burst_page(LOG, DIFFS, NOW, width, stat=True),
+    "log": lambda width: log_lines.burst_page(LOG, repeat(DIFF), NOW, width),
+    "log-stat": lambda width: log_lines.burst_page(LOG, repeat(DIFF), NOW, width, stat=True),
     "log-graph": lambda width: log_lines.graph_page(LOG, width),
     "log-table": lambda width: log(LOG, NOW, width),
     "show": lambda width: render.show(SHOWN, NOW, lambda text: coloured(text, width)),

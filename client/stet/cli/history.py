@@ -25,6 +25,8 @@ from stet.wire.results import BlameResult, CommitInfo, LogResult
 
 #: Commits without --limit, and the most commits of one answer of the daemon.
 _DEFAULT_LIMIT, _MOST = 50, 1000
+#: Diffs that are read at once.
+_DIFFS = 50
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: Options that hold for the next page, too.
 _PAGED = (
@@ -51,20 +53,9 @@ def log(arguments: Arguments, output: Output) -> None:
             output.value(page | {"commits": commits})
             return
         page = LogResult(commits, cursor, page.dropped)
-        diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
-    if arguments.path is not None and not page.commits:
-        report_no_commits(arguments, [arguments.path])
-    lines = list(_page_lines(page.commits, diffs, arguments, output))
-    if page.cursor is not None and output.terminal:
-        older = f"older commits: {_next_page(arguments, page.cursor)}"
-        lines.append((Span(visible(older), "dim"),))
-    if page.dropped is not None:
-        gone = page.dropped
-        text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
-        lines.append((Span(visible(text), "dim"),))
-    if not lines and output.terminal:
-        lines.append((Span("No commit.", "dim"),))
-    output.lines(lines, long=True)
+        if arguments.path is not None and not commits:
+            report_no_commits(arguments, [arguments.path])
+        output.lines(_log_lines(session, page, arguments, output), long=True)
 
 
 def _next_page(arguments: Arguments, cursor: str) -> str:
@@ -81,40 +72,50 @@ def _next_page(arguments: Arguments, cursor: str) -> str:
     return shlex.join([*words, "--", arguments.path] if arguments.path else words)
 
 
-def _grouped(arguments: Arguments, output: Output) -> bool:
-    """Whether diffs are printed, or needed for the headings of bursts on a wide terminal."""
-    wide = output.now is not None and (output.width or 0) >= log_lines.NARROW
-    return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
-
-
-def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, str]:
-    """The diff of each commit, by id; commits that no longer exist are left out."""
-    found = session.perform_all([calls.show(commit.commit) for commit in commits])
-    shown = [each for each in found if not isinstance(each, stet.StetError)]
-    return {each.commit: each.diff for each in shown}
-
-
-def _page_lines(
-    commits: Sequence[CommitInfo], diffs: dict[str, str], arguments: Arguments, output: Output
+def _log_lines(
+    session: stet.Session, page: LogResult, arguments: Arguments, output: Output
 ) -> Iterator[Line]:
+    if not page.commits and output.terminal:
+        yield (Span("No commit.", "dim"),)
+    yield from _commit_lines(session, page.commits, arguments, output)
+    if page.cursor is not None and output.terminal:
+        older = f"older commits: {_next_page(arguments, page.cursor)}"
+        yield (Span(visible(older), "dim"),)
+    if page.dropped is not None:
+        gone = page.dropped
+        text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
+        yield (Span(visible(text), "dim"),)
+
+
+def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> Iterator[str]:
+    """The diff of each commit, read as it is wanted; empty if the commit no longer exists."""
+    for at in range(0, len(commits), _DIFFS):
+        batch = [calls.show(commit.commit) for commit in commits[at : at + _DIFFS]]
+        for found in session.perform_all(batch):
+            yield "" if isinstance(found, stet.StetError) else found.diff
+
+
+def _commit_lines(
+    session: stet.Session, commits: Sequence[CommitInfo], arguments: Arguments, output: Output
+) -> Iterator[Line]:
+    now, width = output.now, output.width
     if arguments.graph:
-        yield from log_lines.graph_page(commits, output.width)
+        yield from log_lines.graph_page(commits, width)
     elif arguments.oneline:
         for commit in commits:
             subject, _ = log_lines.subject_and_why(commit.message)
             yield (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
     elif arguments.patch:
-        for commit in commits:
-            yield from log_lines.log([commit], output.now, output.width)
-            yield from output.diff(diffs.get(commit.commit, ""))
+        for commit, diff in zip(commits, _diffs(session, commits), strict=True):
+            yield from log_lines.log([commit], now, width)
+            yield from output.diff(diff)
             yield ()
-    elif not _grouped(arguments, output):
-        yield from log_lines.log(commits, output.now, output.width)
+    elif now is None or width is None or width < log_lines.NARROW:
+        yield from log_lines.log(commits, now, width)
     else:
         shown = [each for each in commits if arguments.all or not log_lines.is_first_seen(each)]
-        assert output.now is not None, "BUG: no terminal"
-        assert output.width is not None, "BUG: no terminal"
-        yield from log_lines.burst_page(shown, diffs, output.now, output.width, stat=arguments.stat)
+        diffs = _diffs(session, [each for each in shown if each.kind == "edit"])
+        yield from log_lines.burst_page(shown, diffs, now, width, stat=arguments.stat)
         if hidden := len(commits) - len(shown):
             count = plural(hidden, "file")
             yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)

@@ -15,6 +15,7 @@ import contextlib
 import datetime
 import functools
 import io
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -111,8 +112,10 @@ class Output:
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
         text = self._coloured(lines) if self._colours.on else _plain(lines)
-        if not (text and long and self.terminal and self._pager and _show_in_pager(text)):
-            sys.stdout.write(text)
+        first = [*itertools.islice(text, 1)]  # no pager for nothing
+        text = itertools.chain(first, text)
+        if not (first and long and self.terminal and self._pager and _show_in_pager(text)):
+            sys.stdout.writelines(text)
 
     def content(self, text: str) -> None:
         """Print a text: as it is, on a terminal with escapes, with --json as a JSON string."""
@@ -125,14 +128,12 @@ class Output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
-    def _coloured(self, lines: Iterable[Line]) -> str:
+    def _coloured(self, lines: Iterable[Line]) -> Iterator[str]:
         # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
         darker = self._colours.light and self._colour_system != "standard"
         style = self._colours.style if darker else str
-        return "".join(
-            "".join(self._styled(visible(span.text), style(span.style)) for span in line) + "\n"
-            for line in lines
-        )
+        for line in lines:
+            yield "".join(self._styled(visible(s.text), style(s.style)) for s in line) + "\n"
 
     def _styled(self, text: str, style: str) -> str:
         """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
@@ -157,12 +158,12 @@ def quoted(path: str) -> str:
     return "'" + path.replace("'", "'\"'\"'") + "'"
 
 
-def _plain(lines: Iterable[Line]) -> str:
-    return "".join("".join(visible(s.text) for s in line) + "\n" for line in lines)
+def _plain(lines: Iterable[Line]) -> Iterator[str]:
+    return ("".join(visible(s.text) for s in line) + "\n" for line in lines)
 
 
-def _show_in_pager(text: str) -> bool:
-    """Show text in the pager; False if there is none."""
+def _show_in_pager(text: Iterator[str]) -> bool:
+    """Show text in the pager, as far as that reads it; False if there is none."""
     import shlex
     import signal
     import subprocess
@@ -179,11 +180,13 @@ def _show_in_pager(text: str) -> bool:
     # SIG_IGN would be inherited by the pager; a handler is not.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
+        pager = subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=environ, encoding="utf-8", errors="backslashreplace"
+        )
         # Quitting the pager early is no error.
-        with contextlib.suppress(BrokenPipeError):
-            pager.communicate(text.encode("utf-8", "backslashreplace"))
-        pager.wait()
+        with contextlib.suppress(BrokenPipeError), pager:
+            assert pager.stdin is not None, "BUG: it is a pipe"
+            pager.stdin.writelines(text)
     except OSError:
         return False
     finally:

@@ -31,7 +31,7 @@ the same page:
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -283,19 +283,22 @@ def bursts(commits: Iterable[CommitInfo]) -> list[Burst]:
 
 def burst_page(
     commits: Sequence[CommitInfo],
-    diffs: Mapping[str, str],
+    diffs: Iterator[str],
     now: datetime.datetime,
     width: int,
     *,
     stat: bool = False,
 ) -> Iterator[Line]:
-    """A page of the log for a terminal; ``diffs`` by commit; ``stat``: with each file's lines."""
+    """A page of the log for a terminal; ``diffs``: of those commits that are edits; ``stat``: with
+    each file's lines.
+    """
     for number, burst in enumerate(bursts(commits)):
         yield from [()] if number else []
         name, rest = burst.heading(now)
         yield (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
         for commit in burst.commits:
-            yield from edit_lines(commit, diffs.get(commit.commit, ""), width, stat=stat)
+            diff = next(diffs) if commit.kind == "edit" else ""
+            yield from edit_lines(commit, diff, width, stat=stat)
 
 
 def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
