@@ -7,6 +7,7 @@ import pytest
 from stet.terminal.diff_lines import word_diff
 
 HEAD = "--- a/x\n+++ b/x\n"
+NO_END = "\\ No newline at end of file"
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,10 @@ HEAD = "--- a/x\n+++ b/x\n"
         ("@@ -1,2 +1 @@\n keep\n-gone\n", ["keep", "[-gone-]"]),
         ("@@ -1 +1,3 @@\n keep\n+one\n+two\n", ["keep", "{+one+}", "{+two+}"]),
         ("@@ -1,2 +1 @@\n-one\n-two\n+one two\n", ["one", "{+ +}two"]),
-        ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a b\n", ["a{+ b+}"]),
+        (f"@@ -1 +1 @@\n-a\n{NO_END}\n+a b\n", ["a{+ b+}", f"[-{NO_END}-]"]),
+        (f"@@ -1 +1 @@\n-a\n+a\n{NO_END}\n", ["a", f"{{+{NO_END}+}}"]),
+        (f"@@ -1 +1 @@\n-a\n{NO_END}\n+b\n{NO_END}\n", ["[-a-]{+b+}", NO_END]),
+        (f"@@ -1,2 +1,2 @@\n-a\n+b\n c\n{NO_END}\n", ["[-a-]{+b+}", "c"]),
         ("@@ -1,2 +1,2 @@\n-a\n \n+b\n", ["[-a-]", "", "{+b+}"]),
     ],
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import msgspec
 
@@ -99,6 +99,9 @@ def _by_words(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
             yield from _changed(list(run), marks=marks)
         else:
             yield from ((Span(line[1:]),) for line in run)
+    ends = [above[:1] + line for above, line in pairwise(lines) if line.startswith("\\")]
+    if ends and ends[0][0] != " ":
+        yield from _changed(ends, marks=marks)
 
 
 def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
