@@ -554,6 +554,18 @@ def test_the_log_reads_the_diffs_that_are_looked_at(option: str) -> None:
     assert len(daemon.requests) < 900
 
 
+@pytest.mark.parametrize("line", ["--oneline", "--graph"])
+def test_a_log_in_lines_has_the_files_and_the_diffs_that_are_asked_for(
+    ws: Installation, line: str
+) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    said = ws.stet("log", line, "--stat", "-p", "-n1").stdout.splitlines()
+    assert "patch src/a.py: 1 edit" in said[0]
+    assert said[1:3] == [" M src/a.py  +1 -1", "diff --git a/src/a.py b/src/a.py"]
+    assert "+    return 10" in said
+    assert ws.stet("log", line, "--stat", "-n1").stdout.splitlines() == said[:2]
+
+
 def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installation) -> None:
     ws.write("-b c", "x")
     for _ in range(3):

@@ -99,17 +99,18 @@ def _commit_lines(
     session: stet.Session, commits: Sequence[CommitInfo], arguments: Arguments, output: Output
 ) -> Iterator[Line]:
     now, width = output.now, output.width
-    if arguments.graph:
-        yield from log_lines.graph_page(commits, width)
-    elif arguments.oneline:
-        for commit in commits:
-            subject, _ = log_lines.subject_and_why(commit.message)
-            yield (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
-    elif arguments.patch:
-        for commit, diff in zip(commits, _diffs(session, commits), strict=True):
-            yield from log_lines.log([commit], now, width)
-            yield from output.diff(diff)
-            yield ()
+    in_a_line = arguments.oneline or arguments.graph
+    if in_a_line or arguments.patch:
+        graph = log_lines.graph_page(commits, width)
+        heads = graph if arguments.graph else map(_one_line, commits)
+        diffs = _diffs(session, commits)
+        for commit, head in zip(commits, heads, strict=True):
+            yield from [head] if in_a_line else log_lines.log([commit], now, width)
+            if in_a_line and arguments.stat:
+                yield from ((Span(" "), *log_lines.file_line(change)) for change in commit.files)
+            if arguments.patch:
+                yield from output.diff(next(diffs))
+                yield ()
     elif now is None or width is None or width < log_lines.NARROW:
         yield from log_lines.log(commits, now, width)
     else:
@@ -119,6 +120,11 @@ def _commit_lines(
         if hidden := len(commits) - len(shown):
             count = plural(hidden, "file")
             yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
+
+
+def _one_line(commit: CommitInfo) -> Line:
+    subject, _ = log_lines.subject_and_why(commit.message)
+    return (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
 
 
 def report_no_commits(arguments: Arguments, paths: Sequence[str]) -> None:
