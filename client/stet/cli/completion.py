@@ -31,7 +31,7 @@ _TIMEOUT_S = 0.5
 #: Newest commits of the log that are searched for candidates.
 _COMMITS = 200
 _KINDS = ("edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed")
-_METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", "restore")
+_METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", *_KINDS[2:])
 
 #: Candidates, each with its description.
 Candidates = Mapping[str, str]

@@ -20,6 +20,10 @@ KINDS = frozenset(
     {"edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed"}
     | ABOUT_HISTORY
 )
+#: Every method that a commit may name.
+METHODS = (KINDS - {"edit", "outside"}) | {
+    *("patch", "patch_file", "patch_block", "apply_patch", "transaction", "recovery")
+}
 #: Kinds that are always made by a call. (Recovery makes some of kind restore itself.)
 _CALLS = frozenset({"edit", *TAKES_BACK})
 #: Kinds that revert no commits.

@@ -39,6 +39,8 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("mode_set", {"mode": "restricted", "session": ""}, ["length >= 1", "`session`"]),
     ("log", {"limit": 0}, ["log:", "`limit`"]),
     ("log", {"limit": 1001}, ["log:", "`limit`", "1000"]),
+    ("log", {"method": "patches"}, ["method: 'patches' is none of apply_patch, ", "undo"]),
+    ("export", {"method": "patches"}, ["method: 'patches' is none of apply_patch, ", "undo"]),
     ("log", {"since": "yesterday"}, ["since: 'yesterday' is no time; send RFC 3339"]),
     ("log", {"until": ""}, ["until: '' is no time; send RFC 3339"]),
     ("log", {"since": "0000-01-01T00:00:00"}, ["since: '0000-01-01T00:00:00' is no time"]),

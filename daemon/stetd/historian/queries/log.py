@@ -10,7 +10,7 @@ from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, 
 from stetd.historian.queries.commit_changes import changes_of, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
 from stetd.historian.queries.files import looking_back
-from stetd.history.checking import KINDS
+from stetd.history.checking import KINDS, METHODS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
@@ -103,10 +103,9 @@ def _page(
 
 def filters(asked: Log | Export) -> Wanted:
     """The filters of a log or an export. Raises Refused."""
-    if asked.kind is not None and asked.kind not in KINDS:
-        raise invalid(
-            f"kind: {asked.kind!r} is none of {', '.join(sorted(KINDS))}",
-        )
+    for name, value, known in (("kind", asked.kind, KINDS), ("method", asked.method, METHODS)):
+        if value is not None and value not in known:
+            raise invalid(f"{name}: {value!r} is none of {', '.join(sorted(known))}")
     return Wanted(
         session=asked.session,
         agent=asked.agent,
