@@ -92,6 +92,16 @@ def test_a_parameter_that_helps_is_told_as_an_option() -> None:
     assert as_typed("a dict {'a': true}") == "a dict {'a': true}"
 
 
+def test_what_does_not_go_together_is_told_in_the_words_of_the_command(ws: Installation) -> None:
+    told = ws.stet("undo", "HEAD", "--session", "x", "--path", "a.txt").stderr
+    assert told.splitlines()[0] == (
+        "stet: undo: COMMIT says already what to take back. Leave out --session and --path: such a "
+        "choice goes with --last only."
+    )
+    told = ws.stet("undo", "--last", "1", "--request", "r").stderr
+    assert "give one of COMMIT, --last, --request; not --last and --request." in told
+
+
 @pytest.mark.parametrize("told", [NO_ANSWER, outcome_unknown().failures[0].message])
 def test_nobody_is_sent_to_ask_again_with_an_id_that_the_command_has_made(told: str) -> None:
     assert "request_id" in told

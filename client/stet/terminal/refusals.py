@@ -43,7 +43,7 @@ _QUOTED = re.compile(
 _PARAMETERS = re.compile(r" (The parameters of \w+ are: [^.]*\.|This connection speaks .*)$")
 #: A parameter out of its range, or one that is missing, is named as an option.
 _RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
-_OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at)`")
+_OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at|commits|last|request|session|agent|paths)`")
 #: The command has made the id; nobody can send it again.
 _AGAIN = re.compile(
     r"\b([Aa])sk again (?:then )?with the same request_id(?: to learn its outcome)?"
@@ -92,7 +92,8 @@ def as_typed(message: str) -> str:
 
 
 def _option(parameter: str) -> str:
-    return "--" + parameter.replace("_", "-")
+    called = {"commits": "COMMIT", "paths": "--path"}
+    return called.get(parameter) or "--" + parameter.replace("_", "-")
 
 
 def _out_of_range(found: re.Match[str]) -> str:

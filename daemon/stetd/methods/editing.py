@@ -34,16 +34,18 @@ def edit(
 
 def check_undo(caller: Caller, undo: takes.Undo) -> None:
     """Refuse contradictory parameters, and an agent that names another session."""
-    given = [name for name in ("commits", "last", "request") if getattr(undo, name) is not None]
+    given, filters = (
+        [f"`{name}`" for name in names if getattr(undo, name) is not None]
+        for names in (("commits", "last", "request"), ("session", "agent", "paths"))
+    )
     if len(given) > 1:
-        raise invalid(f"undo: give one of commits, last, request; not {' and '.join(given)}.")
-    filters = [name for name in ("session", "agent", "paths") if getattr(undo, name) is not None]
-    if given == ["request"] and "session" in filters:
-        filters.remove("session")  # request ids are scoped to sessions
-    if filters and given not in ([], ["last"]):
+        raise invalid(f"undo: give one of `commits`, `last`, `request`; not {' and '.join(given)}.")
+    if given == ["`request`"] and "`session`" in filters:
+        filters.remove("`session`")  # request ids are scoped to sessions
+    if filters and given not in ([], ["`last`"]):
         raise invalid(
-            f"undo: {', '.join(filters)} choose among the newest edits and go with last only; "
-            f"{given[0]} says already what to take back. Leave one of them out."
+            f"undo: {given[0]} says already what to take back. Leave out {' and '.join(filters)}: "
+            "such a choice goes with `last` only."
         )
     _check_own_session(caller, undo.session, "stet undo")
 

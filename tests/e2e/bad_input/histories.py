@@ -20,7 +20,7 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "undo",
         {"commits": ["HEAD"], "last": 1},
-        ["undo: give one of commits, last, request"],
+        ["undo: give one of `commits`, `last`, `request`"],
     ),
     ("undo", {"commits": ["HEAD"], "request": "r"}, ["undo: give one of"]),
     ("undo", {"last": 0}, ["undo:", "`last`"]),
