@@ -135,3 +135,14 @@ def test_words_that_connect_does_not_write_are_a_person_s(person: Person) -> Non
     assert [*words, *READS] == allowed(person)
     person.run("disconnect", "claude-code")
     assert before == person.tree()
+
+
+def test_a_word_that_a_person_has_allowed_stays(person: Person) -> None:
+    person.write(CLAUDE, json.dumps({"permissions": {"allow": READS[:1]}}).encode())
+    before = person.tree()
+    assert "stet was not connected" in person.run("disconnect", "claude-code")
+    assert before == person.tree()
+    person.run("connect", "claude-code", "--write")
+    assert READS == allowed(person)
+    person.run("disconnect", "claude-code")
+    assert before == person.tree()

@@ -53,7 +53,7 @@ class Json(msgspec.Struct, frozen=True):
                     lookup(root, handler)["command"], entries.handlers(group.value)[0]["command"]
                 )
                 text = altered(text, (*handler, "command"), command)
-        there = _own_words(root, wanted.listed)
+        there = _words(root, wanted.listed)
         for word in wanted.words:
             if word not in there and EDITING_WORD not in there:  # which allows all the others
                 text = append(text, wanted.listed, word)
@@ -82,8 +82,9 @@ class Json(msgspec.Struct, frozen=True):
         keep = None if before is None else jsonc.value_of(before)
         root = jsonc.value_of(text)
         for word in _own_words(root, shape.listed):
-            at = lookup(jsonc.value_of(text), shape.listed).index(word)
-            text = remove(text, (*shape.listed, at), keep)
+            if word not in _words(keep, shape.listed):
+                at = _words(jsonc.value_of(text), shape.listed).index(word)
+                text = remove(text, (*shape.listed, at), keep)
         for event in reversed(list(_events(root))):
             for path in reversed(list(_own_in(root, event))):
                 text = remove(text, path, keep)
@@ -109,11 +110,18 @@ def _is_blank(text: str, shape: Entries) -> bool:
     return nothing and not any(jsonc.comments(text, 0, len(text)))
 
 
-def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
-    """The words in a list that stet writes; words about its other tools are a person's."""
+def _words(root: Any, listed: tuple[str, ...]) -> list[Any]:
     words = lookup(root, listed) if listed and has(root, listed) else ()
-    own = (*READING_WORDS, EDITING_WORD)
-    return [each for each in words if each in own] if isinstance(words, list) else []
+    return words if isinstance(words, list) else []
+
+
+def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
+    """The words in a list that stet writes; single ones, and those about its other tools, are a
+    person's.
+    """
+    words = _words(root, listed)
+    own = READING_WORDS if all(each in words for each in READING_WORDS) else ()
+    return [*own, *(each for each in words if each == EDITING_WORD)]
 
 
 def _events(root: Any) -> Iterator[str]:
