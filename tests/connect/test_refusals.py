@@ -288,8 +288,10 @@ def test_this_installation_is_one_that_is_known_again() -> None:
 def test_root_writes_nothing_into_the_home_of_another_user(person: Person, existing: bool) -> None:
     """As with sudo, which may leave HOME as it is."""
     if existing:
-        os.chown(person.write(ZED, b"{}"), 4242, 4242)
-    os.chown(person.home, 4242, 4242)
-    said = person.refused("connect", "zed", "--write")
-    assert "belongs to user id 4242, and root makes nothing there" in said
-    assert "Run stet as that user" in said
+        person.write(ZED, b"{}")
+    for path in (person.home, *person.home.rglob("*")):
+        os.chown(path, 4242, 4242)
+    for command in (["connect", "zed", "--write"], ["service", "install"]):
+        said = person.refused(*command)
+        assert "belongs to user id 4242, and root makes nothing there" in said
+        assert "Run stet as that user" in said

@@ -26,7 +26,7 @@ from stet.cli.output import Output, quoted
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
-from stet.service.socket_path import config_path
+from stet.service.socket_path import UnsafeDirectory, config_path, refuse_root_elsewhere
 from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, unit_path
 from stet.session.connection import Connection
@@ -58,6 +58,10 @@ class HistoryInUse(StetError):
 
 def install(arguments: Arguments, output: Output) -> None:
     """Write the units, start the socket unit, and check that a daemon answers."""
+    try:
+        refuse_root_elsewhere(unit_files.units_directory())
+    except UnsafeDirectory as error:
+        raise ServiceTrouble(str(error)) from error
     _require_systemd()
     endpoint = Endpoint.from_environment(control=False)
     hardened = is_hardened() if arguments.hardened is None else arguments.hardened
