@@ -71,6 +71,9 @@ def asked(ws: Installation, line: str, shell: str = "fish", **environ: str) -> d
         ({"openai"}, "stet tools --style o"),
         ({"--style=openai"}, "stet tools --style=o"),
         ({"bash", "zsh", "fish"}, "stet completion "),
+        ({"show", "service", "snapshot", "sessions", "status", "stop"}, "stet help s"),
+        ({"list", "show", "set", "rm"}, "stet help clip "),
+        (set(), "stet help undo "),
         ({"outside"}, "stet log --kind ou"),
         ({"conv-1"}, "stet undo --session "),
         ({"bot"}, "stet log x --agent b"),
@@ -96,6 +99,7 @@ def test_every_command_is_offered_with_what_it_does(ws: Installation) -> None:
     own = {name for name in COMMANDS if " " not in name}
     assert own - {"overview"} == set(offered) - {"overview"}
     assert offered["show"] == "print one commit with its diff"
+    assert asked(ws, "stet help ") == offered
 
 
 def test_commits_are_offered_with_who_made_them(ws: Installation) -> None:

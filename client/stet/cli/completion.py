@@ -20,6 +20,7 @@ from argcomplete.finders import CompletionFinder
 from argcomplete.shell_integration import shellcode
 
 import stet
+from stet.cli.arguments import COMMANDS
 from stet.cli.output import Output
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments
@@ -154,8 +155,15 @@ def _commits_or_paths(prefix: str, **more: Any) -> Candidates:
     return (_paths if after_dashes else _commits)(prefix=prefix, **more)
 
 
+def _commands(parsed_args: argparse.Namespace, **_: Any) -> Candidates:
+    above = "".join(f"{word} " for word in parsed_args.command or ())
+    inside = [name.removeprefix(above) for name in COMMANDS if name.startswith(above)]
+    return {name: COMMANDS[above + name].what for name in inside if " " not in name}
+
+
 #: The completers for values of options and arguments, by metavar, else by name.
 _BY_METAVAR: Mapping[str, Callable[..., Any]] = {
+    "COMMAND": _commands,
     "COMMIT": _commits_or_paths,
     "PATH": _paths,
     "P": _paths,
