@@ -66,6 +66,8 @@ def test_json_prints_the_results_of_the_methods(ws: Installation) -> None:
     assert log["cursor"] is None
     assert ws.json("show", edit["commit"])["diff"] == edit["diff"]
     assert ws.json("diff", "HEAD~1", "HEAD")["diff"] == edit["diff"]
+    assert ws.json("diff", "HEAD~1..")["diff"] == edit["diff"]
+    assert ws.json("diff", "@..HEAD^")["diff"] == ws.json("diff", "HEAD", "HEAD~1")["diff"]
     assert ws.json("read", "src/a.py")["oid"] == edit["files"][0]["after"]
     assert ws.json("undo", "--preview")["undone"] == [edit["commit"]]
     assert ws.json("undo", edit["commit"])["undone"] == [edit["commit"]]

@@ -40,7 +40,7 @@ e.g. show / show 4f3c2a1b
   --word  the diff by words instead of lines
 diff (history.diff): print what differs between commits, or a commit and the workspace
 e.g. diff 4f3c2a1b --word / diff HEAD~3 HEAD -- src
-usage: stet diff [options] [A [B]] [-- PATH..]
+usage: stet diff [options] [A [B] | A..B] [-- PATH..]
   [commits:COMMIT..]
   --word  by words instead of lines
 blame (history.blame): print who wrote each line of a file

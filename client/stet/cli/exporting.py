@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -13,14 +12,12 @@ from typing import TextIO
 import msgspec
 
 from stet.cli import asking
-from stet.cli.history import filters, report_no_commits
+from stet.cli.history import RANGE, filters, report_no_commits
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.report.gathering import export_pages, gather
 from stet.terminal.spans import plural
 from stet.wire.results import ExportResult
-
-_RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 
 
 def export(arguments: Arguments, output: Output) -> None:
@@ -69,7 +66,7 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
     """A and B of ``A..B``, where both are optional, and the paths after it."""
     words: list[str] = arguments.what
     is_path = words and os.path.exists(os.path.join(arguments.directory, words[0]))
-    found = _RANGE.fullmatch(words[0]) if words and not is_path else None
+    found = RANGE.fullmatch(words[0]) if words and not is_path else None
     if found is None:
         return None, None, words
     return found[1] or None, found[2] or None, words[1:]

@@ -33,6 +33,8 @@ _PAGED = (
     *("session", "agent", "method", "kind", "since", "until", "text", "limit"),
     *("patch", "stat", "oneline", "graph", "all", "cursor"),
 )
+#: ``A..B``, where one may be left out; not a path.
+RANGE = re.compile(r"(?!\.\.$)([^/]*?)\.\.([^/]*)")
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
@@ -160,10 +162,13 @@ def show(arguments: Arguments, output: Output) -> None:
 
 def diff(arguments: Arguments, output: Output) -> None:
     """Print what differs between two commits, or a commit and the workspace."""
-    if len(arguments.commits) > 2:
+    words: list[str] = arguments.commits
+    if len(words) == 1 and (ends := RANGE.fullmatch(words[0])):
+        words = [end or "HEAD" for end in ends.groups()]
+    if len(words) > 2:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
     with asking.person(arguments) as session:
-        commits = [asking.commit_named(session, each) for each in arguments.commits]
+        commits = [asking.commit_named(session, each) for each in words]
         call = calls.diff(*commits, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:
