@@ -229,6 +229,13 @@ def test_restricted_mode_stops_agents_and_not_the_person(ws: Installation) -> No
     assert ws.json("mode")["mode"] == "unrestricted"
 
 
+def test_a_history_without_a_commit_is_told_as_one(ws: Installation) -> None:
+    for command in ("show", "pin x", "rollback HEAD"):
+        assert ws.stet(*command.split()).stderr.startswith(
+            "stet: HEAD: no such commit: the history is still empty\n"
+        )
+
+
 def test_log_filters_and_pages(ws: Installation) -> None:
     for number in range(3):
         ws.patch(

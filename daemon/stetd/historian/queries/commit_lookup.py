@@ -135,6 +135,8 @@ class CommitLookup:
         found = None
         if oid is not None and _STEPS.fullmatch(count):
             found = self.ancestor(int(count or 1) if tilde else 0, oid)
+        if self.head is None:
+            raise refuse(Kind.UNKNOWN_COMMIT, f"{name}: no such commit: the history is still empty")
         if found is None:
             raise unknown_commit(name)
         return found
