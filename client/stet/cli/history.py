@@ -40,6 +40,8 @@ _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?
 
 def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
+    which = filters(arguments, "method", "kind", "text")
+    # As JSON the pages are not decoded: a newer daemon's have more fields.
     kind, get = (object, itemgetter) if output.as_json else (LogResult, attrgetter)
     with asking.person(arguments) as session:
         wanted = _DEFAULT_LIMIT if arguments.limit is None else arguments.limit
@@ -47,7 +49,8 @@ def log(arguments: Arguments, output: Output) -> None:
         commits, cursor = list[Any](), arguments.cursor
         # A search that can't use the index returns short pages, even empty ones.
         while page is None or (cursor is not None and len(commits) < wanted):
-            call: Any = _log_call(arguments, min(wanted - len(commits), _MOST), cursor)
+            limit = min(wanted - len(commits), _MOST)
+            call: Any = calls.log(arguments.path, **which, limit=limit, cursor=cursor)
             page = session.perform(msgspec.structs.replace(call, result=kind))
             commits += get("commits")(page)
             cursor = get("cursor")(page)
@@ -135,11 +138,6 @@ def report_no_commits(arguments: Arguments, paths: Sequence[str]) -> None:
         is_there = os.path.lexists(os.path.join(arguments.directory, path))
         there = "" if is_there else "; there is no such file, either"
         print(f"stet: no commit was found that changed {path!r}{there}", file=sys.stderr)
-
-
-def _log_call(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
-    wanted = filters(arguments, "method", "kind", "text")
-    return calls.log(arguments.path, **wanted, limit=limit, cursor=cursor)
 
 
 def filters(arguments: Arguments, *names: str) -> dict[str, Any]:
