@@ -143,17 +143,10 @@ def requests(arguments: Arguments, output: Output) -> None:
     asking.show(asking.person(arguments, workspace=False), call, output, lines)
 
 
-def approve(arguments: Arguments, output: Output) -> None:
-    """Give a session write access."""
-    _decide(arguments, output, approved=True, for_=arguments.for_)
-
-
-def deny(arguments: Arguments, output: Output) -> None:
-    """Refuse a request for write access."""
-    _decide(arguments, output, approved=False, for_=None)
-
-
-def _decide(arguments: Arguments, output: Output, *, approved: bool, for_: float | None) -> None:
+def decide(arguments: Arguments, output: Output) -> None:
+    """Give a session write access (stet approve), or refuse its request (stet deny)."""
+    approved = arguments.prog == "stet approve"
+    for_ = arguments.for_ if approved else None
     call = calls.upgrade_decide(arguments.request, approved, note=arguments.note, for_=for_)
     session = asking.person(arguments, workspace=False)
     asking.show(session, call, output, lambda found: access_lines.decided(found, output.now))

@@ -21,7 +21,6 @@ import stet
 from stet.calls import Call
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
-from stet.session.methods import TIMEOUT
 from stet.terminal.spans import Line
 
 T = TypeVar("T")
@@ -43,25 +42,10 @@ def agent(arguments: Arguments) -> stet.Session:
     )
 
 
-def person(
-    arguments: Arguments,
-    *,
-    workspace: bool = True,
-    session: str | None = None,
-    timeout: float | None = TIMEOUT,
-    start: bool = True,
-) -> stet.Session:
+def person(arguments: Arguments, *, workspace: bool = True, **options: Any) -> stet.Session:
     """Open a session on control.sock; ``workspace`` is False for calls that concern none."""
     directory = arguments.directory if workspace else None
-    return _connect(
-        arguments,
-        directory,
-        session=session,
-        agent="person",
-        control=True,
-        timeout=timeout,
-        start=start,
-    )
+    return _connect(arguments, directory, agent="person", control=True, **options)
 
 
 def _connect(arguments: Arguments, workspace: str | None, **options: Any) -> stet.Session:

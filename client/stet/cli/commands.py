@@ -120,11 +120,11 @@ e.g. sessions / sessions --end conv-1
 requests (administration.requests): print who asks for write access
 e.g. requests / requests --all
   --all  also what was decided lately
-approve (administration.approve): give a session write access
+approve (administration.decide): give a session write access
 e.g. approve 4f3c --for 30m / approve 4f3c --note "only below tests/"
   *deciding
   --for TIME  until it ends by itself: 90s, 30m, 2h, 1d
-deny (administration.deny): refuse a request for write access
+deny (administration.decide): refuse a request for write access
 e.g. deny 4f3c / deny 4f3c --note "not today"
   *deciding
 

@@ -23,10 +23,8 @@ from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import BlameResult, CommitInfo, LogResult
 
-#: Commits without --limit, and the most commits of one answer of the daemon.
+#: Commits without --limit, and whose diffs are read at once; the most of one answer of the daemon.
 _DEFAULT_LIMIT, _MOST = 50, 1000
-#: Diffs that are read at once.
-_DIFFS = 50
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: Options that hold for the next page, too.
 _PAGED = (
@@ -94,8 +92,8 @@ def _log_lines(
 
 def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> Iterator[str]:
     """The diff of each commit, read as it is wanted; empty if the commit no longer exists."""
-    for at in range(0, len(commits), _DIFFS):
-        batch = [calls.show(commit.commit) for commit in commits[at : at + _DIFFS]]
+    for at in range(0, len(commits), _DEFAULT_LIMIT):
+        batch = [calls.show(commit.commit) for commit in commits[at : at + _DEFAULT_LIMIT]]
         for found in session.perform_all(batch):
             yield "" if isinstance(found, stet.StetError) else found.diff
 

@@ -171,10 +171,7 @@ def _clock(output: Output, time: str | None = None) -> str:
     now = datetime.datetime.now(datetime.UTC)
     if output.now is None:
         return visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    try:
-        moment = now if time is None else datetime.datetime.fromisoformat(time)
-    except ValueError:
-        return "--:--:--"
+    moment = now if time is None else datetime.datetime.fromisoformat(time)
     return moment.astimezone().strftime("%H:%M:%S")
 
 
