@@ -85,6 +85,8 @@ def asked(ws: Installation, line: str, shell: str = "fish", **environ: str) -> d
         ({"src/gone.py"}, "stet patch --path src/g"),
         ({"src/"}, "stet log -C s"),
         ({"src/a.py"}, "stet patch src/"),
+        ({"src/a.py", "src/gone.py"}, "stet export HEAD~1.. src/"),
+        (set(), "stet verify --expect "),
         (set(), "stet log --limit "),
         (set(), "stet oops "),
         (set(), "stet clip show "),

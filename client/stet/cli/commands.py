@@ -162,7 +162,7 @@ e.g. tools --style anthropic / tools --style openai --api responses
 # Audit
 verify (upkeep.verify): check that the history is whole
 e.g. verify / verify --expect 4f3c2a1b9d0e
-  --expect COMMIT  an id noted earlier (12 digits or more), which must still be in it
+  --expect ID  a commit's, noted earlier (12 digits or more), which must still be in it
 export (exporting.export): print edits as patches for git am, or otherwise
 e.g. export --session conv-1 -o edits.mbox / export --format diff 4f3c..HEAD
 usage: stet export [options] [A..B] [PATH..]

@@ -167,7 +167,7 @@ _BY_METAVAR: Mapping[str, Callable[..., Any]] = {
     "COMMIT": _commits_or_paths,
     "PATH": _paths,
     "P": _paths,
-    "path": _paths,
+    "what": _paths,
     "S": _from_daemon(lambda s, _: dict.fromkeys((each.session for each in _log(s)), "")),
     "A": _from_daemon(lambda s, _: dict.fromkeys((each.agent for each in _log(s)), "")),
     "SESSION": _from_daemon(
