@@ -102,6 +102,17 @@ def test_what_does_not_go_together_is_told_in_the_words_of_the_command(ws: Insta
     assert "give one of COMMIT, --last, --request; not --last and --request." in told
 
 
+def test_an_empty_name_is_told_as_an_option_and_is_no_directory(ws: Installation) -> None:
+    told = ws.stet("undo", "--path", "").stderr
+    assert told.startswith("stet: --path must have a length of at least 1.\n")
+    assert ws.stet("log", "").stderr.startswith("stet: PATH must have a length of at least 1.\n")
+    for words in (["init", ""], ["workspaces", "--forget", ""]):
+        refused = ws.stet(*words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith("stet: the name of the directory is empty; ")
+    assert [each["root"] for each in ws.json("workspaces")["workspaces"]] == [ws.workspace]
+
+
 @pytest.mark.parametrize("told", [NO_ANSWER, outcome_unknown().failures[0].message])
 def test_nobody_is_sent_to_ask_again_with_an_id_that_the_command_has_made(told: str) -> None:
     assert "request_id" in told

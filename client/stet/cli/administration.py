@@ -24,7 +24,7 @@ from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
 
 def init(arguments: Arguments, output: Output) -> None:
     """Allow edits below a directory."""
-    root = os.path.abspath(os.path.join(arguments.directory, arguments.root))
+    root = _directory(arguments, arguments.root)
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
 
@@ -34,6 +34,12 @@ def init(arguments: Arguments, output: Output) -> None:
 
     session = asking.person(arguments, workspace=False)
     asking.show(session, calls.workspace_allow(root), output, allowed)
+
+
+def _directory(arguments: Arguments, name: str) -> str:
+    if not name:  # a variable of a script that is not set
+        raise UsageError("the name of the directory is empty; . is the one that you are in")
+    return os.path.abspath(os.path.join(arguments.directory, name))
 
 
 def status(arguments: Arguments, output: Output) -> None:
@@ -63,7 +69,7 @@ def workspaces(arguments: Arguments, output: Output) -> None:
             (Span(visible(workspace.root), "bold"), said, Span(visible(workspace.shadow), "dim"))
         ]
 
-    root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
+    root = _directory(arguments, arguments.forget)
     asking.show(session, calls.workspace_forget(root), output, forgotten)
 
 

@@ -42,7 +42,9 @@ _QUOTED = re.compile(
 #: person choose how the connection is encoded.
 _PARAMETERS = re.compile(r" (The parameters of \w+ are: [^.]*\.|This connection speaks .*)$")
 #: A parameter out of its range, or one that is missing, is named as an option.
-_RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
+_RANGE = re.compile(
+    r"(?:\w+: )?Expected `\w+` (of length )?(>=|<=) ([\d.]+) - at `(\w+)(?:\[\d+\])?`"
+)
 _OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at|commits|last|request|session|agent|paths)`")
 #: The command has made the id; nobody can send it again.
 _AGAIN = re.compile(
@@ -92,13 +94,14 @@ def as_typed(message: str) -> str:
 
 
 def _option(parameter: str) -> str:
-    called = {"commits": "COMMIT", "paths": "--path"}
+    called = {"commits": "COMMIT", "path": "PATH", "paths": "--path"}
     return called.get(parameter) or "--" + parameter.replace("_", "-")
 
 
 def _out_of_range(found: re.Match[str]) -> str:
-    bound = "at least" if found[1] == ">=" else "at most"
-    return f"{_option(found[3])} must be {bound} {found[2].removesuffix('.0')}"
+    must = f"must {'have a length of' if found[1] else 'be'}"
+    bound = "at least" if found[2] == ">=" else "at most"
+    return f"{_option(found[4])} {must} {bound} {found[3].removesuffix('.0')}"
 
 
 def helping(
