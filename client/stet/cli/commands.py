@@ -219,13 +219,13 @@ config check (config.check): print what is wrong with a configuration file
 config reload (config.reload): let the daemon read it again
 
 # Edit, as an agent
-patch (editing.patch): apply patches to a file
+patch (editing.send_json): apply patches to a file
 e.g. patch edit.json --path src/a.py / patch --path src/a.py --preview < edit.json
   [file] =-  JSON: the call's params, or with --path the patches
   --path PATH  the file to patch
   *writing
   *identity
-patch-file (editing.patch_file): search and replace in a file
+patch-file (editing.send_json): search and replace in a file
 e.g. patch-file edit.json --path src/a.py / patch-file call.json
   [file] =-  JSON: the call's params, or with --path the changes
   --path PATH  the file to change

@@ -17,20 +17,17 @@ from stet.terminal import render
 from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
 
-
-def patch(arguments: Arguments, output: Output) -> None:
-    """Send the JSON of a patch call: its params, or with --path the list of patches."""
-    _send_json(arguments, output, "patch", "patches", '{"operation": "replace", ..}')
-
-
-def patch_file(arguments: Arguments, output: Output) -> None:
-    """Send the JSON of a patch_file call: its params, or with --path the list of changes."""
-    _send_json(arguments, output, "patch_file", "changes", '{"search": "..", "replace": ".."}')
+#: The list in a call's params, and an element of it, by methods.
+_LISTED = {
+    "patch": ("patches", '{"operation": "replace", ..}'),
+    "patch_file": ("changes", '{"search": "..", "replace": ".."}'),
+}
 
 
-def _send_json(
-    arguments: Arguments, output: Output, method: str, listed: str, example: str
-) -> None:
+def send_json(arguments: Arguments, output: Output) -> None:
+    """Send the JSON of a patch or patch_file call: its params, or with --path the list in them."""
+    method = arguments.prog.removeprefix("stet ").replace("-", "_")
+    listed, example = _LISTED[method]
     source = _json(arguments)
     if arguments.path is not None:
         params: dict[str, Any] = {"path": arguments.path, listed: source}
@@ -40,8 +37,7 @@ def _send_json(
         raise UsageError(
             f"without --path the input must be the params of {method}: "
             f'{{"path": "src/a.py", "{listed}": [{example}]}}. '
-            f"To send the list alone, name the file: stet {method.replace('_', '-')} "
-            "--path src/a.py"
+            f"To send the list alone, name the file: {arguments.prog} --path src/a.py"
         )
     _edit(arguments, output, Call(method, params, EditResult), render.edited)
 
@@ -121,15 +117,14 @@ def clip_show(arguments: Arguments, output: Output) -> None:
 
 def clip_set(arguments: Arguments, output: Output) -> None:
     """Put a file's text, or standard input, into a clipboard."""
-    text = _text(arguments)
-    with asking.agent(arguments) as session:
-        asking.ask(session, calls.clipboard_set(arguments.name, text), output)
+    call = calls.clipboard_set(arguments.name, _text(arguments))
+    asking.show(asking.agent(arguments), call, output, lambda _: ())
 
 
 def clip_rm(arguments: Arguments, output: Output) -> None:
     """Remove a clipboard."""
-    with asking.agent(arguments) as session:
-        asking.ask(session, calls.clipboard_delete(arguments.name), output)
+    call = calls.clipboard_delete(arguments.name)
+    asking.show(asking.agent(arguments), call, output, lambda _: ())
 
 
 def _text(arguments: Arguments) -> str:

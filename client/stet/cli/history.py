@@ -21,7 +21,7 @@ from stet.cli.output import Output
 from stet.cli.usage import UNITS, Arguments, UsageError
 from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
-from stet.wire.results import BlameResult, CommitInfo, LogResult
+from stet.wire.results import CommitInfo, LogResult
 
 #: Commits without --limit, and whose diffs are read at once; the most of one answer of the daemon.
 _DEFAULT_LIMIT, _MOST = 50, 1000
@@ -173,12 +173,9 @@ def diff(arguments: Arguments, output: Output) -> None:
 
 def blame(arguments: Arguments, output: Output) -> None:
     """Print a file with the author of each line."""
-
-    def lines(found: BlameResult) -> Iterator[Line]:
-        return blame_lines.blame(found, output.now, output.width, output.tokens)
-
     session = asking.person(arguments)
     at = arguments.at and asking.commit_named(session, arguments.at)
+    lines = partial(blame_lines.blame, now=output.now, width=output.width, tokens=output.tokens)
     asking.show(session, calls.blame(arguments.path, at=at), output, lines, long=True)
 
 
