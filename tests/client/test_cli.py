@@ -250,6 +250,10 @@ def test_log_filters_and_pages(ws: Installation) -> None:
     assert [c["commit"] for c in first["commits"] + rest["commits"]] == [
         c["commit"] for c in everything
     ]
+    assert ws.json("log", "-2") == first
+    assert ws.stet("log", "--", "-2").stderr.startswith(
+        "stet: no commit was found that changed '-2'"
+    )
     assert ws.json("log", "--since", "1h")["commits"] == everything
     assert ws.json("log", "--until", "1h")["commits"] == []
 

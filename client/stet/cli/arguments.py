@@ -93,6 +93,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         print(f'{{"stet": "{__version__}"}}')
         raise SystemExit(0)
     own = _command_first(own)
+    if own[0] == "log" and "--" not in argv:  # git log -3
+        own = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in own]
     only = None if own[0] in ("-h", "--help", "--version") else own[0]
     if only is not None:
         _check_command(only, [*COMMANDS])
