@@ -584,6 +584,7 @@ def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installatio
     for _ in range(3):
         ws.patch("src/a.py", "return 1", "return 11", STET_SESSION="it's")
         ws.patch("-b c", "x", "xy", STET_SESSION="it's")
+    assert " --dates=iso " in _on_terminal(ws, "log", "-n1", "--dates", "iso").splitlines()[-1]
     whole = ["log", "--session=it's", "--oneline", "--", "-b c"]
     words, pages = [*whole[:-2], "-n1", *whole[-2:]], list[str]()
     while words:

@@ -26,11 +26,8 @@ from stet.wire.results import CommitInfo, LogResult
 #: Commits without --limit, and whose diffs are read at once; the most of one answer of the daemon.
 _DEFAULT_LIMIT, _MOST = 50, 1000
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-#: Options that hold for the next page, too.
-_PAGED = (
-    *("session", "agent", "method", "kind", "since", "until", "text", "limit"),
-    *("patch", "stat", "oneline", "graph", "all", "cursor"),
-)
+#: Arguments of log that the command for the next page does not have, or has elsewhere.
+_NOT_PAGED = ("directory", "path", "root", "prog", "run", "json", "no_pager")
 #: ``A..B``, where one may be left out; not a path.
 RANGE = re.compile(r"(?!\.\.$)([^/]*?)\.\.([^/]*)")
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
@@ -65,13 +62,12 @@ def _next_page(arguments: Arguments, cursor: str) -> str:
     """The command that prints the next page of the same log."""
     import shlex
 
-    given = vars(arguments) | {"cursor": cursor}
     words = ["stet", "log"]
     if arguments.directory != ".":
         words += ["-C", arguments.directory]
-    for name in _PAGED:
-        if given[name]:
-            words.append(f"--{name}" if given[name] is True else f"--{name}={given[name]}")
+    for name, value in (vars(arguments) | {"cursor": cursor}).items():
+        if value and name not in _NOT_PAGED:
+            words.append(f"--{name}" if value is True else f"--{name}={value}")
     return shlex.join([*words, "--", arguments.path] if arguments.path else words)
 
 
