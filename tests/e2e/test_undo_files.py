@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -581,3 +582,18 @@ def test_an_undo_that_changed_only_permission_bits_can_be_taken_back(site: Site)
         modes.append(file.stat().st_mode & 0o777)
     assert modes == [0o600, 0o640, 0o600]
     assert file.read_text() == "one\n"
+
+
+def bits(site: Site) -> dict[str, int]:
+    """The permission bits of every file."""
+    return {path: stat.S_IMODE((site.root / path).stat().st_mode) for path in files(site)}
+
+
+def test_a_rollback_gives_a_file_its_own_bits_though_another_has_its_name(site: Site) -> None:
+    site.write("a.txt", FIVE, mode=0o4644)
+    site.write("b.txt", "b\n", mode=0o664)
+    seen = site.overwrite("b.txt", "new\n")["outside"]
+    delete(site, "b.txt")
+    move(site, "a.txt", "b.txt", "2", "TWO")
+    site.person.call("rollback", to=seen)
+    assert bits(site) == {"a.txt": 0o4644, "b.txt": 0o664}

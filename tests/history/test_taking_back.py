@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import stat
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stetd.history.file_undoing import FileConflict, Version
-from stetd.history.taking_back import FileDelta, InTheWay, TakingBack, Whereabouts
+from stetd.history.objects import LINK
+from stetd.history.taking_back import FileDelta, InTheWay, TakingBack, Whereabouts, full_mode
 from stetd.repository.merging import merge_file
 
 FILE = 0o100644
@@ -65,10 +68,25 @@ def test_where_a_file_is_that_was_moved_away_and_back() -> None:
     assert (where.now("a"), where.now("b")) == ("a", None)
 
 
+def test_permission_bits_are_taken_back_commit_by_commit() -> None:
+    """Those of a step in between are not the last ones, and Git says some of them."""
+    work = working({"a": "now\n"})
+    work.mode = lambda _: stat.S_IFREG | 0o644
+    executable = Version(b"old\n", 0o100755)
+    work.take_back([FileDelta("a", executable, version("now\n"))], [])
+    change = FileDelta("a", version("old\n"), executable)
+    work.take_back([change], [], regraded=[("a", 0o600, 0o755)])
+    assert work.modes == {"a": stat.S_IFREG | 0o600}
+
+
+def test_a_link_comes_back_as_one_though_the_file_in_its_place_got_other_permissions() -> None:
+    assert full_mode(Version(b"target", LINK), 0o600) == stat.S_IFLNK | 0o777
+
+
 def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> None:
     files = {"b": "other\n"}
     work = working(files)
-    work.step_over(MOVE)
+    work.where.step_over(MOVE)
     work.take_back([delta("b", FIVE, TWO)], [])
     assert work.conflicts == [FileConflict("b", ["this file was deleted since"])]
 
@@ -76,7 +94,7 @@ def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> No
 def test_a_creation_of_a_file_that_another_one_was_moved_over_leaves_that() -> None:
     files = {"b": "other\n"}
     work = working(files)
-    work.step_over(MOVE)
+    work.where.step_over(MOVE)
     work.take_back([delta("b", None, TWO)], [])
     assert (left(work, files), work.conflicts) == (files, [])
 
@@ -84,11 +102,11 @@ def test_a_creation_of_a_file_that_another_one_was_moved_over_leaves_that() -> N
 def test_a_deletion_is_taken_back_where_it_was_unless_something_is_there() -> None:
     files = {"b": TWO}
     work = working(files)
-    work.step_over(MOVE)
+    work.where.step_over(MOVE)
     work.take_back([delta("b", FIVE, None)], [])
     assert [c.path for c in work.conflicts] == ["b"]
     work = working(files)
-    work.step_over(MOVE)
+    work.where.step_over(MOVE)
     work.take_back([delta("a", FIVE, None)], [])
     assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": TWO}, [])
 
@@ -96,7 +114,7 @@ def test_a_deletion_is_taken_back_where_it_was_unless_something_is_there() -> No
 def test_older_edits_of_a_file_that_a_call_moved_back_since_are_under_its_name() -> None:
     files = {"a": TWO_FIVE}
     work = working(files)
-    work.step_over([("b", "a")])
+    work.where.step_over([("b", "a")])
     work.take_back([delta("a", TWO, None), delta("b", None, TWO)], MOVE)
     work.take_back([delta("a", FIVE, TWO)], [])
     assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
@@ -112,7 +130,7 @@ def test_a_move_onto_a_file_gives_that_file_back() -> None:
 def test_a_move_that_was_moved_back_by_hand_keeps_its_place() -> None:
     files = {"a": TWO}
     work = working(files)
-    work.step_over([("b", "a")])
+    work.where.step_over([("b", "a")])
     work.take_back([delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
     assert (left(work, files), work.conflicts) == ({"a": FIVE}, [])
 
@@ -144,7 +162,7 @@ def test_a_move_in_conflict(
     files: Files, later: list[tuple[str, str]], conflict: FileConflict
 ) -> None:
     work = working(files)
-    work.step_over(later)
+    work.where.step_over(later)
     work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
     assert work.conflicts == [conflict]
 
@@ -215,7 +233,7 @@ def test_taking_some_back_and_that_back_again_is_as_before(
         if data.draw(st.booleans(), "taken back"):
             work.take_back(deltas, moves)
         else:
-            work.step_over(moves)
+            work.where.step_over(moves)
     if work.conflicts:
         return
     undone = left(work, files)

@@ -17,15 +17,19 @@ made in, whatever its name is today:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from stetd.history.file_undoing import FileConflict, Merger, Version, take_back_file
+from stetd.history.objects import EXECUTABLE, LINK
 
 Moves = Iterable[tuple[str, str]]
+#: Paths with permission bits before and after.
+Regraded = Iterable[tuple[str, int, int]]
 
 
 class InTheWay(Exception):
@@ -43,6 +47,20 @@ class FileDelta(msgspec.Struct, frozen=True):
     path: str
     before: Version | None
     after: Version | None
+
+
+def full_mode(version: Version, bits: int | None) -> int:
+    """The full mode of a file with these permission bits (None: the usual ones), except for
+    execution, which follows the version.
+    """
+    if version.git_mode == LINK:
+        return stat.S_IFLNK | 0o777
+    bits = 0o644 if bits is None else bits
+    executable = version.git_mode == EXECUTABLE
+    if executable != bool(bits & stat.S_IXUSR):
+        readable = (bits & 0o444) >> 2
+        bits = bits | readable if executable else bits & ~0o111
+    return stat.S_IFREG | bits
 
 
 class Whereabouts:
@@ -72,25 +90,43 @@ class Whereabouts:
 class TakingBack(msgspec.Struct):
     """The files as they become while commits are taken back, one after the other.
 
-    ``look`` gives the current content of a path (raises InTheWay); ``merge`` merges contents.
+    ``look`` gives the current content of a path (raises InTheWay); ``merge`` merges contents;
+    ``mode`` gives the full mode of a path that was looked at.
     """
 
     look: Callable[[str], Version | None]
     merge: Merger
+    mode: Callable[[str], int | None] = lambda _: None
     #: Path to what it becomes; every path that was read.
     files: dict[str, Version | None] = {}
+    #: Path to the full mode that it gets; None: no file, or one with the usual bits.
+    modes: dict[str, int | None] = {}
     #: Path to the one that its file has at present, for files that get an old name back.
     moved_from: dict[str, str] = {}
     conflicts: list[FileConflict] = []
     where: Whereabouts = msgspec.field(default_factory=Whereabouts)
+    _regraded: dict[str, tuple[int, int]] = {}
+    _recorded: Mapping[str, int] = {}
 
-    def step_over(self, moves: Moves) -> None:
-        """Leave a commit as it is, and go on with the one before it."""
-        self.where.step_over(moves)
+    def take_back(
+        self,
+        deltas: Iterable[FileDelta],
+        moves: Moves,
+        *,
+        found: bool = False,
+        regraded: Regraded = (),
+        recorded: Mapping[str, int] = {},
+    ) -> None:
+        """Take a commit back. ``found``: it recorded content that it found.
 
-    def take_back(self, deltas: Iterable[FileDelta], moves: Moves, *, found: bool = False) -> None:
-        """Take a commit back. ``found``: it recorded content that it found."""
+        ``regraded``: the permission bits that it changed; ``recorded``: those of the files that
+        come back.
+        """
         by_path = {delta.path: delta for delta in deltas}
+        self._regraded = {path: (before, after) for path, before, after in regraded}
+        self._recorded = recorded
+        for path in self._regraded.keys() - by_path.keys():
+            self._grade_back(path)
         for old, new in moves:
             if old in by_path and new in by_path:
                 self._guarded(partial(self._move_back, by_path[old], by_path[new]))
@@ -100,13 +136,12 @@ class TakingBack(msgspec.Struct):
             if not (found and delta.before is None):
                 self._guarded(partial(self._change_back, delta))
 
-    def include(self, paths: Iterable[str]) -> None:
-        """Read these files, too: a commit that is taken back changed only their permission bits."""
-        for path in paths:
-            there = self.where.now(path)
-            if there is not None:
-                with suppress(InTheWay):
-                    self._at(there)
+    def _grade_back(self, then: str) -> None:
+        """Take back that a commit changed only the permission bits of a file."""
+        path = self.where.now(then)
+        if path is not None:
+            with suppress(InTheWay):
+                self._put(path, self._at(path), self._bits(path, then))
 
     def _guarded(self, step: Callable[[], FileConflict | None]) -> None:
         try:
@@ -119,7 +154,21 @@ class TakingBack(msgspec.Struct):
     def _at(self, path: str) -> Version | None:
         if path not in self.files:
             self.files[path] = self.look(path)
+            self.modes[path] = self.mode(path)
         return self.files[path]
+
+    def _bits(self, path: str, then: str) -> int | None:
+        """The permission bits of a file before the commit, which has it at ``then``."""
+        mode = self.modes.get(path)
+        if mode is None or not stat.S_ISREG(mode):
+            return self._recorded.get(then)
+        bits = stat.S_IMODE(mode)
+        before, after = self._regraded.get(then, (bits, bits))
+        return before if bits == after else bits
+
+    def _put(self, path: str, version: Version | None, bits: int | None) -> None:
+        self.files[path] = version
+        self.modes[path] = full_mode(version, bits) if version is not None else None
 
     def _change_back(self, delta: FileDelta) -> FileConflict | None:
         if delta.after is None:  # it comes back under its own name, whatever was moved there since
@@ -130,7 +179,7 @@ class TakingBack(msgspec.Struct):
         if isinstance(merged, FileConflict):
             return merged
         if path is not None:
-            self.files[path] = merged
+            self._put(path, merged, self._bits(path, delta.path))
         elif merged is not None:
             return FileConflict(delta.path, ["another file was moved here since"])
         return None
@@ -148,8 +197,9 @@ class TakingBack(msgspec.Struct):
         merged = take_back_file(there or new, source.before, moved.after, now, self.merge)
         if isinstance(merged, FileConflict):
             return merged
-        self.files[old] = merged
+        self._put(old, merged, self._bits(there or new, new))
         if there == new:
-            self.files[new] = moved.before  # what was there if the move replaced a file
+            # What was there if the move replaced a file.
+            self._put(new, moved.before, self._recorded.get(new))
             self.moved_from[old] = self.moved_from.pop(new, new)
         return None

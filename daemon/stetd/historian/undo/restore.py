@@ -16,14 +16,15 @@ only found the file before the agent's first edit does not count.
 from __future__ import annotations
 
 import shlex
+import stat
 
 import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
-from stetd.historian.undo.reverting import conflict, full_mode, look
+from stetd.historian.undo.reverting import conflict, look
 from stetd.history.file_undoing import FileConflict, Version
-from stetd.history.taking_back import InTheWay
+from stetd.history.taking_back import InTheWay, full_mode
 from stetd.history.undoing import FOUND
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
@@ -57,8 +58,10 @@ def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: Ca
         )
     item = world.draft_file(path, then.version.data if then.version else None)
     if then.version is not None:
-        recorded = dict(then.by.commit.meta.permissions).get(path)
-        item.mode = full_mode(then.version, item.found, recorded)
+        bits = dict(then.by.commit.meta.permissions).get(path)
+        if item.found is not None and stat.S_ISREG(item.found.mode):
+            bits = stat.S_IMODE(item.found.mode)
+        item.mode = full_mode(then.version, bits)
         done = "Would restore" if call.preview else "Restored"
         message = f"{done} {path} as it was after {at[:8]}."
     else:

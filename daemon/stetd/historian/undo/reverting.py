@@ -6,21 +6,18 @@ files on disk.
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
-
-import msgspec
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
-from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
-from stetd.history.objects import EXECUTABLE, LINK
+from stetd.history.objects import LINK
 from stetd.history.taking_back import InTheWay, TakingBack
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
-from stetd.storage.worktree import OnDisk
 from stetd.transaction.drafts import Draft, DraftFile
 
 #: Commits that the message lists; more are only counted.
@@ -38,23 +35,21 @@ def take_back(
     Raises Refused: conflict, nothing_to_undo (a commit would be undone twice), ...
     """
     _check(lookup, chosen)
-    work = TakingBack(lambda path: look(world, path), _merged)
-    permissions = Permissions()
+    work = TakingBack(partial(look, world), _merged, partial(_mode, world))
     wanted = {commit.oid for commit in chosen}
     for commit in lookup.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
             deltas, found = lookup.deltas(commit), meta.kind in FOUND
-            permissions.take_back(meta, work.where.now)
-            changed = {each.path for each in deltas}
-            work.include(path for path, *_ in meta.regraded if path not in changed)
+            recorded = dict(meta.permissions)
             if found:  # the commit that found a file gone could not see its permission bits
-                left = {each.path: each.after for each in deltas if each.before}
-                gone = [path for path, at in left.items() if at is None or at.git_mode == LINK]
-                permissions.recorded.update(lookup.permissions_before(commit, gone))
-            work.take_back(deltas, meta.moves, found=found)
+                gone = (d.path for d in deltas if d.after is None or d.after.git_mode == LINK)
+                recorded.update(lookup.permissions_before(commit, gone))
+            work.take_back(
+                deltas, meta.moves, found=found, regraded=meta.regraded, recorded=recorded
+            )
         else:
-            work.step_over(meta.moves)
+            work.where.step_over(meta.moves)
     coming = (path for path, version in work.files.items() if version is not None)
     for path, above in files_above(coming):
         reason = f"{above} comes back as a file, so nothing can be below it"
@@ -64,7 +59,7 @@ def take_back(
     return Draft(
         kind=kind,
         subject=subject,
-        files=_files(world, work, permissions),
+        files=_files(world, work),
         reverts=tuple(commit.oid for commit in chosen),
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
@@ -166,63 +161,21 @@ def look(world: CallWorld, path: str) -> Version | None:
     return Version(found.data, found.image.git_mode)
 
 
-class Permissions(msgspec.Struct):
-    """Permission bits as they were before the reverted commits, which are added newest first."""
-
-    recorded: dict[str, int] = {}
-    #: By path, (before, after) of each commit that changed the bits of a file that was kept.
-    regraded: dict[str, list[tuple[int, int]]] = {}
-
-    def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
-        """Add a commit, older than those before. ``now``: gives the present path of its files."""
-        self.recorded.update(meta.permissions)
-        old_names = {new: old for old, new in meta.moves}
-        for then, before, after in meta.regraded:
-            path = old_names.get(then) or now(then) or then
-            self.recorded[path] = before
-            self.regraded.setdefault(path, []).append((before, after))
-
-    def mode_of(self, path: str, version: Version, found: OnDisk | None) -> int:
-        """The mode of a restored file: :func:`full_mode`, without the commits' changes of bits."""
-        if found is not None and stat.S_ISREG(found.mode):
-            bits = stat.S_IMODE(found.mode)
-            for before, after in self.regraded.get(path, []):
-                bits = before if bits == after else bits
-            found = msgspec.structs.replace(found, mode=stat.S_IFREG | bits)
-        return full_mode(version, found, self.recorded.get(path))
+def _mode(world: CallWorld, path: str) -> int | None:
+    found = world.seen[path][1]
+    return found.mode if found is not None else None
 
 
-def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list[DraftFile]:
+def _files(world: CallWorld, work: TakingBack) -> list[DraftFile]:
     files = []
     for path, version in work.files.items():
         item = world.draft_file(path, version.data if version else None)
         origin = work.moved_from.get(path)
-        moved = None
         if origin is not None and item.found is None and version is not None:
-            moved = world.seen[origin][1]
             item.old_path = origin if work.files[origin] is None else None
-        if version is not None:
-            item.mode = permissions.mode_of(path, version, item.found or moved)
+        item.mode = work.modes[path]
         files.append(item)
     return files
-
-
-def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
-    """The mode of a restored file.
-
-    A file that exists keeps its permission bits, one that comes back gets those that the history
-    recorded; except for execution, which follows the version.
-    """
-    if version.git_mode == LINK:
-        return stat.S_IFLNK | 0o777
-    bits = 0o644 if recorded is None else recorded
-    if found is not None and stat.S_ISREG(found.mode):
-        bits = stat.S_IMODE(found.mode)
-    executable = version.git_mode == EXECUTABLE
-    if executable != bool(bits & stat.S_IXUSR):
-        readable = (bits & 0o444) >> 2
-        bits = bits | readable if executable else bits & ~0o111
-    return stat.S_IFREG | bits
 
 
 def _in_the_way(
