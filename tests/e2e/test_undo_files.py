@@ -597,3 +597,14 @@ def test_a_rollback_gives_a_file_its_own_bits_though_another_has_its_name(site: 
     move(site, "a.txt", "b.txt", "2", "TWO")
     site.person.call("rollback", to=seen)
     assert bits(site) == {"a.txt": 0o4644, "b.txt": 0o664}
+
+
+def test_an_edit_is_taken_back_where_a_move_to_its_name_was_taken_back(site: Site) -> None:
+    """The name was free when the other file came there: now it has its own file again."""
+    made = site.overwrite("c.txt", "new\n")["commit"]
+    site.write("a.txt", FIVE)
+    gone = delete(site, "c.txt")
+    moved = move(site, "a.txt", "c.txt")
+    for each in (moved, gone, made):
+        site.agent.call("undo", commits=[each])
+    assert files(site) == {"a.txt": FIVE.encode()}

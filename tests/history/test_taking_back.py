@@ -68,6 +68,22 @@ def test_where_a_file_is_that_was_moved_away_and_back() -> None:
     assert (where.now("a"), where.now("b")) == ("a", None)
 
 
+def test_behind_a_move_that_was_taken_back_names_mean_what_they_meant_before_both() -> None:
+    work = working({"a": FIVE, "b": TWO})
+    work.where.step_over([("b", "a")], "the undo", ["the move"])
+    work.where.step_over([("x", "y")], "another")
+    work.where.step_over(MOVE, "the move")
+    assert (work.where.now("a"), work.where.now("b"), work.where.now("x")) == ("a", "b", "y")
+
+
+def test_a_move_whose_undo_was_taken_back_is_followed() -> None:
+    work = working({"b": FIVE})
+    work.where.step_over(MOVE, "the redo", ["the undo"])
+    work.where.step_over([("b", "a")], "the undo", ["the move"])
+    work.where.step_over(MOVE, "the move")
+    assert work.where.now("a") == "b"
+
+
 def test_permission_bits_are_taken_back_commit_by_commit() -> None:
     """Those of a step in between are not the last ones, and Git says some of them."""
     work = working({"a": "now\n"})

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -68,13 +69,24 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self._now: dict[str, str | None] = {}
+        #: The same in front of the commit that took these back.
+        self._undone: dict[str, dict[str, str | None]] = {}
 
     def now(self, path: str) -> str | None:
         """The present path of the file that had this path; None: it is gone."""
         return self._now.get(path, path)
 
-    def step_over(self, moves: Moves) -> None:
-        """Go back behind a commit that made these moves."""
+    def step_over(self, moves: Moves, oid: str = "", reverts: Iterable[str] = ()) -> None:
+        """Go back behind a commit that made these moves, and took back others (``reverts``).
+
+        Behind one that it took back, names mean what they mean in front of both: a name that was
+        free when a file was moved there may have got its old file back.
+        """
+        if oid in self._undone:
+            self._now.update((name, self._undone[oid].get(name, name)) for name in chain(*moves))
+            return
+        front = dict(self._now)
+        self._undone.update((each, front) for each in reverts)
         present = [(old, new, self.now(new)) for old, new in moves]
         for _, new, _ in present:
             self._now[new] = None

@@ -49,7 +49,7 @@ def take_back(
                 deltas, meta.moves, found=found, regraded=meta.regraded, recorded=recorded
             )
         else:
-            work.where.step_over(meta.moves)
+            work.where.step_over(meta.moves, commit.oid, meta.reverts)
     coming = (path for path, version in work.files.items() if version is not None)
     for path, above in files_above(coming):
         reason = f"{above} comes back as a file, so nothing can be below it"
