@@ -569,7 +569,9 @@ def test_a_file_comes_back_executable_though_its_other_bits_were_recorded_later(
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("one\n", 0o755)
 
 
-def test_an_undo_that_changed_only_permission_bits_can_be_taken_back(site: Site) -> None:
+def test_an_undo_that_changed_only_permission_bits_is_told_and_can_be_taken_back(
+    site: Site,
+) -> None:
     file = site.write("a.txt", "one\n", mode=0o600)
     tool = {"paths": ["a.txt"], "use": "u", "tool": "Bash"}
     site.agent.call("observe", phase="before", **tool)
@@ -578,8 +580,13 @@ def test_an_undo_that_changed_only_permission_bits_can_be_taken_back(site: Site)
     site.overwrite("a.txt", "one\n")
     modes = []
     for method, params in (("undo", {"commits": [opened]}), ("redo", {}), ("undo", {"last": 2})):
-        site.agent.call(method, **params)
+        done = site.agent.call(method, **params)
         modes.append(file.stat().st_mode & 0o777)
+        assert [("a.txt", "M", 0, 0)] == [
+            (each["path"], each["status"], each["added"], each["removed"]) for each in done["files"]
+        ]
+        assert site.log(limit=1)[0]["files"] == done["files"]
+        assert site.log(limit=1, path="a.txt")[0]["commit"] == done["commit"]
     assert modes == [0o600, 0o640, 0o600]
     assert file.read_text() == "one\n"
 

@@ -2,7 +2,7 @@
 
 A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the call
 that moved it: its ``before`` is the content at the old path. The old path has no entry of its own
-unless there is a new file.
+unless there is a new file. A file whose permission bits alone changed is one with status M.
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
     before, after = trees_around(repository, commit)
     changed = (PathChange(*change) for change in repository.changed(before, after))
     meta = commit.meta
-    if not meta.excluded and (before is None or not meta.moves):
+    if not (meta.excluded or meta.regraded) and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
     find = repository.file_in
+    for path, *_ in meta.regraded:  # perhaps its permission bits alone changed
+        if path not in changes and (now := find(after, path)):
+            changes[path] = PathChange(path, now, now)
     for old, new in meta.moves:
         stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
