@@ -262,12 +262,22 @@ def test_the_same_content_elsewhere_is_told_and_goes_if_asked(own_site: Site) ->
     site.overwrite("keys/a.pem", f"{SECRET}\n")
     site.overwrite("copy.txt", f"{SECRET}\n")
     site.overwrite("other.txt", "other\n")
+    site.overwrite("keys/b.pem", "of no other path\n")
+    site.overwrite("copy.txt", "no more\n")
     result = site.person.call("forget", path="keys")
     assert (result["paths"], result["also_at"], result["contents_left"]) == (
-        ["keys/a.pem"], ["copy.txt"], 1,
+        ["keys/a.pem", "keys/b.pem"], [], 1,
     )  # fmt: skip
+    assert (
+        site.log(limit=1)[0]["message"] == "forget keys: 2 commits changed it, 5 commits rewritten"
+    )
+    site.overwrite("copy.txt", f"{SECRET}\n")
+    site.overwrite("keys/c.pem", f"{SECRET}\n")
+    result = site.person.call("forget", path="keys")
+    assert (result["also_at"], result["contents_left"]) == (["copy.txt"], 1)
+    assert site.log(limit=1)[0]["message"] == "forget keys: 1 commit changed it, 1 commit rewritten"
     assert SECRET.encode() in everything(site)
-    for path in ("keys/a.pem", "copy.txt"):
+    for path in ("keys/a.pem", "keys/c.pem", "copy.txt"):
         os.unlink(site.root / path)
     result = site.person.call("forget", path="copy.txt", contents=True)
     assert SECRET.encode() not in everything(site)

@@ -23,6 +23,7 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ClipboardRef, ForgetResult
+from stetd.editing.refusals import counted
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
@@ -171,8 +172,8 @@ class _Forgetting(msgspec.Struct):
         meta = self.who.commit(
             "forget",
             int(time.time()),
-            f"forget {self.asked.path}: {found.touched:,} commits changed it, "
-            f"{found.rewritten:,} have new ids",
+            f"forget {self.asked.path}: {counted(found.touched, 'commit')} changed it, "
+            f"{counted(found.rewritten, 'commit')} rewritten",
         )
         commit = commit_object(meta, found.tree, found.head)
         packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")
