@@ -264,10 +264,11 @@ def test_the_same_content_elsewhere_is_told_and_goes_if_asked(own_site: Site) ->
     site.overwrite("other.txt", "other\n")
     site.overwrite("keys/b.pem", "of no other path\n")
     site.overwrite("copy.txt", "no more\n")
-    result = site.person.call("forget", path="keys")
-    assert (result["paths"], result["also_at"], result["contents_left"]) == (
-        ["keys/a.pem", "keys/b.pem"], [], 1,
-    )  # fmt: skip
+    for preview in (True, False):
+        result = site.person.call("forget", path="keys", preview=preview)
+        assert (result["paths"], result["also_at"], result["contents_left"]) == (
+            ["keys/a.pem", "keys/b.pem"], [], 1,
+        )  # fmt: skip
     assert (
         site.log(limit=1)[0]["message"] == "forget keys: 2 commits changed it, 5 commits rewritten"
     )
@@ -279,6 +280,8 @@ def test_the_same_content_elsewhere_is_told_and_goes_if_asked(own_site: Site) ->
     assert SECRET.encode() in everything(site)
     for path in ("keys/a.pem", "keys/c.pem", "copy.txt"):
         os.unlink(site.root / path)
+    result = site.person.call("forget", path="copy.txt", contents=True, preview=True)
+    assert result["contents_left"] == 0
     result = site.person.call("forget", path="copy.txt", contents=True)
     assert SECRET.encode() not in everything(site)
     assert site.git("ls-tree", "-r", "--name-only", "history") == "other.txt\n"

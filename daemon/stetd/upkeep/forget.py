@@ -64,7 +64,7 @@ class _Forgetting(msgspec.Struct):
         if not asked.preview:  # finish an earlier one that failed after its switch
             await finish(self.writer, self.workspace, self.progress)
         found = await self._left_out()
-        commit, contents_left = None, 0
+        commit, contents_left = None, found.left
         if not asked.preview:
             commit, found = await self._switch(found)
             await finish(self.writer, self.workspace, self.progress)

@@ -58,6 +58,12 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
         if not rewriting.blobs:
             raise _unknown(asked.path)
         _check_references(repository, rewriting, view.head)
+        left: set[str] = set()
+        if asked.preview and not asked.contents:
+            progress.begin("looking for its contents")
+            anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
+            anywhere.follow(view.head)
+            left = {oid for path, oid in anywhere.left_out if path not in rewriting.paths}
         if not asked.preview:
             packs.flush()
             write_next(view.shadow, rewriting.names, disk)
@@ -72,6 +78,7 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
             oldest=rewriting.new_name(asked.oldest) if asked.oldest is not None else None,
             holding=_holding(repository, rewriting, asked.texts),
             also_at=_elsewhere(repository, rewriting, view.head),
+            left=len(left),
         )
 
 
@@ -194,15 +201,24 @@ class _Rewriting(msgspec.Struct):
     progress: Progress
     #: New ids by old ones, of the rewritten commits.
     names: dict[str, str] = {}
-    #: The blobs that were left out, and their paths.
-    blobs: set[str] = set()
-    paths: set[str] = set()
+    #: What was left out: paths, each with a blob.
+    left_out: set[tuple[str, str]] = set()
     #: The number of commits that changed something that is left out.
     touched: int = 0
     #: The tree of the last rewritten commit.
     tree: str = EMPTY_TREE
     _removed: Mapping[str, str] = {}
     _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths that were left out."""
+        return {path for path, _ in self.left_out}
+
+    @property
+    def blobs(self) -> set[str]:
+        """The blobs that were left out."""
+        return {oid for _, oid in self.left_out}
 
     def follow(self, head: str) -> None:
         """Rewrite all commits up to ``head``."""
@@ -233,8 +249,7 @@ class _Rewriting(msgspec.Struct):
         )
         self._removed = removed
         self.tree = new_tree
-        self.blobs.update(removed.values())
-        self.paths.update(removed)
+        self.left_out.update(removed.items())
         self.touched += bool(changed)
         lines[0] = b"tree " + new_tree.encode()
         if len(lines) > 1 and lines[1].startswith(b"parent "):
