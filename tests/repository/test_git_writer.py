@@ -202,6 +202,20 @@ def test_damaged_objects_are_written_again(
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_only_what_was_loose_before_the_first_write_is_looked_at(
+    background: Background, shadow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look for each object takes long, and what this process writes is whole."""
+    looked: list[set[str]] = []
+    monkeypatch.setattr(ShadowRepository, "clear_damaged", lambda _, ids: looked.append(set(ids)))
+    [first, second] = chain(2)
+    ShadowRepository(shadow).write(first[0][:1])
+    for objects, head in (first, second):
+        background.write(shadow, objects, head)
+        assert background.wait_for(shadow, 5)
+    assert looked == [{EMPTY_TREE}, set()]
+
+
 def test_two_repositories_with_the_same_objects(background: Background, tmp_path: Path) -> None:
     [(objects, head)] = chain(1)
     for name in ("one", "two"):

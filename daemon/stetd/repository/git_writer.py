@@ -68,6 +68,8 @@ _Item = _Objects | _Checkpoint | _Task
 class _Unsynced(msgspec.Struct):
     """Files written to one repository since the last checkpoint, and recent objects."""
 
+    #: The objects that were loose before the first write: a power cut may have damaged them.
+    loose: frozenset[str]
     files: set[str] = set()
     #: Ids of objects recently written to this repository. Each repository has its own: the same
     #: file in two workspaces is one id, but two objects.
@@ -294,11 +296,12 @@ class Background:
 
     def _write(self, path: str, items: list[_Objects]) -> None:
         repository = ShadowRepository(path)
-        unsynced = self._unsynced.setdefault(path, _Unsynced())
+        unsynced = self._unsynced.get(path) or _Unsynced(repository.loose())
+        self._unsynced[path] = unsynced
         recent = unsynced.recent
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
         failpoint("git.before_objects")
-        repository.clear_damaged(objects)
+        repository.clear_damaged(unsynced.loose & objects.keys())
         if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
             if path not in self._not_joining:
