@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,6 +78,30 @@ def test_a_defect_in_a_turn_leaves_nobody_waiting(
     assert kinds <= {None, "outcome_unknown"}
     assert "disk" not in " ".join(map(str, given))
     assert daemon.writer.state.read_only == "internal error: ZeroDivisionError, see the log"
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [
+        lambda queue, lane: queue._ready.add(Lane()),
+        lambda queue, lane: queue._ready.discard(lane),
+        lambda queue, lane: lane.waiting.clear(),
+        lambda queue, lane: setattr(queue, "_length", 0),
+    ],
+)
+def test_a_queue_whose_books_are_wrong_leaves_nobody_waiting_and_the_writer_at_rest(
+    daemon: InProcess, corrupt: Callable[[FairQueue, Lane], None]
+) -> None:
+    async def answered() -> None:
+        queue, lane = daemon.writer._queue, Lane()
+        waiting = [daemon.writer.submit(lambda: None, each) for each in (lane, Lane())]
+        corrupt(queue, lane)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*waiting, return_exceptions=True)
+            await daemon.writer.drain()
+        assert queue.due_in() is None
+
+    daemon.wait_for(answered())
 
 
 def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: Path) -> None:

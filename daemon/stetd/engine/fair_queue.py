@@ -130,7 +130,7 @@ class FairQueue:
 
         ``drawn`` is filled in place: if this raises, the caller has all items that were drawn.
         """
-        if not self._length:
+        if self._oldest() is None:
             self._virtual_now = self._foremost_used
             return
         heap = [(lane.used, id(lane), lane) for lane in self._ready]
@@ -210,6 +210,17 @@ class FairQueue:
         lane.waiting.clear()
         self._ready.discard(lane)
         return [waiting.item for waiting in dropped]
+
+    def drop_all(self) -> list[Any]:
+        """Drop all items, and return them: after a defect the queue's own books may be wrong."""
+        items = [waiting.item for waiting in self._order if not waiting.drawn]
+        for waiting in self._order:
+            waiting.lane.waiting.clear()
+            waiting.lane.held = False
+        for book in (self._order, self._timed, self._ready, self._held):
+            book.clear()
+        self._length = self._abandoned = 0
+        return items
 
     def charge(self, waiting: Waiting, seconds: float) -> None:
         """Correct the charge for a drawn item: it took so many seconds."""

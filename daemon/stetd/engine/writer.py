@@ -247,8 +247,8 @@ class Writer:
             self._carry_out(list(taken))
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("a turn of the writer", error)
-            for waiting in taken:
-                self._refuse(waiting.item, outcome_unknown())
+            for item in [*(each.item for each in taken), *self._queue.drop_all()]:
+                self._refuse(item, outcome_unknown())
         finally:
             self._turn_scheduled = False
             self._turn_again_if_due()
