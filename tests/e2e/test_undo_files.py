@@ -615,3 +615,16 @@ def test_an_edit_is_taken_back_where_a_move_to_its_name_was_taken_back(site: Sit
     for each in (moved, gone, made):
         site.agent.call("undo", commits=[each])
     assert files(site) == {"a.txt": FIVE.encode()}
+
+
+def test_a_rollback_over_an_undo_that_left_the_file_alone_gives_what_was_there(site: Site) -> None:
+    """The content was put back before the undo, and is not executable: all the same, as it was."""
+    site.write("a.sh", "one\n", mode=0o755)
+    edit = site.replace("a.sh", "one", "two")
+    tool = {"paths": ["a.sh"], "tool": "Bash", "use": "u"}
+    site.agent.call("observe", phase="before", **tool)
+    site.write("a.sh", "one\n", mode=0o644)
+    site.agent.call("observe", phase="after", **tool)
+    assert site.agent.call("undo", commits=[edit["commit"]])["files"] == []
+    site.person.call("rollback", to=edit["outside"])
+    assert (files(site), bits(site)) == ({"a.sh": b"one\n"}, {"a.sh": 0o755})

@@ -307,16 +307,18 @@ class CommitLookup:
     def took_back_all(self, taker: StoredCommit) -> bool:
         """Whether a revert changed every file of the commits that it reverted.
 
-        It leaves a file alone that already is as it was before them.
+        It leaves a file alone that already is as it was before them, or has what they changed.
         """
         changed: dict[str, tuple[Change, Change]] = {}
         for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
             for path, before, after in self.tree_changes(each.commit):
                 changed[path] = (changed.get(path, (before,))[0], after)
-        return not any(
-            before != after and self.entry(taker.parent, path) == before
-            for path, (before, after) in changed.items()
-        )
+        for path, (before, after) in changed.items():
+            found = self.entry(taker.parent, path)
+            left_alone = found is not None and found == self.entry(taker.oid, path)
+            if before != after and (left_alone or found == before):
+                return False
+        return True
 
     def touching_since(self, since: str, *paths: str) -> set[str]:
         """The ids of the commits after ``since`` that changed one of these files."""
