@@ -31,6 +31,7 @@ from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.stored_ids import all_loose_ids, each_id
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, lower_priority
 
@@ -296,7 +297,9 @@ class Background:
 
     def _write(self, path: str, items: list[_Objects]) -> None:
         repository = ShadowRepository(path)
-        unsynced = self._unsynced.get(path) or _Unsynced(repository.loose())
+        unsynced = self._unsynced.get(path) or _Unsynced(
+            frozenset(each.hex() for each in each_id(all_loose_ids(path)))
+        )
         self._unsynced[path] = unsynced
         recent = unsynced.recent
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}

@@ -13,10 +13,9 @@ import os
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import chain
 
 from stetd.history.objects import NewObject
-from stetd.repository.object_files import Damaged, loose_ids, read_loose
+from stetd.repository.object_files import Damaged, read_loose
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import NotRegular
 
@@ -39,11 +38,6 @@ class ShadowRepository(StoredObjects):
             os.makedirs(folder, mode=0o700, exist_ok=True)
             stored = zlib.compress(b"%s %d\0" % (kind.encode(), len(content)) + content, _FAST)
             _replace(os.path.join(folder, _UNFINISHED), path, stored, 0o444)
-
-    def loose(self) -> frozenset[str]:
-        """The ids of all loose objects."""
-        folders = os.listdir(os.path.join(self.path, "objects"))
-        return frozenset(chain.from_iterable(loose_ids(self.path, each) for each in folders))
 
     def clear_damaged(self, oids: Iterable[str]) -> None:
         """Remove damaged loose objects, so that they can be written again.
