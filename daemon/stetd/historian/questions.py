@@ -14,7 +14,7 @@ from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten, still_there
+from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten
 from stetd.historian.maintenance.gc import (
     choose,
     collected,
@@ -232,7 +232,6 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "rebuild": (str, lambda library, shadow, _: _rebuild(library, shadow)),
     "is due": (str, lambda _, shadow, __: is_due(shadow)),
     "has remains": (str, lambda _, shadow, __: has_remains(shadow)),
-    "still there": (tuple[str, list[str]], lambda _, asked, __: still_there(*asked)),
     "tidy": (str, partial(_packed, drop=False)),
     "collect": (str, partial(_packed, drop=True)),
 }

@@ -71,7 +71,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     ``touched``: number of commits that changed the path; ``rewritten``: of those with new ids.
     ``oldest``: its new first commit, if retention has cut it. ``holding``: indexes of the texts
     that contain some of the content; ``also_at``: other paths of the newest commit that have it.
-    ``left``: number of the blobs that other paths have, ever; counted for a preview.
+    ``left``: number of the blobs that other paths have, now or before.
     """
 
     last: str

@@ -64,13 +64,10 @@ class _Forgetting(msgspec.Struct):
         if not asked.preview:  # finish an earlier one that failed after its switch
             await finish(self.writer, self.workspace, self.progress)
         found = await self._left_out()
-        commit, contents_left = None, found.left
+        commit = None
         if not asked.preview:
             commit, found = await self._switch(found)
             await finish(self.writer, self.workspace, self.progress)
-            contents_left = await self.writer.historian.ask(
-                "still there", (self.workspace.shadow, found.blobs), int
-            )
         return ForgetResult(
             commit=commit,
             paths=found.paths,
@@ -85,7 +82,7 @@ class _Forgetting(msgspec.Struct):
             ],
             clipboards=self._holding(found),
             clipboards_removed=asked.clipboards and not asked.preview,
-            contents_left=contents_left,
+            contents_left=found.left,
         )
 
     def _check_open(self) -> None:

@@ -25,7 +25,7 @@ from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
 from stetd.repository.shallow import write_shallow
-from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -59,7 +59,7 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
             raise _unknown(asked.path)
         _check_references(repository, rewriting, view.head)
         left: set[str] = set()
-        if asked.preview and not asked.contents:
+        if not asked.contents:
             progress.begin("looking for its contents")
             anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
             anywhere.follow(view.head)
@@ -96,17 +96,6 @@ def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
     with suppress(FileNotFoundError):
         os.unlink(stat_cache_path(shadow))
     return names
-
-
-def still_there(shadow: str, blobs: list[str]) -> int:
-    """How many of these contents the history still has, because other paths have them."""
-    there = 0
-    with closing(StoredObjects(shadow)) as repository:
-        for oid in blobs:
-            with suppress(MissingObject):
-                repository.blob(oid)
-                there += 1
-    return there
 
 
 def _unknown(path: str) -> Exception:
