@@ -471,15 +471,10 @@ class Writer:
             return None
         failpoint("journal.before_append")
         try:
-            self.journal.append(*records, reserve=reserve)
-            self.journal.sync()
-        except JournalBroken as error:
-            self.become_read_only(str(error))
-            return outcome_unknown()
-        except OSError as error:
-            return io_failure(error)
+            self.record(*records, reserve=reserve)
+        except Refused as refusal:
+            return without_traceback(refusal)
         self.state.number += len(records)
-        self.checkpoints.needed = True
         return None
 
     def _publish_all(self, workspace: Workspace, outcomes: list[Outcome]) -> list[EditJob]:
@@ -634,12 +629,12 @@ class Writer:
 
     # -- changes that are not edits
 
-    def record(self, *records: Record) -> None:
-        """Make records durable. Raises Refused."""
+    def record(self, *records: Record, reserve: int = 0) -> None:
+        """Make records durable; ``reserve``: room that they may need later. Raises Refused."""
         if self.state.read_only is not None:
             raise read_only(self.state.read_only)
         try:
-            self.journal.append(*records)
+            self.journal.append(*records, reserve=reserve)
             self.journal.sync()
         except JournalBroken as error:
             self.become_read_only(str(error))
