@@ -10,6 +10,7 @@ import pytest
 
 from stet.wire.failures import Kind, Refused
 from stetd.storage.progress import Progress
+from stetd.upkeep import schedule
 from stetd.upkeep.schedule import Job, Upkeep
 
 
@@ -80,5 +81,36 @@ def test_commits_that_come_just_before_the_stop_do_not_hold_it_up(turns: int) ->
             await asyncio.sleep(0)
         async with asyncio.timeout(5):
             await upkeep.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.timeout(20)
+def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Retention was due for it for ever, and the event loop did nothing else."""
+    monkeypatch.setattr(schedule, "_RETENTION_INTERVAL_S", 0.05)
+    passes: list[Any] = []
+
+    async def retain(workspace: Any, _: Progress) -> int:
+        passes.append(workspace)
+        return 0
+
+    async def main() -> None:
+        opened = {name: SimpleNamespace(shadow=name, root=name) for name in ("one", "two")}
+        historian = SimpleNamespace(ask=lambda *_: asyncio.sleep(0, False))
+        state = SimpleNamespace(open=opened)
+        writer: Any = SimpleNamespace(state=state, historian=historian, quiet_s=lambda: 60.0)
+        upkeep = Upkeep(asyncio.get_running_loop(), writer, 0.01, retain)
+        upkeep.start()
+        upkeep.follow("one")
+        await asyncio.sleep(0.03)
+        assert len(passes) == 2
+        del opened["one"]
+        await asyncio.sleep(0.3)
+        assert 2 < len(passes) < 12
+        assert opened["two"] is passes[-1]
+        await upkeep.close()
 
     asyncio.run(main())

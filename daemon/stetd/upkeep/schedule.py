@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: Drops the commits of a history that are too old or too many; returns how many.
 Retain = Callable[[Workspace, Progress], Awaitable[int]]
-#: Seconds between two retention passes of a history.
+#: Seconds between two retention passes over all histories.
 _RETENTION_INTERVAL_S = 6 * 3600.0
 #: Seconds after which a history with new commits is checked although the daemon is not idle.
 _BUSY_INTERVAL_S = 3600.0
@@ -79,7 +78,8 @@ class Upkeep:
         self._closed = False
         #: By shadow repository, when its first commit came since the last check.
         self._changed_since: dict[str, float] = {}
-        self._retained_at: dict[str, float] = {}
+        #: When the last retention pass began.
+        self._retained_at: float | None = None
         self._woken = asyncio.Event()
 
     def start(self) -> None:
@@ -144,22 +144,23 @@ class Upkeep:
         if self._changed_since:
             longest = time.monotonic() - min(self._changed_since.values())
             pauses.append(min(self._idle_s - self._writer.quiet_s(), _BUSY_INTERVAL_S - longest))
-        if self.retain is not None and self._retained_at:
-            since = time.monotonic() - min(self._retained_at.values())
-            pauses.append(_RETENTION_INTERVAL_S - since)
+        if self.retain is not None and self._retained_at is not None:
+            pauses.append(self._retained_at + _RETENTION_INTERVAL_S - time.monotonic())
         return min(pauses, default=None)
 
     async def _check_histories(self) -> None:
         """Queue jobs for histories that have changed or are due for retention."""
         changed, self._changed_since = self._changed_since, {}
+        retain, now = self.retain, time.monotonic()
+        if self._retained_at is not None and now < self._retained_at + _RETENTION_INTERVAL_S:
+            retain = None
+        if retain is not None:
+            self._retained_at = now
         for workspace in list(self._writer.state.open.values()):
             shadow = workspace.shadow
             try:
-                now = time.monotonic()
-                last = self._retained_at.get(shadow, -math.inf)
-                if self.retain is not None and now - last > _RETENTION_INTERVAL_S:
-                    self._retained_at[shadow] = now
-                    self.queue(Job("retention", workspace.root, partial(self.retain, workspace)))
+                if retain is not None:
+                    self.queue(Job("retention", workspace.root, partial(retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
                     self.queue(Job("gc", workspace.root, tidy))
