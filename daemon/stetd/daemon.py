@@ -131,7 +131,6 @@ class Daemon(msgspec.Struct):
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)
         handlers = Handlers(writer, workspaces, settings, upkeep)
-        upkeep.start()
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)

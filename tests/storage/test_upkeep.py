@@ -16,9 +16,7 @@ from stetd.upkeep.schedule import Job, Upkeep
 
 async def begun(idle_s: float = 0) -> Upkeep:
     nobody: Any = SimpleNamespace(quiet_s=lambda: 0.0)
-    upkeep = Upkeep(asyncio.get_running_loop(), nobody, idle_s, None)
-    upkeep.start()
-    return upkeep
+    return Upkeep(asyncio.get_running_loop(), nobody, idle_s, None)
 
 
 def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
@@ -103,7 +101,6 @@ def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
         state = SimpleNamespace(open=opened)
         writer: Any = SimpleNamespace(state=state, historian=historian, quiet_s=lambda: 60.0)
         upkeep = Upkeep(asyncio.get_running_loop(), writer, 0.01, retain)
-        upkeep.start()
         upkeep.follow("one")
         await asyncio.sleep(0.03)
         assert len(passes) == 2

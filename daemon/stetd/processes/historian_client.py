@@ -78,7 +78,8 @@ class _Waiting(msgspec.Struct):
 
     message: messages.Ask | messages.MakeDurable
     future: asyncio.Future[Any]
-    asked: int = 0
+    progress: Progress | None
+    asked: int
 
 
 class Historian:
@@ -117,8 +118,6 @@ class Historian:
         self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
-        #: The progress of long work, by the question's id.
-        self._works: dict[int, Progress] = {}
         self._closing = False
         self._heard = 0.0
         self._watching: asyncio.TimerHandle | None = None
@@ -204,31 +203,17 @@ class Historian:
         params: object,
         result: type[T],
         view: messages.WorkspaceView | None = None,
+        progress: Progress | None = None,
     ) -> T:
-        """Ask a question; returns the answer, of type ``result``. Raises Refused."""
+        """Ask a question; returns the answer, of type ``result``. Raises Refused.
+
+        ``progress``: of a long question; it is updated meanwhile.
+        """
         encoded = msgspec.msgpack.encode(params)
         self._last_id += 1
         asked = messages.Ask(id=self._last_id, question=question, view=view, params=encoded)
-        found: T = msgspec.msgpack.decode(await self._wait_for(asked), type=known(result))
+        found: T = msgspec.msgpack.decode(await self._wait_for(asked, progress), type=known(result))
         return found
-
-    async def work(
-        self,
-        question: str,
-        params: object,
-        result: type[T],
-        progress: Progress,
-        view: messages.WorkspaceView | None = None,
-    ) -> T:
-        """As :meth:`ask`, for a long question; ``progress`` is updated meanwhile."""
-        number = self._last_id + 1
-        self._works[number] = progress
-        if self._writer is not None:
-            self._watch()
-        try:
-            return await self.ask(question, params, result, view)
-        finally:
-            del self._works[number]
 
     async def make_durable(self, without: Collection[str]) -> None:
         """Have Git made durable up to the durable end of the journal. Raises SyncFailed,
@@ -289,15 +274,19 @@ class Historian:
             self._told = position
             self._say(messages.Durable(segment=position.segment, offset=position.offset))
 
-    async def _wait_for(self, message: messages.Ask | messages.MakeDurable) -> Any:
+    async def _wait_for(
+        self, message: messages.Ask | messages.MakeDurable, progress: Progress | None = None
+    ) -> Any:
         if self._closing:
             raise refused_anew(_STOPPING)
-        waiting = _Waiting(message, self._loop.create_future(), 1)
+        waiting = _Waiting(message, self._loop.create_future(), progress, asked=1)
         self._waiting[message.id] = waiting
         if len(self._waiting) == 1:  # until now it had no reason to send anything
             self._heard = time.monotonic()
         self._tell()
         self._say(message)
+        if progress is not None and self._writer is not None:
+            self._watch()
         try:
             return await waiting.future
         finally:
@@ -321,8 +310,9 @@ class Historian:
             case messages.Answered():
                 self.remembered.begin(said.filters)
             case messages.Pong():
-                for number in said.work.keys() & self._works.keys():
-                    self._works[number].copy_from(said.work[number])
+                for number, waiting in self._waiting.items():
+                    if waiting.progress is not None and number in said.work:
+                        waiting.progress.copy_from(said.work[number])
             case messages.NewCommits():
                 self.on_commits(said.shadow)
             case messages.OtherVersion():
@@ -342,7 +332,8 @@ class Historian:
         """Ask for the progress of long work; kill a historian that hangs."""
         if self._watching is not None:
             self._watching.cancel()
-        pause = _PROGRESS_S if self._works else _SILENT_S / 6
+        long = any(waiting.progress is not None for waiting in self._waiting.values())
+        pause = _PROGRESS_S if long else _SILENT_S / 6
         self._watching = self._loop.call_later(pause, self._watch)
         if not self._waiting:
             return

@@ -169,7 +169,7 @@ class Answered(framing.Message, frozen=True):
 class Pong(framing.Message, frozen=True):
     """A sign of life. ``work``: the progress of long work, by the question's id."""
 
-    work: dict[int, Progress] = msgspec.field(default_factory=dict)
+    work: dict[int, Progress]
 
 
 class OtherVersion(framing.Message, frozen=True):
@@ -178,13 +178,10 @@ class OtherVersion(framing.Message, frozen=True):
     version: str
 
 
-ToHistorian = (
-    Begin | Durable | MakeDurable | Ask | Options | Ping | End
-)  # fmt: skip
+ToHistorian = Begin | Durable | MakeDurable | Ask | Options | Ping | End
 ToEngine = (
-    Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered
-    | Pong | OtherVersion
-)  # fmt: skip
+    Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered | Pong | OtherVersion
+)
 _encoder = msgspec.msgpack.Encoder()
 _to_historian = msgspec.msgpack.Decoder(ToHistorian)
 _to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)

@@ -103,7 +103,7 @@ class _Forgetting(msgspec.Struct):
         texts = list(self.clipboards.values())
         asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
         view = self.writer.view(self.workspace)
-        return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, view)
+        return await self.writer.historian.ask("leave out", asked, LeftOut, view, self.progress)
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
         sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
@@ -209,7 +209,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     cut = state.known[workspace.name].cut
     asked = Finishing(workspace.name, rewritten.paths, cut.oldest if cut is not None else None)
     view = writer.view(workspace)
-    await historian.work("finish forgetting", asked, type(None), progress, view)
+    await historian.ask("finish forgetting", asked, type(None), view, progress)
     historian.remembered.forget(workspace.name)
     await reached("forget.replies_changed")
     await collect(writer, workspace, progress, drop=True)

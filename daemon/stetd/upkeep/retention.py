@@ -57,7 +57,7 @@ async def retain(
     while True:
         asked = Choosing(policy.days, policy.bytes, clock())
         view = writer.view(workspace)
-        found = await historian.work("what goes", asked, list[Choice], progress, view)
+        found = await historian.ask("what goes", asked, list[Choice], view, progress)
         if not found:
             if await historian.ask("has remains", workspace.shadow, bool):
                 await collect(writer, workspace, progress, drop=True)

@@ -81,10 +81,7 @@ class Upkeep:
         #: When the last retention pass began.
         self._retained_at: float | None = None
         self._woken = asyncio.Event()
-
-    def start(self) -> None:
-        """Start to schedule jobs."""
-        self._scheduling = self._loop.create_task(self._schedule())
+        self._scheduling = loop.create_task(self._schedule())
 
     def submit(self, job: Job[T]) -> Future[T]:
         """Queue a job; returns the future of its result. Cancelling that does not stop the job."""
@@ -191,7 +188,7 @@ async def collect(
     """Pack a history; with ``drop``, without unreachable objects. Raises Refused."""
     question = "collect" if drop else "tidy"
     try:
-        return await writer.historian.work(question, workspace.shadow, Collected, progress)
+        return await writer.historian.ask(question, workspace.shadow, Collected, progress=progress)
     finally:
         # Removed packs take disk space for as long as they are open.
         if writer.state.open.get(workspace.name) is workspace:

@@ -41,7 +41,7 @@ async def snapshot(
     touched = workspace.touched = set[str]()
     try:
         view = writer.view(workspace)
-        taken = await writer.historian.work("snapshot", limits, Taken, progress, view)
+        taken = await writer.historian.ask("snapshot", limits, Taken, view, progress)
         await reached("snapshot.before_record")
         load = workspace.repository.load_tree
         changed = changed_paths(base.tree, workspace.head.tree, load)
