@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -17,11 +18,15 @@ from stet.wire.failures import Refused
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
 from stetd.historian.queries import commit_changes, commit_lookup
-from stetd.historian.queries.commit_lookup import CommitLookup, UnknownCursor, look_back
+from stetd.historian.queries.commit_lookup import CommitLookup, look_back
+from stetd.historian.questions import Library
+from stetd.historian.questions import answer as answer_question
 from stetd.history.commit_rows import Wanted
+from stetd.processes import historian_messages as messages
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk
+from stetd.storage.progress import Progress
 from storage.histories import Histories
 
 PATHS = ["a", "d/a", "d/e/b"]
@@ -74,7 +79,7 @@ def answer(lookup: CommitLookup, method: str, *arguments: Any) -> Any:
         return list(answered) if isinstance(answered, Iterator) else answered
     except Refused as refusal:
         return str(refusal)
-    except (UnknownCursor, MissingObject) as error:
+    except MissingObject as error:
         return type(error)
 
 
@@ -286,16 +291,23 @@ def test_an_index_is_made_over_contents_that_are_damaged(histories: Histories) -
     assert [newest] == look_back(histories.repository, newest, lambda it: it.with_prefix(newest))
 
 
-def test_a_question_is_refused_if_its_index_takes_too_long(
-    histories: Histories, monkeypatch: pytest.MonkeyPatch
+def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     os.unlink(HistoryIndex.path_for(histories.path))
     monkeypatch.setattr(commit_lookup, "PATIENCE_S", 0.0)
-    lags: list[str] = []
+    followed: list[str] = []
+    nothing: Any = None
+    options = messages.Options(
+        exclude=[], max_file_bytes=1, request_record_calls=1, request_record_s=1
+    )
+    library = Library(Disk(), nothing, options, followed.append, lambda _: None, nothing)
+    view = messages.WorkspaceView(
+        name="w", root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
+    )
+    pins = messages.Ask(id=1, question="pins", view=view, params=msgspec.msgpack.encode(None))
     with pytest.raises(Refused) as refused:
-        look_back(
-            histories.repository, histories.oids[-1], lambda _: None, lambda: lags.append("!")
-        )
-    assert ("overloaded", ["!"]) == (refused.value.kind, lags)
+        answer_question(library, pins, Progress())
+    assert ("overloaded", [histories.path]) == (refused.value.kind, followed)
     monkeypatch.undo()
     assert expected(histories) == asked(histories)

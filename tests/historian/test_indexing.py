@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,42 +43,52 @@ def indexer(tmp_path: Path) -> Iterator[Indexer]:
     started.close()
 
 
-def indexed(indexer: Indexer, histories: Histories) -> list[str]:
-    """The ids in the index, oldest first, once the thread has nothing to do."""
-    assert indexer.wait(_PATIENCE_S)
-    return kept(histories)
+def wait_until_indexed(histories: Histories, oids: list[str]) -> None:
+    """Wait until these ids are in the index, and no others."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while kept(histories) != oids:
+        assert time.monotonic() < deadline, "the thread does not come that far"
+        time.sleep(0.01)
 
 
-def kept(histories: Histories) -> list[str]:
-    """The ids in the index that is there, oldest first."""
-    index = HistoryIndex.for_reading(HistoryIndex.path_for(histories.path))
-    assert index is not None
-    last = index.last()
-    found = [index.oid(n) or "" for n in range(1, (last[0] if last else 0) + 1)]
-    index.close()
-    return found
+def kept(histories: Histories) -> list[str] | None:
+    """The ids in the index that is there, oldest first; None: there is none, or a damaged one."""
+    try:
+        index = HistoryIndex.for_reading(HistoryIndex.path_for(histories.path))
+        if index is None:
+            return None
+        with closing(index):
+            last = index.last()
+            return [index.oid(n) or "" for n in range(1, (last[0] if last else 0) + 1)]
+    except sqlite3.DatabaseError:
+        return None
+
+
+def file_of(index: HistoryIndex) -> str:
+    """The path of an index; "" if it has no name."""
+    return str(index.db.execute("PRAGMA database_list").fetchone()[2])
 
 
 def test_new_commits_are_added(indexer: Indexer, histories: Histories) -> None:
     for number in range(70):
         histories.commit({"a": f"{number}\n"})
     indexer.follow(histories.path)
-    assert histories.oids == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
     histories.commit({"a": "more\n"})
     indexer.follow(histories.path)
-    assert histories.oids == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
 
 
 def test_another_history_is_indexed_anew(indexer: Indexer, histories: Histories) -> None:
     histories.commit({"a": "1\n"})
     histories.commit({"a": "2\n"})
     indexer.follow(histories.path)
-    assert histories.oids == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
     shutil.rmtree(histories.path)
     other = Histories(Path(histories.path).parent.parent)
     other.commit({"b": "other\n"})
     indexer.follow(other.path)
-    assert other.oids == indexed(indexer, other)
+    wait_until_indexed(other, other.oids)
 
 
 def test_an_index_that_is_ahead_of_the_head_stays_until_the_history_goes_another_way(
@@ -104,12 +115,12 @@ def test_an_index_of_what_was_dropped_since_is_made_anew_from_where_the_history_
     for number in range(9):
         histories.commit({"a": f"{number}\n"})
     indexer.follow(histories.path)
-    assert histories.oids == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
     write_shallow(histories.path, histories.oids[4], Disk())
     histories.repository.reopen()
     histories.commit({"a": "more\n"})
     indexer.follow(histories.path)
-    assert histories.oids[4:] == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids[4:])
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "removed", "one page"])
@@ -120,7 +131,7 @@ def test_a_damaged_file_is_made_anew(
     for number in range(50):
         histories.commit({f"{number}": f"{number}\n"})
     indexer.follow(histories.path)
-    indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
     path = Path(HistoryIndex.path_for(histories.path))
     content = path.read_bytes()
     if damage == "removed":
@@ -133,9 +144,9 @@ def test_a_damaged_file_is_made_anew(
         path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
     histories.commit({"a": "more\n"})
     indexer.follow(histories.path)
-    indexer.wait(_PATIENCE_S)
+    time.sleep(0.1)
     look_back(histories.repository, histories.oids[-1], lambda lookup: lookup.with_prefix("0000"))
-    assert histories.oids == indexed(indexer, histories)
+    wait_until_indexed(histories, histories.oids)
 
 
 def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories) -> None:
@@ -151,18 +162,23 @@ def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories
     index.close()
 
 
-def test_a_repository_without_commits_makes_no_file(indexer: Indexer, histories: Histories) -> None:
+def test_a_repository_without_commits_makes_no_file(
+    indexer: Indexer, histories: Histories, tmp_path: Path
+) -> None:
     indexer.follow(histories.path)
     indexer.follow(histories.path + "-that-is-not-there")
-    assert indexer.wait(_PATIENCE_S)
+    last = Histories(tmp_path / "last")
+    last.commit({"a": "1\n"})
+    indexer.follow(last.path)
+    wait_until_indexed(last, last.oids)
     assert not os.path.exists(HistoryIndex.path_for(histories.path))
 
 
 def test_a_question_is_answered_from_the_index_that_is_kept(histories: Histories) -> None:
     for number in range(2):
         head = histories.commit({"a": f"{number}\n"})
-        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S, lambda: None)
-        assert index.path == HistoryIndex.path_for(histories.path)
+        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S)
+        assert file_of(index) == HistoryIndex.path_for(histories.path)
         index.close()
 
 
@@ -170,7 +186,7 @@ def test_an_index_that_can_not_be_added_to_is_kept_for_later(
     histories: Histories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(index: GrowingIndex, *rest: Any) -> None:
-        if index.path:
+        if file_of(index):
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
@@ -179,9 +195,9 @@ def test_an_index_that_can_not_be_added_to_is_kept_for_later(
     add_all = indexing._add_all
     for there in (True, False):
         head = histories.commit({"a": f"{there}\n"})
-        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S, lambda: None)
+        index = opened(histories.repository, head, time.monotonic() + _PATIENCE_S)
         assert index.position(head) == len(histories.oids)
-        assert bool(index.path) == there
+        assert bool(file_of(index)) == there
         index.close()
         monkeypatch.setattr(indexing, "_add_all", full)
     assert kept(histories) == histories.oids[:1]

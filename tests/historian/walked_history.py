@@ -12,7 +12,6 @@ from stetd.historian.queries.commit_lookup import (
     Found,
     Touch,
     Touches,
-    UnknownCursor,
     unknown_commit,
 )
 from stetd.history.commit_rows import Wanted, meets
@@ -77,7 +76,7 @@ class WalkedHistory(CommitLookup):
                 yield found
             started = started or found.commit.oid == after
         if not started:
-            raise UnknownCursor
+            raise unknown_commit(str(after))
 
     def find(self, oids: Collection[str]) -> list[Found]:
         found = [each for each in self.standing() if each.commit.oid in oids]

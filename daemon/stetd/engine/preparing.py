@@ -35,7 +35,6 @@ from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.refusals import (
     TOOL_DISABLED,
-    after_dropping,
     contended,
     damaged_history,
     history_unwritable,
@@ -197,9 +196,6 @@ class Preparer:
             job.needs_asking = True
             return None
         except Refused as refusal:
-            cut = self._state.known[workspace.name].cut
-            if cut is not None:
-                refusal = after_dropping(refusal, cut)
             return Outcome(job, answer=without_traceback(refusal))
         except OSError as error:
             return Outcome(job, answer=io_failure(error))

@@ -27,7 +27,6 @@ from stetd.historian.following import Following
 from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.questions import LONG_WORK, Library, answer
-from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import begin
 from stetd.processes.framing import Message
@@ -110,7 +109,7 @@ class Historian:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
         self._library = Library(
             self._disk, self._background, begin.options, self._indexer.follow,
-            self._following.trouble_of, self._open_requests, Excludes(begin.options.exclude),
+            self._following.trouble_of, self._open_requests,
         )  # fmt: skip
         try:
             self._open_requests()
@@ -147,7 +146,6 @@ class Historian:
                 self._make_durable(said)
             case messages.Options():
                 self._library.options = said
-                self._library.excludes = Excludes(said.exclude)
             case messages.Ping():
                 self._say(messages.Pong(work=dict(self._works)))
 

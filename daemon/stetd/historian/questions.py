@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
@@ -21,7 +21,6 @@ from stetd.historian.maintenance.gc import (
     directory_bytes,
     has_remains,
     is_due,
-    tidied,
 )
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
@@ -46,7 +45,7 @@ from stetd.processes.works import (
     LeavingOut,
     Taking,
 )
-from stetd.refusals import damaged_history, history_unwritable, io_failure
+from stetd.refusals import after_dropping, damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
@@ -74,7 +73,6 @@ class Library(msgspec.Struct):
     trouble_of: Callable[[str], str | None]
     #: Opens the store of replies.
     requests: Callable[[], RequestStore]
-    excludes: Excludes
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: The files of each workspace, as earlier scans found them; by shadow repository.
     files: dict[str, KnownFiles] = {}
@@ -122,11 +120,18 @@ def _opened(
             f"{given.root}: the workspace's directory is not there ({error.strerror}).",
         ) from error
     with closing(worktree):
-        yield ReadView(
-            worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
-            library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
-            frozenset(given.inner), given.name, given.number, library.disk, progress,
-        )  # fmt: skip
+        try:
+            yield ReadView(
+                worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
+                library.handles, given.cut, Excludes(library.options.exclude),
+                frozenset(given.inner), given.name, given.number, library.disk, progress,
+            )  # fmt: skip
+        except Refused as refusal:
+            if refusal.kind == Kind.OVERLOADED:
+                library.follow(given.shadow)  # the next question finds the index further on
+            if given.cut is None:
+                raise
+            raise after_dropping(refusal, given.cut) from refusal
 
 
 def _require(library: Library, shadow: str) -> None:
@@ -176,9 +181,8 @@ def _rebuild(library: Library, shadow: str) -> None:
 
 
 def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) -> Collected:
-    pack = partial(collected, drop=True) if drop else tidied
     try:
-        return pack(shadow, library.background, library.disk, progress)
+        return collected(shadow, library.background, library.disk, progress, drop=drop)
     finally:
         library.handles.drop(shadow)
 

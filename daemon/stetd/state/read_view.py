@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
@@ -24,8 +22,6 @@ class ReadView(msgspec.Struct, frozen=True):
     max_file_bytes: int
     #: Open repositories.
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
-    #: Called if the query index will not be ready soon.
-    on_lag: Callable[[], None] = lambda: None
     #: The part of the history that retention has dropped.
     cut: Cut | None = None
     #: Files that are kept out of the history.

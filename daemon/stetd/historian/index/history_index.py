@@ -115,8 +115,7 @@ def newest_first(*each: Iterator[int]) -> Iterator[int]:
 class HistoryIndex:
     """One connection to the index of one workspace."""
 
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        self.path = path
+    def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         #: Whether texts are indexed: SQLite may lack FTS5 or its trigrams.
@@ -137,7 +136,7 @@ class HistoryIndex:
         try:
             db.execute("PRAGMA query_only = ON")
             if _version_of(db) == _VERSION:
-                return cls(path, db)
+                return cls(db)
         except sqlite3.DatabaseError:
             db.close()
             raise
@@ -350,17 +349,17 @@ class GrowingIndex(HistoryIndex):
         """Open the index for adding commits; an unusable file is replaced by an empty index."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
-            return cls(path, _open_index(path))
+            return cls(_open_index(path))
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             remove(path)
-            return cls(path, _open_index(path))
+            return cls(_open_index(path))
 
     @classmethod
     def temporary(cls) -> GrowingIndex:
         """An index for one question, in an unnamed temporary file."""
-        return cls("", _open_index(""))
+        return cls(_open_index(""))
 
     def add(self, commit: StoredCommit, parts: Iterable[Part]) -> Iterator[Part]:
         """Add a commit after the last one; yields each part when it has been added.

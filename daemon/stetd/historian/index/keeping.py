@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
 from stet.wire.failures import Kind, Refused, refuse
@@ -85,13 +85,10 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
                     yield len(missing) // _ID
 
 
-def opened(
-    repository: StoredObjects, head: str | None, deadline: float, on_lag: Callable[[], None]
-) -> HistoryIndex:
+def opened(repository: StoredObjects, head: str | None, deadline: float) -> HistoryIndex:
     """Open an index that has the commits up to the head, in a transaction for consistent answers.
 
-    Raises Refused (overloaded) after ``deadline`` (monotonic), when ``on_lag`` has been called;
-    MissingObject, sqlite3.Error.
+    Raises Refused (overloaded) after ``deadline`` (monotonic); MissingObject, sqlite3.Error.
     """
     path = HistoryIndex.path_for(repository.path)
     index = _up_to_date(path, repository, head)
@@ -105,9 +102,6 @@ def opened(
         try:
             _bring_up(path, repository, head, deadline)
             index = _up_to_date(path, repository, head)
-        except Refused:
-            on_lag()
-            raise
         except (sqlite3.Error, OSError) as error:
             _log.warning("the index of %s can't be kept: %r", repository.path, error)
         finally:
@@ -234,7 +228,6 @@ class Indexer:
         self._waiting: dict[str, None] = {}
         self._changed = threading.Condition()
         self._stopping = False
-        self._busy = False
         self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
         self._thread.start()
@@ -243,18 +236,13 @@ class Indexer:
         """Note that a shadow repository has new commits. May be called from any thread."""
         with self._changed:
             self._waiting[repository] = None
-            self._changed.notify_all()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until the queue is empty; returns whether it is. For tests."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout)
+            self._changed.notify()
 
     def close(self) -> None:
         """Stop after the present step. Missing commits are added after the next start."""
         with self._changed:
             self._stopping = True
-            self._changed.notify_all()
+            self._changed.notify()
         self._thread.join()
         release()
 
@@ -262,15 +250,12 @@ class Indexer:
         lower_priority(BEHIND_EDITS)
         while True:
             with self._changed:
-                self._busy = False
-                self._changed.notify_all()
                 self._changed.wait_for(lambda: bool(self._waiting) or self._stopping)
                 self._changed.wait_for(lambda: self._stopping, _GATHER_S)
                 if self._stopping:
                     return
                 repository = next(iter(self._waiting))
                 del self._waiting[repository]
-                self._busy = True
             try:
                 self._index(repository)
                 self._complained.discard(repository)

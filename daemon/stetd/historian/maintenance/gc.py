@@ -41,26 +41,26 @@ def is_due(shadow: str) -> bool:
     return loose >= _MANY_LOOSE or len(pack_names(shadow)) >= _MANY_PACKS
 
 
-def tidied(shadow: str, background: Background, disk: Disk, progress: Progress) -> Collected:
-    """Pack a history. Raises BrokenHistory, Damaged, OSError; nothing is lost then."""
-    try:
-        return collected(shadow, background, disk, progress, drop=False)
-    except Damaged:
-        # The damaged object may be an unreachable one that a crash has left.
-        return collected(shadow, background, disk, progress, drop=True)
-
-
 def collected(
     shadow: str, background: Background, disk: Disk, progress: Progress, *, drop: bool
 ) -> Collected:
-    """Pack a history; with ``drop``, without unreachable objects. Raises as :func:`tidied`."""
+    """Pack a history; with ``drop``, without unreachable objects.
+
+    Raises BrokenHistory, Damaged, OSError; nothing is lost then.
+    """
     before = directory_bytes(shadow)
     remove = partial(background.remove, shadow)
-    with (
-        background.not_joining(shadow),
-        closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
-    ):
-        work.run()
+    try:
+        with (
+            background.not_joining(shadow),
+            closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
+        ):
+            work.run()
+    except Damaged:
+        if drop:
+            raise
+        # The damaged object may be an unreachable one that a crash has left.
+        return collected(shadow, background, disk, progress, drop=True)
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 

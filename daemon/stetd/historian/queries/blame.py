@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
-from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit
-from stetd.historian.queries.files import known_at, looking_back, no_such_file_at
+from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit, with_lookup
+from stetd.historian.queries.files import known_at, no_such_file_at
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined, split
 from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
@@ -34,7 +34,7 @@ _BOM = "\ufeff"
 def blame_file(workspace: ReadView, params: Blame) -> BlameResult:
     """Blame a file as it is now, or right after a commit."""
     now = read_file(workspace, params.path) if params.at is None else None
-    return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
+    return with_lookup(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
 
 def _blamed(

@@ -1,6 +1,6 @@
 """Finds commits by name, request or path, and tells which of them are undone.
 
-:func:`look_back` gives a :class:`CommitLookup` on an index that has every commit up to the head
+:func:`with_lookup` gives a :class:`CommitLookup` on an index that has every commit up to the head
 (:mod:`stetd.historian.index.keeping`). Contents of files are read from Git.
 """
 
@@ -39,6 +39,7 @@ from stetd.history.undoing import is_edit
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.state.read_view import ReadView
 
 T = TypeVar("T")
 _PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
@@ -71,25 +72,21 @@ class Touches(NamedTuple):
     last: Touch | None
 
 
-class UnknownCursor(Exception):
-    """The cursor's commit is not part of the history."""
+def with_lookup(view: ReadView, run: Callable[[CommitLookup], T]) -> T:
+    """Run a function on the history of a view. Raises as :func:`look_back`."""
+    with view.handles.opened(view.shadow) as repository:
+        return look_back(repository, view.head, run)
 
 
-def look_back(
-    repository: StoredObjects,
-    head: str | None,
-    run: Callable[[CommitLookup], T],
-    on_lag: Callable[[], None] = lambda: None,
-) -> T:
+def look_back(repository: StoredObjects, head: str | None, run: Callable[[CommitLookup], T]) -> T:
     """Run a function on the history up to a head. ``run`` may be called twice.
 
-    If the index is not ready in time, ``on_lag`` is called and Refused (overloaded) raised. Also
-    raises MissingObject, OSError.
+    Raises Refused (overloaded) if the index is not ready in time; MissingObject, OSError.
     """
     deadline = time.monotonic() + PATIENCE_S
 
     def ask() -> T:
-        with closing(opened(repository, head, deadline, on_lag)) as index:
+        with closing(opened(repository, head, deadline)) as index:
             return run(CommitLookup(repository, head, index))
 
     try:
@@ -238,14 +235,9 @@ class CommitLookup:
         """The commits that may meet the filters, newest first; the caller must check each again.
 
         ``after``: only commits older than this one. ``paths``: only commits that may have touched
-        one of these; no paths, or the path "": any. Raises UnknownCursor.
+        one of these; no paths, or the path "": any. Raises Refused (unknown_commit).
         """
-        upto = self.count
-        if after is not None:
-            number = self.number(after)
-            if number is None:
-                raise UnknownCursor
-            upto = number - 1
+        upto = self.count if after is None else self._known(after) - 1
         return map(self.found, self._select(wanted, paths, upto))
 
     def find(self, oids: Collection[str]) -> list[Found]:

@@ -24,8 +24,8 @@ from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_changes import check_size, state_of
-from stetd.historian.queries.commit_lookup import CommitLookup
-from stetd.historian.queries.files import concerns, looking_back
+from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
+from stetd.historian.queries.files import concerns
 from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
@@ -63,7 +63,7 @@ def exported(view: ReadView, asked: Export) -> ExportResult:
             return _combined(plan)
         return _json_lines(plan) if asked.format == "jsonl" else _mbox(plan)
 
-    return looking_back(view, run)
+    return with_lookup(view, run)
 
 
 def _bad_cursor(cursor: str) -> Refused:

@@ -7,41 +7,27 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, ReadResult
 from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
-from stetd.historian.queries.commit_lookup import CommitLookup, look_back
+from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.objects import EMPTY_TREE, LINK
 from stetd.parameters import Diff, Read
 from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
-from stetd.refusals import after_dropping
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.worktree import OnDisk, Worktree
 
-T = TypeVar("T")
 #: Share of equal content from which two files are a rename, as in Git.
 _MIN_LIKENESS = 0.5
 #: Pairs of files that are compared at most, and the largest size of such a file in bytes.
 _MAX_PAIRS, _MAX_BYTES = 2_500, 1 << 20
 #: Path to mode and blob id.
 _Files = dict[str, tuple[int, str]]
-
-
-def looking_back(view: ReadView, run: Callable[[CommitLookup], T]) -> T:
-    """Run a function on the history of a view; it may be called twice. Raises Refused."""
-    try:
-        with view.handles.opened(view.shadow) as repository:
-            return look_back(repository, view.head, run, view.on_lag)
-    except Refused as refusal:
-        if view.cut is None:
-            raise
-        raise after_dropping(refusal, view.cut) from refusal
 
 
 def read_file(view: ReadView, params: Read) -> ReadResult:
@@ -57,7 +43,7 @@ def read_file(view: ReadView, params: Read) -> ReadResult:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return read_lines(params, *looking_back(view, content))
+    return read_lines(params, *with_lookup(view, content))
 
 
 def known_at(
@@ -96,7 +82,7 @@ def diff(view: ReadView, params: Diff) -> DiffResult:
     For the workspace, the files of the commit and of the newest commit are compared, because the
     history has no others. A move is shown as one only if both paths are asked for.
     """
-    return looking_back(view, lambda lookup: _diff(lookup, view, params))
+    return with_lookup(view, lambda lookup: _diff(lookup, view, params))
 
 
 def _diff(lookup: CommitLookup, view: ReadView, params: Diff) -> DiffResult:

@@ -8,8 +8,7 @@ from msgspec.structs import asdict, replace
 
 from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
 from stetd.historian.queries.commit_changes import changes_of, described_all
-from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
-from stetd.historian.queries.files import looking_back
+from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.history.checking import KINDS, METHODS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
@@ -34,7 +33,7 @@ def show(view: ReadView, asked: Show) -> ShowResult:
         [found] = lookup.find([lookup.resolve(asked.commit)])
         return show_found(lookup, found)
 
-    return looking_back(view, run)
+    return with_lookup(view, run)
 
 
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
@@ -59,13 +58,7 @@ def log(view: ReadView, params: Log) -> LogResult:
     paths = list(possible_paths(view, [params.path] if params.path is not None else []))
     wanted = replace(filters(params), text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
-    try:
-        page = looking_back(view, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor))
-    except UnknownCursor as error:
-        raise invalid(
-            f"cursor {params.cursor!r} is not from this workspace's log; "
-            "start again without a cursor",
-        ) from error
+    page = with_lookup(view, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor))
     cut = view.cut
     if cut is None or page.cursor is not None:
         return page
@@ -80,6 +73,10 @@ def _page(
     page: list[CommitInfo] = []
     searched = files = 0
     last = cursor
+    if cursor is not None and lookup.number(cursor) is None:
+        raise invalid(
+            f"cursor {cursor!r} is not from this workspace's log; start again without a cursor"
+        )
     for found in lookup.candidates(wanted, cursor, paths):
         if not meets(found.commit.meta, wanted):
             continue
@@ -142,7 +139,7 @@ def described_pin(view: ReadView, asked: list[str]) -> PinInfo:
         lookup.find([oid])  # commits in Git that are not part of the history are refused
         return _described(lookup, name, oid)
 
-    return looking_back(view, look)
+    return with_lookup(view, look)
 
 
 def pinned_commits(view: ReadView, _: None) -> PinList:
@@ -154,7 +151,7 @@ def pinned_commits(view: ReadView, _: None) -> PinList:
             [_described(lookup, name, named(view.shadow, name) or None) for name in names]
         )
 
-    return looking_back(view, look)
+    return with_lookup(view, look)
 
 
 def _described(lookup: CommitLookup, name: str, oid: str | None) -> PinInfo:

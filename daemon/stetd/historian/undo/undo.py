@@ -14,7 +14,7 @@ from itertools import islice
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
-from stetd.historian.queries.commit_lookup import CommitLookup, Found, look_back
+from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.reverting import listed, named, shortened, take_back, would_undo_twice
 from stetd.history.commit_rows import Wanted, meets
@@ -30,7 +30,6 @@ from stetd.history.undoing import (
 from stetd.parameters import invalid
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
-from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
 
@@ -239,16 +238,8 @@ _PLANNERS = {
 def proposed(view: ReadView, asked: Proposing) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
     plan = _PLANNERS[asked.call.method]
-    with (
-        closing(StoredObjects(view.shadow)) as repository,
-        closing(CallWorld(view.worktree, asked.call, asked.limits)) as world,
-    ):
-        draft = look_back(
-            repository,
-            view.head,
-            lambda lookup: plan(lookup, view, asked.call, world),
-            view.on_lag,
-        )
+    with closing(CallWorld(view.worktree, asked.call, asked.limits)) as world:
+        draft = with_lookup(view, lambda lookup: plan(lookup, view, asked.call, world))
         proposal = proposal_of(draft, view.number)
         failpoint("historian.proposed")
         return proposal
