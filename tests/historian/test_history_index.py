@@ -228,7 +228,7 @@ def test_clearing_forgets_everything(index: GrowingIndex) -> None:
     add(index, [row(3, text="hay")])
     assert (1, oid(3)) == index.last()
     assert [] == numbers(index, text="needle")
-    assert [] == index.taken_back_by(1, 2)
+    assert [] == index.reverted_by(1, 2)
 
 
 def test_it_works_without_trigrams(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

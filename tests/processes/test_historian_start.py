@@ -16,7 +16,7 @@ from stet.wire.failures import Kind, Refused
 from stetd import __version__
 from stetd.processes import framing, historian_client
 from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Historian, Run, start_process
+from stetd.processes.historian_client import Historian, HistorianLost, Run, start_process
 from stetd.storage.journal import Position
 
 
@@ -70,7 +70,7 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
         journal = Position(1, 80)
-        historian._tell()
+        historian._send_position()
         asked = loop.create_task(historian.ask("log", {}, str))
         await starting
         await asyncio.sleep(0.05)
@@ -102,6 +102,25 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
     asyncio.run(story())
 
 
+def test_a_checkpoint_that_it_leaves_undone_is_told_why() -> None:
+    """The log said "no checkpoint could be taken", and nothing behind it."""
+    peers = Peers()
+
+    async def story() -> None:
+        historian = historian_by(peers.run)
+        await historian.start()
+        asked = asyncio.ensure_future(historian.make_durable([]))
+        await asyncio.sleep(0)
+        peers.all[0].kill()
+        with pytest.raises(HistorianLost, match="the historian has ended"):
+            await asyncio.wait_for(asked, 20)
+        historian._closing = True
+        for peer in peers.all:
+            peer.kill()
+
+    asyncio.run(story())
+
+
 def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any() -> None:
     peers = Peers()
 
@@ -111,7 +130,7 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
         await historian.start()
         (peer,) = peers.all
         peer.socket.settimeout(20)
-        historian._heard -= 31
+        historian._heard_at -= 31
         historian._watch()
         assert not peer.killed  # nothing is wanted of it
         asked = loop.create_task(historian.ask("log", {}, str))
@@ -120,7 +139,7 @@ def test_one_that_is_asked_something_is_to_give_a_sign_and_is_ended_without_any(
         while not isinstance(messages.receive(peer.socket), messages.Ping):
             pass
         assert not peer.killed
-        historian._heard -= 31
+        historian._heard_at -= 31
         historian._watch()
         assert peer.killed
         historian._closing = True

@@ -67,9 +67,7 @@ class Following(msgspec.Struct):
     damage: str | None = None
 
     def __post_init__(self) -> None:
-        self._place = self.begin.base.mark
-        if self.begin.base.held:
-            self._place = min(self._place, self.begin.base.held_from)
+        self._place = self.begin.base.first
 
     def advance(self, segment: int, offset: int) -> None:
         """Follow the journal up to this position."""

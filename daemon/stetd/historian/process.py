@@ -26,7 +26,7 @@ from stetd.config import logs
 from stetd.historian.following import Following
 from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.questions import LONG_WORK, Library, answer
+from stetd.historian.questions import Library, answer
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import begin
 from stetd.processes.framing import Message
@@ -68,7 +68,7 @@ class Historian:
     def __init__(self, connected: socket.socket, disk: Disk) -> None:
         self._connected = connected
         self._disk = disk
-        self._speaking = threading.Lock()
+        self._sending = threading.Lock()
         #: The progress of long work, by its question's id.
         self._works: dict[int, Progress] = {}
         self._requests: RequestStore | None = None
@@ -84,7 +84,7 @@ class Historian:
         if not isinstance(begin, messages.Begin):
             return
         if begin.version != __version__:
-            self._say(messages.OtherVersion(version=__version__))
+            self._send(messages.OtherVersion(version=__version__))
             return
         self._begin(begin)
         try:
@@ -92,14 +92,14 @@ class Historian:
                 if isinstance(said, messages.End):
                     self._finish()
                     return
-                self._hear(said)
+                self._handle(said)
         finally:
             self._connected.close()
 
     def _begin(self, begin: messages.Begin) -> None:
         self._background = Background(self._disk)
         self._background.on_commits = self._committed
-        self._background.on_trouble = lambda reason, failures: self._say(
+        self._background.on_trouble = lambda reason, failures: self._send(
             messages.Trouble(reason=reason, failures=failures)
         )
         self._following = Following(begin, self._background)
@@ -122,7 +122,7 @@ class Historian:
             if self._requests is None:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
                 store = RequestStore(path)
-                self._say(messages.Answered(filters=bytes(IdFilter.of(store.keys()))))
+                self._send(messages.Answered(filters=bytes(IdFilter.of(store.keys()))))
                 self._requests = store
             return self._requests
 
@@ -136,7 +136,7 @@ class Historian:
         if self._requests is not None:
             self._requests.close()
 
-    def _hear(self, said: messages.ToHistorian) -> None:
+    def _handle(self, said: messages.ToHistorian) -> None:
         match said:
             case messages.Durable():
                 self._following.advance(said.segment, said.offset)
@@ -147,22 +147,22 @@ class Historian:
             case messages.Options():
                 self._library.options = said
             case messages.Ping():
-                self._say(messages.Pong(work=dict(self._works)))
+                self._send(messages.Pong(work=dict(self._works)))
 
     def _committed(self, shadow: str) -> None:
         self._indexer.follow(shadow)
-        self._say(messages.NewCommits(shadow=shadow))
+        self._send(messages.NewCommits(shadow=shadow))
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         content = messages.encoded(message)
         # If the engine is gone, the main thread notices.
-        with self._speaking, suppress(OSError):
+        with self._sending, suppress(OSError):
             self._connected.sendall(content)
 
     # -- questions
 
     def _ask(self, asked: messages.Ask) -> None:
-        if asked.question not in LONG_WORK:
+        if not asked.long:
             self._readers.submit(self._answer, asked, Progress())
             return
         progress = self._works[asked.id] = Progress()
@@ -179,19 +179,19 @@ class Historian:
         try:
             found = msgspec.msgpack.encode(answer(self._library, asked, progress))
         except Refused as refusal:
-            self._say(messages.Declined.of(refusal, id=asked.id))
+            self._send(messages.Declined.of(refusal, id=asked.id))
         except BaseException as error:  # noqa: BLE001 - the engine logs it, and answers
             trace = traceback.format_exc()
-            self._say(messages.Failed(id=asked.id, reason=repr(error), traceback=trace))
+            self._send(messages.Failed(id=asked.id, reason=repr(error), traceback=trace))
         else:
-            self._say(messages.Answer(id=asked.id, result=msgspec.Raw(found)))
+            self._send(messages.Answer(id=asked.id, result=msgspec.Raw(found)))
 
     # -- checkpoints
 
     def _make_durable(self, asked: messages.MakeDurable) -> None:
         number, trouble = asked.id, self._following.trouble_but_of(asked.without)
         if trouble is not None:
-            self._say(messages.Cannot(id=number, reason=trouble))
+            self._send(messages.Cannot(id=number, reason=trouble))
             return
         requests, self._following.requests = self._following.requests, []
         options = self._library.options
@@ -208,9 +208,9 @@ class Historian:
                 done.result()
             except SyncFailed as error:
                 reason = error.strerror or str(error)
-                self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
+                self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
             else:
-                self._say(messages.Answer(id=number))
+                self._send(messages.Answer(id=number))
 
         self._background.checkpoint(store).add_done_callback(tell)
 

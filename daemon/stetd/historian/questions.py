@@ -194,11 +194,11 @@ def _chosen(library: Library, view: ReadView, asked: Choosing) -> list[Choice]:
 
 def _finished(library: Library, view: ReadView, asked: Finishing) -> None:
     shadow = view.shadow
-    names, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
+    new_ids, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
 
     def rewrite() -> None:
-        requests.rewrite(asked.workspace, lambda reply: rewritten(reply, names, paths))
+        requests.rewrite(asked.workspace, lambda reply: rewritten(reply, new_ids, paths))
 
     library.background.run(shadow, rewrite).result()
     _rebuild(library, shadow)
@@ -239,5 +239,3 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "tidy": (str, partial(_packed, drop=False)),
     "collect": (str, partial(_packed, drop=True)),
 }
-#: Long questions; they are answered one after the other.
-LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}

@@ -7,6 +7,7 @@ again; a checkpoint that waits for the historian fails. Imports nothing that rea
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import time
@@ -112,16 +113,16 @@ class Historian:
         self.remembered = Remembered()
         #: Called with a shadow repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
-        self._told: Position | None = None
+        self._sent_position: Position | None = None
         self._running: Running | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
         self._closing = False
-        self._heard = 0.0
+        self._heard_at = 0.0
         self._watching: asyncio.TimerHandle | None = None
-        self._telling: asyncio.TimerHandle | None = None
+        self._sending: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start a historian, and a new one whenever it ends."""
@@ -134,7 +135,7 @@ class Historian:
         while True:
             if reader is not None:
                 began = time.monotonic()
-                await self._hear_all(reader)
+                await self._handle_all(reader)
                 if self._closing:
                     return
                 if time.monotonic() - began > _SOON_S:
@@ -152,27 +153,27 @@ class Historian:
             self.trouble = f"the process that keeps it can't be started: {error.strerror}"
             self._ask_again()
             return None
-        self._heard = time.monotonic()
+        self._heard_at = time.monotonic()
         reader, self._writer = await asyncio.open_connection(sock=connected)
-        self._say(
+        self._send(
             messages.Begin(
                 version=__version__, state=self._state, options=self._options, base=self.base
             )
         )
         self.trouble = None
-        self._told = None
-        self._tell()
+        self._sent_position = None
+        self._send_position()
         self._ask_again()
         self._watch()
         return reader
 
-    async def _hear_all(self, reader: asyncio.StreamReader) -> None:
+    async def _handle_all(self, reader: asyncio.StreamReader) -> None:
         """Handle all messages of a historian until it has ended."""
         assert self._writer is not None, "BUG: no historian to read from"
         assert self._running is not None, "BUG: a connection to nobody"
         try:
             while True:
-                self._hear(await messages.read(reader))
+                self._handle(await messages.read(reader))
         except (EOFError, OSError):
             pass  # it is gone
         except Exception as error:  # noqa: BLE001 - another one is started
@@ -187,15 +188,15 @@ class Historian:
             self._watching.cancel()
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
-                self._settle(number, error=HistorianLost())
+                self._settle(number, error=HistorianLost("the historian has ended"))
         if not self._closing:
             _log.error("the historian has ended (%d); another one is started", status)
             self.trouble = "the process that keeps it has ended"
 
     def follow(self) -> None:
         """Tell the historian soon that the journal has grown."""
-        if self._telling is None:
-            self._telling = self._loop.call_later(_GATHER_S, self._tell)
+        if self._sending is None:
+            self._sending = self._loop.call_later(_GATHER_S, self._send_position)
 
     async def ask(
         self,
@@ -211,7 +212,10 @@ class Historian:
         """
         encoded = msgspec.msgpack.encode(params)
         self._last_id += 1
-        asked = messages.Ask(id=self._last_id, question=question, view=view, params=encoded)
+        long = progress is not None
+        asked = messages.Ask(
+            id=self._last_id, question=question, view=view, params=encoded, long=long
+        )
         found: T = msgspec.msgpack.decode(await self._wait_for(asked, progress), type=known(result))
         return found
 
@@ -225,7 +229,7 @@ class Historian:
     def reconfigure(self, options: messages.Options) -> None:
         """Use other options from now on."""
         self._options = options
-        self._say(options)
+        self._send(options)
 
     def restart(self) -> None:
         """Replace the historian by one that begins at the last checkpoint. No question is lost."""
@@ -241,7 +245,7 @@ class Historian:
         if self._writer is None:
             self._keeping.cancel()
             return
-        self._say(messages.End())
+        self._send(messages.End())
         try:
             async with asyncio.timeout(_END_TIMEOUT_S):
                 await asyncio.shield(self._keeping)
@@ -257,22 +261,22 @@ class Historian:
         for number, waiting in list(self._waiting.items()):
             if waiting.asked < _MAX_ATTEMPTS:
                 waiting.asked += 1
-                self._say(waiting.message)
+                self._send(waiting.message)
             else:
                 self._settle(number, error=refused_anew(_LOST))
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         if self._writer is not None:
             self._writer.write(messages.encoded(message))
 
-    def _tell(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+    def _send_position(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
         position = self._position()
-        if self._writer is not None and self._told != position:
-            self._told = position
-            self._say(messages.Durable(segment=position.segment, offset=position.offset))
+        if self._writer is not None and self._sent_position != position:
+            self._sent_position = position
+            self._send(messages.Durable(segment=position.segment, offset=position.offset))
 
     async def _wait_for(
         self, message: messages.Ask | messages.MakeDurable, progress: Progress | None = None
@@ -282,9 +286,9 @@ class Historian:
         waiting = _Waiting(message, self._loop.create_future(), progress, asked=1)
         self._waiting[message.id] = waiting
         if len(self._waiting) == 1:  # until now it had no reason to send anything
-            self._heard = time.monotonic()
-        self._tell()
-        self._say(message)
+            self._heard_at = time.monotonic()
+        self._send_position()
+        self._send(message)
         if progress is not None and self._writer is not None:
             self._watch()
         try:
@@ -292,15 +296,16 @@ class Historian:
         finally:
             self._waiting.pop(message.id, None)
 
-    def _hear(self, said: messages.ToEngine) -> None:
-        self._heard = time.monotonic()
+    def _handle(self, said: messages.ToEngine) -> None:
+        self._heard_at = time.monotonic()
         match said:
             case messages.Answer():
                 self._settle(said.id, said.result)
             case messages.Declined():
                 self._settle(said.id, error=said.refusal)
             case messages.Cannot(reason=reason):
-                failed = SyncFailed(5, reason) if said.sync_failed else HistorianLost(reason)
+                lost = HistorianLost(reason)
+                failed = SyncFailed(errno.EIO, reason) if said.sync_failed else lost
                 self._settle(said.id, error=failed)
             case messages.Failed():
                 _log.error("a question failed: %s\n%s", said.reason, said.traceback)
@@ -337,12 +342,12 @@ class Historian:
         self._watching = self._loop.call_later(pause, self._watch)
         if not self._waiting:
             return
-        if time.monotonic() - self._heard > _SILENT_S:
+        if time.monotonic() - self._heard_at > _SILENT_S:
             _log.error("the historian says nothing: it is ended")
             if self._running is not None:
                 self._running.kill()
         else:
-            self._say(messages.Ping())
+            self._send(messages.Ping())
 
 
 _LOST = refuse(

@@ -48,30 +48,30 @@ class Base(msgspec.Struct):
     """Where a historian begins: the last checkpoint, at ``mark`` (segment, offset) in the journal.
 
     ``starts``: how far Git durably has each history then, by the workspace's name. ``held``:
-    workspaces whose earlier records, from ``held_from`` on, count as well, because Git lacks them.
+    workspaces whose earlier records count as well, because Git lacks them. ``first``: the place of
+    the first record that counts.
     """
 
     mark: tuple[int, int] = (0, 0)
     starts: dict[str, Reached] = {}
     held: list[str] = []
-    held_from: tuple[int, int] = (0, 0)
+    first: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint | None) -> Base:
         """The base that a checkpoint gives; None: the beginning."""
         if checkpoint is None:
             return cls()
-        base = cls((checkpoint.segment, checkpoint.offset))
+        first = mark = checkpoint.segment, checkpoint.offset
+        starts, held = {}, []
         for known in checkpoint.workspaces:
+            starts[known.name] = Reached(known.head, known.commits)
             unsettled = known.unsettled
-            start = Reached(known.head, known.commits)
-            base.starts[known.name] = start
             if unsettled is not None:
-                base.starts[known.name] = unsettled.start or start
-                place = unsettled.segment, unsettled.offset
-                base.held_from = min(base.held_from, place) if base.held else place
-                base.held.append(known.name)
-        return base
+                starts[known.name] = unsettled.start or starts[known.name]
+                first = min(first, (unsettled.segment, unsettled.offset))
+                held.append(known.name)
+        return cls(mark, starts, held, first)
 
 
 class Begin(framing.Message, frozen=True):
@@ -101,12 +101,16 @@ class MakeDurable(framing.Message, frozen=True):
 
 
 class Ask(framing.Message, frozen=True):
-    """A question, by its name; ``params``: its parameters in MessagePack."""
+    """A question, by its name; ``params``: its parameters in MessagePack.
+
+    ``long``: long questions are answered one after the other, and their progress is reported.
+    """
 
     id: int
     question: str
     view: WorkspaceView | None
     params: bytes
+    long: bool = False
 
 
 class Ping(framing.Message, frozen=True):

@@ -10,8 +10,8 @@
     finish    take a checkpoint in a new segment, so that the journal has nothing older; update
               references, stored replies, query index and stat data; then gc
 
-A kill before the record leaves the old history. After a kill behind the record the history is the
-new one, and the next start finishes. Files of the workspace are never touched.
+A kill before the record leaves the old history. After the record the history is the new one, and
+the next start finishes. Files of the workspace are never touched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
-#: How often commits that calls made during the rewrite are rewritten, too.
+#: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
 
 

@@ -33,7 +33,7 @@ from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Drops the commits of a history that are too old or too many; returns how many.
+#: Applies the retention policy to a history; returns the number of dropped commits.
 Retain = Callable[[Workspace, Progress], Awaitable[int]]
 #: Seconds between two retention passes over all histories.
 _RETENTION_INTERVAL_S = 6 * 3600.0

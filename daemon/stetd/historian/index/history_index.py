@@ -221,7 +221,7 @@ class HistoryIndex:
         row = self.db.execute("SELECT kind FROM commits WHERE n = ?", (n,)).fetchone()
         return row[0] if row else None
 
-    def taken_back_by(self, n: int, upto: int) -> list[int]:
+    def reverted_by(self, n: int, upto: int) -> list[int]:
         """The commits among the first ``upto`` that reverted this one, newest first."""
         sql = "SELECT by_n FROM reverts WHERE target = ? AND by_n <= ? ORDER BY by_n DESC"
         return list(self._numbers(sql, (n, upto)))

@@ -47,7 +47,7 @@ _held: dict[str, GrowingIndex] = {}
 _holding = threading.Lock()
 _MAX_HELD = 8
 #: Indexes that were rebuilt because an answer contradicted Git.
-_replaced: set[str] = set()
+_rebuilt: set[str] = set()
 
 
 def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Generator[int]:
@@ -191,15 +191,15 @@ def _not_ready(state: str) -> Refused:
     )
 
 
-def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bool:
+def rebuild(repository: StoredObjects, head: str | None, deadline: float) -> bool:
     """Rebuild an index that contradicts Git, at most once; returns whether it was rebuilt.
 
     If that fails, the old index stays, because then the history itself is damaged.
     """
     path = HistoryIndex.path_for(repository.path)
-    if path in _replaced or not os.path.exists(path):
+    if path in _rebuilt or not os.path.exists(path):
         return False
-    _replaced.add(path)
+    _rebuilt.add(path)
     new = f"{path}.new"
     with _writing[path]:
         try:

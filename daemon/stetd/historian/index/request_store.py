@@ -60,7 +60,7 @@ class RequestStore:
             try:
                 self._db = _opened(path)
             except sqlite3.DatabaseError as error:
-                self._db = _begun_anew(path, error)
+                self._db = _set_aside(path, error)
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,7 +111,7 @@ class RequestStore:
             except sqlite3.DatabaseError as error:
                 if is_corrupt(error):
                     self._db.close()  # before a new one is opened: closing removes the log by name
-                self._db = _begun_anew(self._path, error)
+                self._db = _set_aside(self._path, error)
                 return work(self._db)
 
     def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
@@ -131,7 +131,7 @@ class RequestStore:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _begun_anew(path: str, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+def _set_aside(path: str, error: sqlite3.DatabaseError) -> sqlite3.Connection:
     """Rename a damaged file and open an empty one; raises the error if it is no damage."""
     if not is_corrupt(error):
         raise error

@@ -66,16 +66,16 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
             left = {oid for path, oid in anywhere.left_out if path not in rewriting.paths}
         if not asked.preview:
             packs.flush()
-            write_next(view.shadow, rewriting.names, disk)
+            write_next(view.shadow, rewriting.new_ids, disk)
         return LeftOut(
             last=view.head,
-            head=rewriting.new_name(view.head),
+            head=rewriting.new_id(view.head),
             tree=rewriting.tree,
             paths=sorted(rewriting.paths),
             blobs=sorted(rewriting.blobs),
             touched=rewriting.touched,
-            rewritten=len(rewriting.names),
-            oldest=rewriting.new_name(asked.oldest) if asked.oldest is not None else None,
+            rewritten=len(rewriting.new_ids),
+            oldest=rewriting.new_id(asked.oldest) if asked.oldest is not None else None,
             holding=_holding(repository, rewriting, asked.texts),
             also_at=_elsewhere(repository, rewriting, view.head),
             left=len(left),
@@ -84,18 +84,18 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
 
 def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
     """Point references to the new history; returns the new ids by the old ones."""
-    names = read_pending(shadow)
+    new_ids = read_pending(shadow)
     for name in references_below(shadow, "refs"):
         oid = read_reference(shadow, name) if name != HISTORY else None
-        if oid in names:
-            write_reference(shadow, name, names[oid], disk)
+        if oid in new_ids:
+            write_reference(shadow, name, new_ids[oid], disk)
     if asked.oldest is not None:
         write_shallow(shadow, asked.oldest, disk)
     failpoint("forget.references_moved")
     take_next(shadow, disk)
     with suppress(FileNotFoundError):
         os.unlink(stat_cache_path(shadow))
-    return names
+    return new_ids
 
 
 def _unknown(path: str) -> Exception:
@@ -111,7 +111,7 @@ def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: st
     """Refuse if a reference keeps the old history and can't be moved to the new one."""
     for name in references_below(repository.path, "refs"):
         oid = read_reference(repository.path, name)
-        if name == HISTORY or oid is None or oid in rewriting.names:
+        if name == HISTORY or oid is None or oid in rewriting.new_ids:
             continue
         if not any(commit.oid == oid for commit in repository.walk(head)):
             raise refuse(
@@ -152,13 +152,13 @@ def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> l
     return list(islice(found, _MAX_PATHS_TOLD))
 
 
-def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]) -> bytes:
+def rewritten(reply: bytes, new_ids: Mapping[str, str], forgotten: Collection[str]) -> bytes:
     """A stored reply with the new ids of its commits, and without text about forgotten paths."""
     result = msgspec.msgpack.decode(reply, type=known(EditResult))
     result = msgspec.structs.replace(
         result,
-        commit=names.get(result.commit or "", result.commit),
-        outside=names.get(result.outside or "", result.outside),
+        commit=new_ids.get(result.commit or "", result.commit),
+        outside=new_ids.get(result.outside or "", result.outside),
     )
     touched = {path for file in result.files for path in (file.path, file.old_path)}
     if not touched.isdisjoint(forgotten):
@@ -188,8 +188,8 @@ class _Rewriting(msgspec.Struct):
     unwanted: Collection[str]
     packs: PackStream | None
     progress: Progress
-    #: New ids by old ones, of the rewritten commits.
-    names: dict[str, str] = {}
+    #: Of the rewritten commits, by their old ids.
+    new_ids: dict[str, str] = {}
     #: What was left out: paths, each with a blob.
     left_out: set[tuple[str, str]] = set()
     #: The number of commits that changed something that is left out.
@@ -221,9 +221,9 @@ class _Rewriting(msgspec.Struct):
             self._rewrite(chain[at : at + 20].hex())
             self.progress.step()
 
-    def new_name(self, oid: str) -> str:
+    def new_id(self, oid: str) -> str:
         """The new id of a commit."""
-        return self.names.get(oid, oid)
+        return self.new_ids.get(oid, oid)
 
     def _rewrite(self, oid: str) -> None:
         content = self.repository.blob(oid)
@@ -242,12 +242,12 @@ class _Rewriting(msgspec.Struct):
         self.touched += bool(changed)
         lines[0] = b"tree " + new_tree.encode()
         if len(lines) > 1 and lines[1].startswith(b"parent "):
-            lines[1] = b"parent " + self.new_name(lines[1][7:].decode()).encode()
+            lines[1] = b"parent " + self.new_id(lines[1][7:].decode()).encode()
         new = b"\n".join(lines) + b"\n\n" + self._message(message, changed)
         if new == content:
             return
         new_oid = object_id("commit", new)
-        self.names[oid] = new_oid
+        self.new_ids[oid] = new_oid
         if self.packs is not None:
             self.packs.add("commit", new_oid, new)
 
@@ -259,7 +259,7 @@ class _Rewriting(msgspec.Struct):
         for line in trailers.split(b"\n"):
             key, space, value = line.partition(b" ")
             if key == b"Stet-Reverts:" and len(value) == 40:
-                line = key + space + self.new_name(value.decode()).encode()
+                line = key + space + self.new_id(value.decode()).encode()
             lines.append(line)
         known = set(lines)
         forgotten = (b"Stet-Forgotten: " + path.encode() for path in changed)

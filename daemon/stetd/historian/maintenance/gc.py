@@ -115,8 +115,8 @@ def _follow(
 ) -> tuple[int, int | None]:
     """Fill ``chain`` with the ids of the commits, newest first.
 
-    Returns the index of the oldest commit that is young enough, and the index of the oldest commit
-    worth dropping, which one of kind ``retention`` is not (None: there is none).
+    Returns the index of the oldest commit that is young enough, and that of the oldest commit not
+    of kind ``retention`` (None: there is none): a cut that drops no such commit is not worth it.
     """
     progress.begin("following the history")
     since = asked.now - asked.days * _DAY if asked.days else float("-inf")

@@ -219,7 +219,7 @@ def has_text(
 
 
 def _side_has(repository: StoredObjects, file: FileRow, sought: bytes) -> bool:
-    """Whether the file has the text at all: much sooner said than what changed."""
+    """Whether the file has the text, before or after: cheaper to say than what changed."""
     if file.before == file.after:
         return False
     if b"\xef\xbf\xbd" in sought:  # in place of any byte that is no UTF-8

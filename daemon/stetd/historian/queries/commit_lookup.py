@@ -22,7 +22,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
-from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
+from stetd.historian.index.keeping import PATIENCE_S, opened, rebuild
 from stetd.historian.queries.commit_changes import (
     changes_of,
     counted,
@@ -94,7 +94,7 @@ def look_back(repository: StoredObjects, head: str | None, run: Callable[[Commit
             return ask()
         except (sqlite3.Error, MissingObject, msgspec.MsgspecError, UnicodeDecodeError):
             # The index may be damaged.
-            if not replaced(repository, head, deadline):
+            if not rebuild(repository, head, deadline):
                 raise
             return ask()
     except sqlite3.Error as error:
@@ -128,7 +128,7 @@ class CommitLookup:
         if base == "HEAD":
             oid = self.head
         else:
-            oid = self._begun(base) if _PREFIX.fullmatch(base) else self.repository.pinned(base)
+            oid = self._by_prefix(base) if _PREFIX.fullmatch(base) else self.repository.pinned(base)
         found = None
         if oid is not None and _STEPS.fullmatch(count):
             found = self.ancestor(int(count or 1) if tilde else 0, oid)
@@ -138,7 +138,7 @@ class CommitLookup:
             raise unknown_commit(name)
         return found
 
-    def _begun(self, name: str) -> str | None:
+    def _by_prefix(self, name: str) -> str | None:
         """The commit with this prefix. Raises Refused if there are several."""
         # A commit with this prefix may have a new id since a path was forgotten.
         named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
@@ -198,12 +198,12 @@ class CommitLookup:
         waiting = [n]
         while waiting:
             top = waiting[-1]
-            takers = self.index.taken_back_by(top, self.count)
-            unknown = [taker for taker in takers if taker not in known]
+            reverting = self.index.reverted_by(top, self.count)
+            unknown = [each for each in reverting if each not in known]
             if unknown:
                 waiting += unknown
                 continue
-            standing = (self.oid(taker) for taker in takers if known[taker] is None)
+            standing = (self.oid(each) for each in reverting if known[each] is None)
             known[top] = next(standing, None)
             waiting.pop()
         return known[n] or known.pop(n)  # None is not cached: most commits are not undone
@@ -276,9 +276,9 @@ class CommitLookup:
         """
         wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
         moving = self.index.moving(min(wanted), self.count)
-        takers = {n: taker for n in moving if (taker := self.undone_by(n)) is not None}
+        undone = {n: by for n in moving if (by := self.undone_by(n)) is not None}
         moved = [
-            n for n in moving if n not in takers or self.repository.commit(takers[n]).meta.moves
+            n for n in moving if n not in undone or self.repository.commit(undone[n]).meta.moves
         ]
         return [wanted.get(n) or self.commit(n) for n in sorted({*wanted, *moved}, reverse=True)]
 
@@ -296,18 +296,18 @@ class CommitLookup:
                 later.append(touch)
         return Touches(later, None)
 
-    def took_back_all(self, taker: StoredCommit) -> bool:
-        """Whether a revert changed every file of the commits that it reverted.
+    def reverts_all(self, commit: StoredCommit) -> bool:
+        """Whether a commit that reverts others changed every file of them.
 
-        It leaves a file alone that already is as it was before them, or has what they changed.
+        It leaves a file alone that is as it was before them already, or has what they changed.
         """
         changed: dict[str, tuple[Change, Change]] = {}
-        for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
+        for each in reversed(self.find([o for o in commit.meta.reverts if self.number(o)])):
             for path, before, after in self.tree_changes(each.commit):
                 changed[path] = (changed.get(path, (before,))[0], after)
         for path, (before, after) in changed.items():
-            found = self.entry(taker.parent, path)
-            left_alone = found is not None and found == self.entry(taker.oid, path)
+            found = self.entry(commit.parent, path)
+            left_alone = found is not None and found == self.entry(commit.oid, path)
             if before != after and (left_alone or found == before):
                 return False
         return True

@@ -1,14 +1,14 @@
 """Exporting edits: as an mbox for ``git am``, as one combined diff, as JSON lines.
 
-Selected are the commits of a range that pass the filters; recorded outside edits and snapshots
-only if a filter asks for them. A patch is made on the content before it, so what others did to
-the same files *between* two selected commits has to be part of a series that applies. It is put
-in as commits of its own, with their own authors and marked (``Stet-Context``), restricted to the
-files that are concerned; or with ``outside: false`` becomes part of the next selected commit.
-The series starts from the content before the first selected commit of a file.
+The commits of a range that pass the filters are selected; recorded outside edits and snapshots only
+if a filter asks for them. Between two selected commits others may have changed the same files, and
+without these changes the patches would not apply. So they are added as commits of their own, with
+their own authors, marked (``Stet-Context``), and restricted to the files of the series. With
+``outside: false`` they become part of the next selected commit. The series begins with the content
+before a file's first selected commit.
 
-Nothing is kept between two pages: each begins with a walk over the whole range, which says for
-each path in which commits it is touched first and last.
+Nothing is kept between two pages: each begins with a walk over the whole range, which finds the
+first and the last selected commit of each path.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Verifying a history: that it is whole, as it was made, and the one that the journal knows.
+"""Verifying a history: it is whole, unaltered, and the one that the journal knows.
 
-The chain is followed from the head to the root. Every object that it needs must be there, of
-the right kind and with the right id (so must be every other object that lies in the repository),
-every commit and tree such as stetd writes. The head, its reference and the number of commits
-must be those of the journal, so a history that was cut off, moved back or replaced by another is
-noticed; the journal can be forged together with it, and against that helps only a commit's id
-noted elsewhere, ``expect``.
+The chain is followed from the head to the root. Every object that it needs must be there, with the
+right kind and id, and its commits and trees must be as stetd writes them. All other objects in the
+repository must have the right ids. The head, its reference and the number of commits must be those
+of the journal: so a history that was cut off, moved back or replaced by another is found. If the
+journal was forged as well, only a commit's id that was noted elsewhere helps (``expect``).
 
 At 100,000 commits this holds the ids of all objects (some ten megabytes), and nothing else that
 grows with the history.
@@ -118,12 +117,12 @@ class _Verification(msgspec.Struct):
         self._faults = {fault.oid: fault for fault in self.check.faults if fault.oid is not None}
         self._read_references()
         self._follow_chain()
-        self._judge()
+        self._compare_claims()
         self._add_other_faults()
         self._check_journal()
         self._check_what_replaces()
         self._check_databases()
-        self._tell_trouble()
+        self._report_deferral()
         self._compare_workspace(disk)
         if self.uncounted:
             self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
@@ -150,7 +149,7 @@ class _Verification(msgspec.Struct):
         current = self._commit(oid, None) if oid is not None else None
         self.tree = current.tree if current is not None else None
         while oid is not None and current is not None:
-            self._look_for(oid, current)
+            self._note_found(oid, current)
             self.commits += 1
             for fault in current.faults:
                 self._add("malformed", f"commit {oid}: {fault}", commit=oid)
@@ -170,7 +169,7 @@ class _Verification(msgspec.Struct):
         elif oid is not None:
             self.broken_at = child or "the newest commit"
 
-    def _look_for(self, oid: str, commit: CheckedCommit) -> None:
+    def _note_found(self, oid: str, commit: CheckedCommit) -> None:
         """Note that this commit was found, if the chain is searched for it."""
         self.reverts.pop(oid, None)
         self.pins.pop(oid, None)
@@ -234,8 +233,8 @@ class _Verification(msgspec.Struct):
             else:
                 self.pins.setdefault(oid, []).append(name)
 
-    def _judge(self) -> None:
-        """Report references and pins into the chain that following it has proved wrong."""
+    def _compare_claims(self) -> None:
+        """Report what is said of the chain, and is not so: counts, references, pins, reverts."""
         claim = self.asked.claim
         dropped = claim.cut.dropped if claim.cut is not None and self.ended_at else 0
         expected = claim.commits - dropped
@@ -246,7 +245,7 @@ class _Verification(msgspec.Struct):
                 + (f" and {dropped} dropped by retention" if dropped else ""),
                 what=HISTORY,
             )
-        self._judge_reference()
+        self._compare_reference()
         beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
         for oid, children in sorted(self.reverts.items()):
             if not self.broken_at and not self.ended_at:  # else it may be among the dropped
@@ -281,7 +280,7 @@ class _Verification(msgspec.Struct):
             return "it may be among those that retention has dropped; or it was replaced"
         return "it was cut off, or replaced by another"
 
-    def _judge_reference(self) -> None:
+    def _compare_reference(self) -> None:
         before = self.asked.before
         name, head = HISTORY, self.asked.claim.head
         if before.reference == "":
@@ -379,7 +378,7 @@ class _Verification(msgspec.Struct):
                 what=path,
             )
 
-    def _tell_trouble(self) -> None:
+    def _report_deferral(self) -> None:
         if self.asked.trouble is not None:
             well = "Nothing is damaged by now; it is tried again when a call comes. "
             well = "" if self.problems else well

@@ -242,7 +242,7 @@ def named(commit: StoredCommit) -> str:
 
 
 def shortened(subject: str) -> str:
-    """A subject line that does not grow with each undo of an undo."""
+    """A subject with a limited length: it would grow with each undo of an undo."""
     if len(subject) <= _MAX_SUBJECT:
         return subject
     return subject[: _MAX_SUBJECT - 3] + "..."

@@ -99,7 +99,7 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
 
-    chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.took_back_all)
+    chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.reverts_all)
     if would_undo_twice(lookup, chosen) is not None:
         chosen = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
     if not chosen:
