@@ -25,6 +25,7 @@ from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Run, start_process
 from stetd.processes.historian_messages import Base, Options
+from stetd.processes.works import Policy
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import Opening
 from stetd.state.state import State
@@ -33,7 +34,7 @@ from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import rest_of_forgetting
-from stetd.upkeep.retention import Policy, retain
+from stetd.upkeep.retention import retain
 from stetd.upkeep.schedule import Retain, Upkeep
 
 _log = logging.getLogger(__name__)

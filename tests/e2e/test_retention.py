@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
+from stetd.processes.works import Policy
 from stetd.storage.progress import Progress
 from stetd.upkeep import retention
-from stetd.upkeep.retention import Policy, retain
+from stetd.upkeep.retention import retain
+from stetd.upkeep.schedule import collect
 
 
 @pytest.fixture
@@ -221,8 +224,8 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         clock = times[-1] + 86_399.5
 
         def drop(at: float) -> int:
-            work = retain(daemon.writer, workspace, policy, Progress(), lambda: at)
-            return daemon.wait_for(work)
+            monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: at))
+            return daemon.wait_for(retain(daemon.writer, workspace, policy, Progress()))
 
         assert drop(times[0] + 86_400) == 0
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
@@ -242,6 +245,38 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert fsck(workspace.shadow) == ""
     finally:
         daemon.close()
+
+
+def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) -> None:
+    """It took disk space for as long as the daemon ran."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    try:
+        in_three_seconds(daemon, root)
+        [workspace] = daemon.writer.state.open.values()
+        daemon.wait_for(collect(daemon.writer, workspace, Progress(), drop=False))
+        [pack] = Path(workspace.shadow).glob("objects/pack/*.pack")
+        in_three_seconds(daemon, root)
+        daemon.wait_for(daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None)))
+        garbage = tmp_path / "garbage"
+        garbage.write_bytes(os.urandom(2 << 20))
+        git(workspace.shadow, "hash-object", "-w", str(garbage))
+        policy = Policy(days=0, bytes=1 << 20)
+        assert daemon.wait_for(retain(daemon.writer, workspace, policy, Progress())) == 0
+        assert not pack.exists()
+        assert f"{pack} (deleted)" not in opened_files()
+    finally:
+        daemon.close()
+
+
+def opened_files() -> list[str]:
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return found
 
 
 def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
@@ -284,7 +319,8 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
 
         async def work() -> Refused:
             policy = Policy(days=1, bytes=0)
-            dropping = retain(daemon.writer, workspace, policy, Progress(), lambda: clock)
+            monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: clock))
+            dropping = retain(daemon.writer, workspace, policy, Progress())
             dropped = asyncio.ensure_future(dropping)
             await recorded.wait()
             with pytest.raises(Refused) as refused:

@@ -28,6 +28,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess
@@ -36,8 +37,9 @@ from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
+from stetd.processes.works import Policy
 from stetd.storage.progress import Progress
-from stetd.upkeep.retention import Policy, retain
+from stetd.upkeep.retention import retain
 
 BASE = Path("/tmp/stet-golden-state")
 BOOT = "golden-boot"
@@ -277,7 +279,8 @@ def cut(base: Path) -> None:
     choosing._SELDOM_S = 0  # however few they are
     [workspace] = daemon.writer.state.open.values()
     policy, clock = Policy(days=1, bytes=0), lambda: time.time() + _DAY_S - 1.5
-    daemon.wait_for(retain(daemon.writer, workspace, policy, Progress(), clock))
+    vars(choosing)["time"] = SimpleNamespace(time=clock)
+    daemon.wait_for(retain(daemon.writer, workspace, policy, Progress()))
     daemon.close()
     assert list((base / "state" / "workspaces").glob("old-*/shallow"))
     shutil.rmtree(base / "run")

@@ -39,10 +39,10 @@ from stetd.processes import historian_messages as messages
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.processes.works import (
     Choice,
-    Choosing,
     Collected,
     Finishing,
     LeavingOut,
+    Policy,
     Taking,
 )
 from stetd.refusals import after_dropping, damaged_history, history_unwritable, io_failure
@@ -187,9 +187,12 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(library: Library, view: ReadView, asked: Choosing) -> list[Choice]:
-    found = choose(view, asked, library.background)
-    return [found] if found is not None else []
+def _chosen(library: Library, view: ReadView, policy: Policy) -> list[Choice]:
+    try:
+        found = choose(view, policy, library.background)
+        return [found] if found is not None else []
+    finally:
+        library.handles.drop(view.shadow)
 
 
 def _finished(library: Library, view: ReadView, asked: Finishing) -> None:
@@ -223,7 +226,7 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
-    "what goes": (Choosing, _chosen),
+    "what goes": (Policy, _chosen),
     "finish forgetting": (Finishing, _finished),
 }
 #: Questions without a view: functions of the library, the parameters and the progress.

@@ -16,12 +16,14 @@ class Collected(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class Choosing(msgspec.Struct, frozen=True):
-    """A retention policy, and the time (seconds since 1970)."""
+class Policy(msgspec.Struct, frozen=True):
+    """A retention policy: limits of age (days) and size (bytes) of a history; 0: no limit."""
 
     days: int
     bytes: int
-    now: float
+
+    def __bool__(self) -> bool:
+        return bool(self.days or self.bytes)
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -18,16 +18,13 @@ collects the dropped objects.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-
-import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.processes.works import Choice, Choosing, named_commits
+from stetd.processes.works import Choice, Policy, named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
@@ -35,30 +32,14 @@ from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import check_open, checkpoint, collect, record
 
 
-class Policy(msgspec.Struct, frozen=True):
-    """Limits of age (days) and size (bytes) of a history; 0: no limit."""
-
-    days: int
-    bytes: int
-
-    def __bool__(self) -> bool:
-        return bool(self.days or self.bytes)
-
-
-async def retain(
-    writer: Writer,
-    workspace: Workspace,
-    policy: Policy,
-    progress: Progress,
-    clock: Callable[[], float] = time.time,
-) -> int:
+async def retain(writer: Writer, workspace: Workspace, policy: Policy, progress: Progress) -> int:
     """Drop commits by a policy; returns how many. Raises Refused, OSError."""
     historian = writer.historian
     while True:
-        asked = Choosing(policy.days, policy.bytes, clock())
         view = writer.view(workspace)
-        found = await historian.ask("what goes", asked, list[Choice], view, progress)
+        found = await historian.ask("what goes", policy, list[Choice], view, progress)
         if not found:
+            workspace.repository.reopen()  # it may have removed packs
             if await historian.ask("has remains", workspace.shadow, bool):
                 await collect(writer, workspace, progress, drop=True)
             return 0

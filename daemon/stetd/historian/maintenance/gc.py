@@ -8,11 +8,12 @@ that Git does not have yet: the journal has their contents, and they are written
 from __future__ import annotations
 
 import os
+import time
 from contextlib import closing, suppress
 from functools import partial
 
 from stetd.failpoints import failpoint
-from stetd.processes.works import Choice, Choosing, Collected, named_commits
+from stetd.processes.works import Choice, Collected, Policy, named_commits
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
 from stetd.repository.pack_entries import stored_sizes
@@ -84,23 +85,23 @@ def has_remains(shadow: str) -> bool:
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
 
 
-def choose(view: ReadView, asked: Choosing, background: Background) -> Choice | None:
+def choose(view: ReadView, policy: Policy, background: Background) -> Choice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
     """
     shadow, progress = view.shadow, view.progress
     with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
-        by_age, worth = _follow(repository, asked, progress, chain)
+        by_age, worth = _follow(repository, policy, progress, chain)
         if worth is None:
             return None
-        at, why = by_age, f"older than {asked.days} days"
-        if asked.bytes and directory_bytes(shadow) > asked.bytes:
+        at, why = by_age, f"older than {policy.days} days"
+        if policy.bytes and directory_bytes(shadow) > policy.bytes:
             collected(shadow, background, view.disk, progress, drop=True)
-            if directory_bytes(shadow) > asked.bytes:
-                by_size = _fitting(repository, asked, progress, chain)
+            if directory_bytes(shadow) > policy.bytes:
+                by_size = _fitting(repository, policy, progress, chain)
                 if by_size < at:
-                    at, why = by_size, f"the history had more than {asked.bytes:,} bytes"
+                    at, why = by_size, f"the history had more than {policy.bytes:,} bytes"
         named = named_commits(shadow)
         at = max(at, _oldest_named(named, chain))
         failpoint("retention.chosen")
@@ -111,7 +112,7 @@ def choose(view: ReadView, asked: Choosing, background: Background) -> Choice | 
 
 
 def _follow(
-    repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
+    repository: StoredObjects, policy: Policy, progress: Progress, chain: bytearray
 ) -> tuple[int, int | None]:
     """Fill ``chain`` with the ids of the commits, newest first.
 
@@ -119,8 +120,9 @@ def _follow(
     of kind ``retention`` (None: there is none): a cut that drops no such commit is not worth it.
     """
     progress.begin("following the history")
-    since = asked.now - asked.days * _DAY if asked.days else float("-inf")
-    at, last, oldest = 0, 0, asked.now
+    now = time.time()
+    since = now - policy.days * _DAY if policy.days else float("-inf")
+    at, last, oldest = 0, 0, now
     worth: int | None = None
     for number, commit in enumerate(repository.walk(repository.head())):
         chain += bytes.fromhex(commit.oid)
@@ -134,13 +136,13 @@ def _follow(
 
 
 def _fitting(
-    repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
+    repository: StoredObjects, policy: Policy, progress: Progress, chain: bytearray
 ) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)
     marks = Marks(ids)
-    total, room = 0, int(asked.bytes * _SPARE)
+    total, room = 0, int(policy.bytes * _SPARE)
 
     def count(number: int) -> None:
         """Count an object when it is marked first: with the newest commit that has it."""
