@@ -34,9 +34,9 @@ T = TypeVar("T")
 _GATHER_S = 0.05
 #: Seconds without a message after which the historian counts as hanging, if a question is open.
 _SILENT_S = 30.0
-#: Seconds before a restart, doubled each time that a historian ends soon, and their maximum.
+#: Seconds before a restart: the first pause, which doubles with each restart, and the longest.
 _RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S = 0.05, 5.0
-#: Seconds after which an end is not soon: the pause is the shortest again.
+#: After a historian that ran longer than this, the pause is the first again.
 _SOON_S = 10.0
 #: Seconds that the historian has to end when the daemon stops.
 _END_TIMEOUT_S = 60.0
@@ -220,8 +220,9 @@ class Historian:
         return found
 
     async def make_durable(self, without: Collection[str]) -> None:
-        """Have Git made durable up to the durable end of the journal. Raises SyncFailed,
-        HistorianLost. ``without``: workspaces to leave out; the journal keeps their records.
+        """Have Git made durable as far as the journal is. Raises SyncFailed, HistorianLost.
+
+        ``without``: workspaces to leave out; the journal keeps their records.
         """
         self._last_id += 1
         await self._wait_for(messages.MakeDurable(id=self._last_id, without=list(without)))

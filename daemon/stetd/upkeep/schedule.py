@@ -1,7 +1,7 @@
 """Long work on histories: jobs that run one after the other, each computed by the historian.
 
 A person asks for some jobs and waits for them. Others are scheduled: gc of a history with new
-commits when the daemon is idle (:meth:`Upkeep.follow`), and retention every few hours. Jobs record
+commits when the daemon is idle (:meth:`Upkeep.follow`), and retention every six hours. Jobs record
 their results in the journal (:func:`record`), between two turns of the writer.
 """
 
@@ -146,7 +146,7 @@ class Upkeep:
         return min(pauses, default=None)
 
     async def _check_histories(self) -> None:
-        """Queue jobs for histories that have changed or are due for retention."""
+        """Queue gc of the histories that need it, and retention of all if that is due."""
         changed, self._changed_since = self._changed_since, {}
         retain, now = self.retain, time.monotonic()
         if self._retained_at is not None and now < self._retained_at + _RETENTION_INTERVAL_S:

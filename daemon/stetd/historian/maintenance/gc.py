@@ -91,8 +91,7 @@ def choose(view: ReadView, policy: Policy, background: Background) -> Choice | N
     """
     shadow, progress = view.shadow, view.progress
     with closing(StoredObjects(shadow)) as repository:
-        chain = bytearray()
-        by_age, worth = _follow(repository, policy, progress, chain)
+        chain, by_age, worth = _follow(repository, policy, progress)
         if worth is None:
             return None
         at, why = by_age, f"older than {policy.days} days"
@@ -112,15 +111,16 @@ def choose(view: ReadView, policy: Policy, background: Background) -> Choice | N
 
 
 def _follow(
-    repository: StoredObjects, policy: Policy, progress: Progress, chain: bytearray
-) -> tuple[int, int | None]:
-    """Fill ``chain`` with the ids of the commits, newest first.
+    repository: StoredObjects, policy: Policy, progress: Progress
+) -> tuple[bytes, int, int | None]:
+    """The ids of the commits, newest first, and two indexes in them.
 
-    Returns the index of the oldest commit that is young enough, and that of the oldest commit not
-    of kind ``retention`` (None: there is none): a cut that drops no such commit is not worth it.
+    The first is of the oldest commit that is young enough, the second of the oldest commit not of
+    kind ``retention`` (None: there is none): a cut that drops no such commit is not worth it.
     """
     progress.begin("following the history")
     now = time.time()
+    chain = bytearray()
     since = now - policy.days * _DAY if policy.days else float("-inf")
     at, last, oldest = 0, 0, now
     worth: int | None = None
@@ -132,12 +132,10 @@ def _follow(
         if commit.meta.kind != "retention":
             worth = number
         progress.step()
-    return (at if oldest < since - _SELDOM_S else last), worth
+    return bytes(chain), at if oldest < since - _SELDOM_S else last, worth
 
 
-def _fitting(
-    repository: StoredObjects, policy: Policy, progress: Progress, chain: bytearray
-) -> int:
+def _fitting(repository: StoredObjects, policy: Policy, progress: Progress, chain: bytes) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)
@@ -152,7 +150,7 @@ def _fitting(
     marks.on_mark = count
     with closing(ObjectFiles(repository.path)) as files:
         marking = Marking(files, marks, read_shallow(repository.path))
-        for number, oid in enumerate(each_id(bytes(chain))):
+        for number, oid in enumerate(each_id(chain)):
             marking.mark_one_commit(oid)
             progress.step()
             if total > room:
@@ -160,11 +158,11 @@ def _fitting(
         return len(chain) // 20 - 1
 
 
-def _oldest_named(named: list[str], chain: bytearray) -> int:
+def _oldest_named(named: list[str], chain: bytes) -> int:
     """The index in the chain of the oldest of these commits."""
     sought = {bytes.fromhex(oid) for oid in named}
     oldest = 0
-    for number, oid in enumerate(each_id(bytes(chain))):
+    for number, oid in enumerate(each_id(chain)):
         if oid in sought:
             sought.discard(oid)
             oldest = number

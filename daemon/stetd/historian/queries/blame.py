@@ -31,10 +31,10 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
 
 
-def blame_file(workspace: ReadView, params: Blame) -> BlameResult:
+def blame_file(view: ReadView, params: Blame) -> BlameResult:
     """Blame a file as it is now, or right after a commit."""
-    now = read_file(workspace, params.path) if params.at is None else None
-    return with_lookup(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
+    now = read_file(view, params.path) if params.at is None else None
+    return with_lookup(view, lambda lookup: _blamed(lookup, view, params, now))
 
 
 def _blamed(

@@ -73,7 +73,7 @@ def _bad_cursor(cursor: str) -> Refused:
 
 
 class _Touch(NamedTuple):
-    """A path's selected commits, by their numbers, and the ends of its range."""
+    """The last and the first selected commit of a path, and the file before and after them."""
 
     last: int
     first: int

@@ -187,7 +187,8 @@ def _same(_: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
     for path, version in gone.items():
         by_content.setdefault(version, []).append(path)
     for path, version in new.items():
-        yield from [(by_content[version].pop(0), path)] if by_content.get(version) else []
+        if by_content.get(version):
+            yield by_content[version].pop(0), path
 
 
 def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import shlex
 import stat
-
-import msgspec
+from collections.abc import Sequence
 
 from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
@@ -31,48 +30,52 @@ from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
 
 
-class _Then(msgspec.Struct, frozen=True):
-    """The file as it was. ``by``: the commit that says so; ``found_later``: by finding it later."""
-
-    version: Version | None
-    by: Touch
-    found_later: bool
-
-
 def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``restore``. Raises Refused: no_change, file_not_found, not_permitted, ..."""
     at = lookup.resolve(call.params["at"])
     path, touches = _known_path(lookup, view, call, at)
-    then = _then(touches)
+    by = touches.last or touches.later[-1]
+    found_later = touches.last is None and by.commit.meta.kind in FOUND
+    then = by.after if touches.last or found_later else None
     try:
         now = look(world, path)
     except InTheWay as obstacle:
         raise conflict([FileConflict(obstacle.path, [obstacle.reason])]) from obstacle
     if not call.control:
-        _check_own(lookup, call, path, touches, now)
-    if now == then.version:
+        later = touches.later[:-1] if found_later else touches.later
+        _check_own(lookup, call, path, later, now)
+    if now == then:
         raise refuse(
             Kind.NO_CHANGE,
             f"{path} is as it was after {at[:8]} already; nothing was changed.",
             path=path,
         )
-    item = world.draft_file(path, then.version.data if then.version else None)
-    if then.version is not None:
-        bits = dict(then.by.commit.meta.permissions).get(path)
+    item = world.draft_file(path, then.data if then else None)
+    if then is not None:
+        bits = dict(by.commit.meta.permissions).get(path)
         if item.found is not None and stat.S_ISREG(item.found.mode):
             bits = stat.S_IMODE(item.found.mode)
-        item.mode = full_mode(then.version, bits)
+        item.mode = full_mode(then, bits)
         done = "Would restore" if call.preview else "Restored"
         message = f"{done} {path} as it was after {at[:8]}."
     else:
         done = "Would remove" if call.preview else "Removed"
         message = f"{done} {path}: there was none after {at[:8]}."
+    warnings = []
+    if found_later:
+        warnings.append(
+            f"the history knows {path} only since {by.commit.oid[:8]}, which is after {at[:8]}; it "
+            "was restored as it was found then, before its first edit."
+        )
+    moved = [old for t in touches.later for old, new in t.commit.meta.moves if new == path]
+    if then is None and moved:
+        warnings.append(f"what was {path} is {moved[-1]} at {at[:8]}; restore that as well.")
     return Draft(
         kind="restore",
         subject=f"restore {path} as of {at[:8]}",
         files=[item],
         message=message,
-        warnings=_warnings(path, at, then, touches),
+        warnings=warnings,
         leftover_directories=[
             made
             for touch in touches.later
@@ -109,22 +112,10 @@ def _known_path(
     )
 
 
-def _then(touches: Touches) -> _Then:
-    if touches.last is not None:
-        return _Then(touches.last.after, touches.last, found_later=False)
-    first = touches.later[-1]
-    if first.commit.meta.kind in FOUND:
-        return _Then(first.after, first, found_later=True)
-    return _Then(None, first, found_later=False)
-
-
 def _check_own(
-    lookup: CommitLookup, call: EditCall, path: str, touches: Touches, now: Version | None
+    lookup: CommitLookup, call: EditCall, path: str, later: Sequence[Touch], now: Version | None
 ) -> None:
-    others = [touch for touch in touches.later if touch.commit.meta.session != call.session]
-    found_first = touches.last is None and touches.later[-1].commit.meta.kind in FOUND
-    if found_first and others:
-        others.pop()
+    others = [touch for touch in later if touch.commit.meta.session != call.session]
     if others:
         newest = others[0].commit
         reason = f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session"
@@ -139,18 +130,3 @@ def _check_own(
         f"stet restore {shlex.quote(path)} --at ..",
         path=path,
     )
-
-
-def _warnings(path: str, at: str, then: _Then, touches: Touches) -> list[str]:
-    warnings = []
-    if then.found_later:
-        found = then.by.commit.oid[:8]
-        warnings.append(
-            f"the history knows {path} only since {found}, which is after {at[:8]}; it was "
-            "restored as it was found then, before its first edit."
-        )
-    if then.version is None:
-        moved = [old for t in touches.later for old, new in t.commit.meta.moves if new == path]
-        if moved:
-            warnings.append(f"what was {path} is {moved[-1]} at {at[:8]}; restore that as well.")
-    return warnings
