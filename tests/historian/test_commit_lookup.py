@@ -295,7 +295,7 @@ def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with
     histories: Histories, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     os.unlink(HistoryIndex.path_for(histories.path))
-    monkeypatch.setattr(commit_lookup, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(commit_lookup, "_PATIENCE_S", 0.0)
     followed: list[str] = []
     nothing: Any = None
     options = messages.Options(

@@ -201,7 +201,7 @@ def _finished(library: Library, view: ReadView, asked: Finishing) -> None:
     requests = library.requests()
 
     def rewrite() -> None:
-        requests.rewrite(asked.workspace, lambda reply: rewritten(reply, new_ids, paths))
+        requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
 
     library.background.run(shadow, rewrite).result()
     _rebuild(library, shadow)

@@ -90,9 +90,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finishing(msgspec.Struct, frozen=True):
-    """A rewritten history: its workspace, and the paths that were left out."""
+    """A rewritten history: the paths that were left out, and its first commit, if it was cut."""
 
-    workspace: str
     paths: list[str]
     oldest: str | None
 

@@ -207,7 +207,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     await _take_checkpoint(writer)
     await reached("forget.checkpointed")
     cut = state.known[workspace.name].cut
-    asked = Finishing(workspace.name, rewritten.paths, cut.oldest if cut is not None else None)
+    asked = Finishing(rewritten.paths, cut.oldest if cut is not None else None)
     view = writer.view(workspace)
     await historian.ask("finish forgetting", asked, type(None), view, progress)
     historian.remembered.forget(workspace.name)

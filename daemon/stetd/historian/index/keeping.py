@@ -30,8 +30,6 @@ from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.storage.priority import BEHIND_EDITS, lower_priority, yield_processor
 
 _log = logging.getLogger(__name__)
-#: Seconds for which a question waits for its index.
-PATIENCE_S = 20.0
 #: Seconds for which new commits gather before they are indexed.
 _GATHER_S = 1.0
 #: Commits, and characters of their texts, that one transaction adds at most.

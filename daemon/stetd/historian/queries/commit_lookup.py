@@ -22,7 +22,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
-from stetd.historian.index.keeping import PATIENCE_S, opened, rebuild
+from stetd.historian.index.keeping import opened, rebuild
 from stetd.historian.queries.commit_changes import (
     changes_of,
     counted,
@@ -45,6 +45,8 @@ T = TypeVar("T")
 _PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
+#: Seconds for which a question waits for its index.
+_PATIENCE_S = 20.0
 #: Commits with a prefix that are searched: enough to know that the prefix is ambiguous.
 _MAX_WITH_PREFIX = 100
 #: Files below a path that are searched: enough to name some of the commits that made them.
@@ -83,7 +85,7 @@ def look_back(repository: StoredObjects, head: str | None, run: Callable[[Commit
 
     Raises Refused (overloaded) if the index is not ready in time; MissingObject, OSError.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + _PATIENCE_S
 
     def ask() -> T:
         with closing(opened(repository, head, deadline)) as index:
@@ -206,7 +208,7 @@ class CommitLookup:
             standing = (self.oid(each) for each in reverting if known[each] is None)
             known[top] = next(standing, None)
             waiting.pop()
-        return known[n] or known.pop(n)  # None is not cached: most commits are not undone
+        return known[n]
 
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
@@ -242,12 +244,8 @@ class CommitLookup:
 
     def find(self, oids: Collection[str]) -> list[Found]:
         """These commits (full ids), newest first. Raises Refused (unknown_commit)."""
-        numbers = {oid: self.number(oid) for oid in oids}
-        missing = [oid for oid, number in numbers.items() if number is None]
-        if missing:
-            raise unknown_commit(min(missing))
-        ordered = sorted((n for n in numbers.values() if n is not None), reverse=True)
-        return [self.found(n) for n in ordered]
+        numbers = map(self._known, sorted(set(oids)))
+        return [self.found(n) for n in sorted(numbers, reverse=True)]
 
     def of_request(self, request: str, session: str | None) -> Found | None:
         """The commit that a request made; None if there is none.
@@ -274,7 +272,7 @@ class CommitLookup:
 
         Leaves out commits whose moves were undone without moving a file back: it was gone then.
         """
-        wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
+        wanted = {self._known(commit.oid): commit for commit in chosen}
         moving = self.index.moving(min(wanted), self.count)
         undone = {n: by for n in moving if (by := self.undone_by(n)) is not None}
         moved = [
@@ -347,10 +345,9 @@ class CommitLookup:
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """A commit's changes as in results, ordered by path."""
-        number = self.number(commit.oid)
-        rows = self.index.files(number) if number is not None else []
+        rows = self.index.files(self._known(commit.oid))
         counts = {row.path: file_change(row) for row in rows if row.added is not None}
-        if number is not None and len(counts) == len(rows):
+        if len(counts) == len(rows):
             return list(counts.values())
         # Some files were too large to compare for the index.
         changes = changes_of(self.repository, commit)
@@ -358,8 +355,7 @@ class CommitLookup:
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, contains this text."""
-        number = self.number(commit.oid)
-        files = self.index.files_with(number, text) if number is not None else None
+        files = self.index.files_with(self._known(commit.oid), text)
         return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
@@ -368,8 +364,7 @@ class CommitLookup:
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these paths, or a path below one; "" is the root."""
-        number = self.number(commit.oid)
-        return number is not None and self.index.touches(number, paths)
+        return self.index.touches(self._known(commit.oid), paths)
 
     def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """A commit's changes of its parent's tree: path, before and after."""
