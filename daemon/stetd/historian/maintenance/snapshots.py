@@ -105,8 +105,7 @@ class _Snapshot:
                 f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
                 "skip_large: true. Nothing was written.",
             )
-        for size, path in scan.large:
-            self._drop_large(scan, size, path)
+        self._drop_large(scan)
         if scan.bytes > limits.max_bytes:
             raise refuse(
                 Kind.INPUT_TOO_LARGE,
@@ -122,22 +121,22 @@ class _Snapshot:
                 f"{max(free, 0):,} are free beside a reserve. Nothing was written.",
             )
 
-    def _drop_large(self, scan: Scan, size: int, path: str) -> None:
-        """Leave a file out; an earlier version in the history stays in the tree."""
-        scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
-        scan.files -= 1
-        scan.bytes -= size
-        folder_path, _, name = path.rpartition("/")
-        folder_path += "/" if folder_path else ""
-        for folder in scan.folders:
-            if folder.path == folder_path:
-                if (folder, name) in scan.unknown:
-                    scan.unknown.remove((folder, name))
-                    scan.unknown_bytes -= size
-                del folder.stamps[name]
-                tracked = folder.tracked.get(name)
-                if tracked is not None and tracked.mode != TREE:
-                    folder.entries[name] = tracked
+    def _drop_large(self, scan: Scan) -> None:
+        """Leave large files out; earlier versions in the history stay in the tree."""
+        folders = {folder.path: folder for folder in scan.folders}
+        for size, path in scan.large:
+            scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
+            scan.files -= 1
+            scan.bytes -= size
+            parent, slash, name = path.rpartition("/")
+            folder = folders[parent + slash]
+            if (folder, name) in scan.unknown:
+                scan.unknown.remove((folder, name))
+                scan.unknown_bytes -= size
+            del folder.stamps[name]
+            tracked = folder.tracked.get(name)
+            if tracked is not None and tracked.mode != TREE:
+                folder.entries[name] = tracked
 
     # -- reading
 

@@ -28,6 +28,7 @@ from stetd.history.undoing import (
     is_edit,
 )
 from stetd.parameters import invalid
+from stetd.planning.file_reading import possible_paths
 from stetd.planning.proposals import Proposal, Proposing, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
@@ -89,7 +90,7 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     session = _session_of(call)
     wanted = Wanted(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
-    paths = _paths_of(view, call)
+    paths = list(possible_paths(view, call.params.get("paths") or ()))
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -128,13 +129,6 @@ def _in_session(session: str | None, word: str = "in") -> str:
     return f" {word} session {session!r}" if session is not None else ""
 
 
-def _paths_of(view: ReadView, call: EditCall) -> list[str]:
-    """The canonical paths that a call is about; empty: all paths."""
-    resolver = view.worktree.resolver
-    asked = call.params.get("paths") or []
-    return [each for path in asked for each in resolver.possible_paths(path, call.directory)]
-
-
 # -- undo
 
 
@@ -142,7 +136,8 @@ def _newest_edits(lookup: CommitLookup, view: ReadView, call: EditCall) -> list[
     params = call.params
     session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(view, call)), last))
+    paths = list(possible_paths(view, params.get("paths") or ()))
+    chosen = list(islice(lookup.standing_edits(session, agent, paths), last))
     if not chosen:
         which = _in_session(session)
         which += f" by agent {agent!r}" if agent is not None else ""
