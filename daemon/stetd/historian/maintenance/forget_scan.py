@@ -50,9 +50,8 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
             looking = _Rewriting(repository, asked.path, unwanted, None, progress)
             looking.follow(view.head)
             unwanted = looking.blobs
-        packs = PackStream(view.shadow, disk, "forget")
-        used = None if asked.preview else packs
-        rewriting = _Rewriting(repository, asked.path, unwanted, used, progress)
+        packs = None if asked.preview else PackStream(view.shadow, disk, "forget")
+        rewriting = _Rewriting(repository, asked.path, unwanted, packs, progress)
         progress.begin("rewriting")
         rewriting.follow(view.head)
         if not rewriting.blobs:
@@ -64,7 +63,7 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
             anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
             anywhere.follow(view.head)
             left = {oid for path, oid in anywhere.left_out if path not in rewriting.paths}
-        if not asked.preview:
+        if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
         return LeftOut(
