@@ -122,7 +122,7 @@ class Historian:
         self._closing = False
         self._heard_at = 0.0
         self._watching: asyncio.TimerHandle | None = None
-        self._sending: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start a historian, and a new one whenever it ends."""
@@ -195,8 +195,8 @@ class Historian:
 
     def follow(self) -> None:
         """Tell the historian soon that the journal has grown."""
-        if self._sending is None:
-            self._sending = self._loop.call_later(_GATHER_S, self._send_position)
+        if self._send_timer is None:
+            self._send_timer = self._loop.call_later(_GATHER_S, self._send_position)
 
     async def ask(
         self,
@@ -271,9 +271,9 @@ class Historian:
             self._writer.write(messages.encoded(message))
 
     def _send_position(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
         position = self._position()
         if self._writer is not None and self._sent_position != position:
             self._sent_position = position
