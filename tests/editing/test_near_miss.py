@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 from rapidfuzz import fuzz
 
+from stet.wire.failures import Nearest
 from stetd.editing.matching import near_miss
-from stetd.editing.matching.near_miss import explain_miss, quoted
+from stetd.editing.matching.near_miss import quoted
 from stetd.editing.text import Document
 
 SOURCE = (
@@ -29,19 +30,23 @@ SOURCE = (
 )
 
 
-def told(text: str, old: str, new: str | None = None) -> str:
+def explain_miss(document: Document, old: str, new: str = "") -> tuple[str, Nearest | None]:
+    return near_miss.explain_miss(document, old, new, "oldText")
+
+
+def told(text: str, old: str, new: str = "") -> str:
     return explain_miss(Document(False, text), old, new)[0]
 
 
 def difference(text: str, old: str) -> str:
-    nearest = explain_miss(Document(False, text), old, None)[1]
+    nearest = explain_miss(Document(False, text), old)[1]
     assert nearest is not None
     return nearest.first_difference
 
 
 def test_the_nearest_passage_is_given_by_lines_and_text() -> None:
     old = "def second(value):\n    result = compute(value, 3)\n    return result + 1\n"
-    nearest = explain_miss(Document(False, SOURCE), old, None)[1]
+    nearest = explain_miss(Document(False, SOURCE), old)[1]
     assert nearest is not None
     assert (nearest.line, nearest.end_line) == (9, 11)
     assert nearest.text == SOURCE[SOURCE.index("def second") :]
@@ -126,21 +131,21 @@ def test_an_edit_that_was_made_before_is_noticed() -> None:
     )
 
 
-@pytest.mark.parametrize("new", ["}", "result", "", None])
-def test_a_new_text_that_stands_there_anyway_is_no_sign(new: str | None) -> None:
+@pytest.mark.parametrize("new", ["}", "result", ""])
+def test_a_new_text_that_stands_there_anyway_is_no_sign(new: str) -> None:
     assert "already stands" not in told(SOURCE + "}\n", "    result = computes(value, 2)\n", new)
 
 
 def test_a_part_of_a_line_finds_its_line() -> None:
-    nearest = explain_miss(Document(False, SOURCE), "compute(valeu, 2)", None)[1]
+    nearest = explain_miss(Document(False, SOURCE), "compute(valeu, 2)")[1]
     assert nearest is not None
     assert nearest.line == 10
 
 
 def test_a_line_left_out_still_finds_the_passage() -> None:
-    nearest = explain_miss(
-        Document(False, SOURCE), "def second(value):\n    return result + 1\n", None
-    )[1]
+    nearest = explain_miss(Document(False, SOURCE), "def second(value):\n    return result + 1\n")[
+        1
+    ]
     assert nearest is not None
     assert nearest.line in (9, 10)
 
@@ -150,14 +155,14 @@ def test_a_line_left_out_still_finds_the_passage() -> None:
     [(SOURCE, "nothing alike here\n"), ("", "a"), (SOURCE, "\n\t\n"), (SOURCE, "}}")],
 )
 def test_nothing_is_made_up(text: str, old: str) -> None:
-    assert explain_miss(Document(False, text), old, None)[1] is None
+    assert explain_miss(Document(False, text), old)[1] is None
     assert told(text, old) == "Nothing in the file resembles it; read the file again."
 
 
 def test_a_long_passage_is_cut() -> None:
     text = "".join(f"line number {index}\n" for index in range(500))
     old = text.replace("number 7\n", "nr 7\n")
-    nearest = explain_miss(Document(False, text), old, None)[1]
+    nearest = explain_miss(Document(False, text), old)[1]
     assert nearest is not None
     assert (nearest.line, nearest.end_line) == (1, 500)
     assert len(nearest.text.split("\n")) <= 61
@@ -166,7 +171,7 @@ def test_a_long_passage_is_cut() -> None:
 
 def test_bytes_that_are_not_utf_8_are_shown_so_that_the_answer_can_be_sent() -> None:
     document = Document.from_bytes(b"caf\xe9 au lait\n")
-    sentences, nearest = explain_miss(document, "caf\u00e9 au lait,", None)
+    sentences, nearest = explain_miss(document, "caf\u00e9 au lait,")
     assert nearest is not None
     assert nearest.text == "caf\ufffd au lait\n"
     assert "1| caf\ufffd au lait" in sentences
@@ -225,7 +230,7 @@ def test_long_texts_are_not_compared_at_every_offset(
 
 
 def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> None:
-    nearest = explain_miss(Document(False, "10\n20\n30\n40\n"), "21\n30\n40\n", None)[1]
+    nearest = explain_miss(Document(False, "10\n20\n30\n40\n"), "21\n30\n40\n")[1]
     assert nearest is not None
     assert (nearest.line, nearest.end_line) == (2, 4)
     assert nearest.first_difference == (

@@ -40,7 +40,7 @@ def test_surroundings_that_are_not_utf_8_are_shown_so_that_the_reply_can_be_sent
 def test_bytes_that_are_not_utf_8_elsewhere_are_not_in_the_way_of_a_text() -> None:
     """A dialect may have refused a text that stands there, where it may not stand."""
     document = Document.from_bytes(b"caf\xe9\none\n")
-    miss = explained_miss(Subject("hunk", 0, "a.txt"), document, "one\n", None, explain=True)
+    miss = explained_miss(Subject("hunk", 0, "a.txt"), document, "one\n", "", explain=True)
     assert "old_text_not_found" == miss.kind
 
 

@@ -29,14 +29,12 @@ def find(
     old: str,
     new: str,
     *,
-    given: str | None,
     creating: str,
     explain: bool,
-    earlier: Iterable[tuple[Subject, str]] = (),
+    earlier: Iterable[tuple[Subject, str]],
 ) -> Match | Failure:
     """The only place of ``old`` in ``target``, and its replacement; or the failure.
 
-    ``given``: the new text as in the request, to recognise an edit that was made before.
     ``creating``: the operations that would create a missing file. ``explain``: a failure names the
     nearest passage (tens of milliseconds in a large file), and the one of the ``earlier`` edits
     that would insert the old text (edits of a call don't see each other's results).
@@ -58,7 +56,7 @@ def find(
     document = target.document
     found = locate(document, old, new)
     if found is None:
-        miss = explained_miss(subject, document, old, given, explain=explain)
+        miss = explained_miss(subject, document, old, new, explain=explain)
         other = next((each for each, text in earlier if old in text), None) if explain else None
         if other is None or miss.kind != Kind.OLD_TEXT_NOT_FOUND:
             return miss
@@ -93,7 +91,7 @@ def refuse_binary(subject: Subject, target: SourceFile) -> Failure:
 
 
 def explained_miss(
-    subject: Subject, document: Document, old: str, new: str | None, *, explain: bool
+    subject: Subject, document: Document, old: str, new: str, *, explain: bool
 ) -> Failure:
     """The failure if ``old`` is not found: the nearest passage, or bytes that prevent a match."""
     if not explain:

@@ -47,11 +47,9 @@ _WORD = re.compile(r"[^\W_]\w{2,}")
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
 
-def explain_miss(
-    document: Document, old: str, new: str | None, called: str = "oldText"
-) -> tuple[str, Nearest | None]:
+def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
     """Sentences about ``old`` (which the dialect calls ``called``), and the nearest passage."""
-    nearest, new = _nearest(document, old, called), new or ""
+    nearest = _nearest(document, old, called)
     telling = len("".join(new.split())) >= _TELLING and new not in old
     applied = locate(document, new, new) if telling else None
     if not isinstance(applied, Match) or applied.rung is Rung.TRIM_EDGES:

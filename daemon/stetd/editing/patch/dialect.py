@@ -206,7 +206,6 @@ class _Planning(msgspec.Struct):
             self.target,
             old,
             old if inserted is None else inserted,
-            given=inserted or None,
             creating=_CREATING,
             explain=explain,
             earlier=((each.subject, each.request.new_text) for each in self.patches),

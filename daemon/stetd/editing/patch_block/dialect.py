@@ -182,7 +182,6 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
                 file.target,
                 find,
                 replace,
-                given=replace,
                 creating=_CREATING,
                 explain=len(failures) < refusals.EXPLAINED_MISSES,
                 earlier=before,

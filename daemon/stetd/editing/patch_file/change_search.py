@@ -198,8 +198,10 @@ def _chosen(
 
 
 def _miss(sound: SoundChange, document: Document) -> Failure:
-    old, new = sound.change.search, sound.change.replace or None
-    return locating.explained_miss(sound.subject, document, old, new, explain=True)
+    change = sound.change
+    return locating.explained_miss(
+        sound.subject, document, change.search, change.replace, explain=True
+    )
 
 
 def _invalid(subject: Subject, sentence: str) -> Failure:
