@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.matching.line_replacement import Change, shared_lines, spaces_unit
 from stetd.editing.matching.normal_forms import JOINING_STARTERS, SINGLETONS, TABLE, fold
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.matching.normal_forms import TABLE
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import WHITE_SPACE, Document, adopt_terminators, split_lines
 
 TOKENS = (

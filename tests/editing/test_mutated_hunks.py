@@ -23,7 +23,8 @@ from types import ModuleType
 
 import pytest
 
-from stetd.editing.matching.ladder import Match, Rung, locate
+from stetd.editing.matching.ladder import Match, locate
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document
 
 MODULES = (asyncio.base_events, asyncio.streams, json.decoder, json.encoder)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Several, locate
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document
 
 NOWHERE = "nowhere"

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import lzma
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -68,10 +68,9 @@ def excess(texts: Iterable[str]) -> TokenCount | None:
     return count if count.tokens > MAX_TOKENS else None
 
 
-def count_tokens(texts: Iterable[str]) -> TokenCount:
+def count_tokens(texts: Sequence[str]) -> TokenCount:
     """The tokens of all ``texts``; stops early when far over MAX_TOKENS."""
     encoding = load_encoding()
-    texts = list(texts)
     unread = sum(map(len, texts))
     tokens = 0
     for text in texts:

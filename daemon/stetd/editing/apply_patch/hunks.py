@@ -21,7 +21,7 @@ from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Form, Hun
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import indentation_of
-from stetd.editing.matching.rungs import PLACES, Found, Run, Rung
+from stetd.editing.matching.rungs import MOST_PLACES, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
 
 _TAB = 8
@@ -508,7 +508,7 @@ class Placer:
             raise Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
         shared_out = len(anchors) == self._left[self._kind(hunk)]
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
-            raise Problem(Reason.SEVERAL, hunk, anchors[:PLACES], anchor=texts[-1])
+            raise Problem(Reason.SEVERAL, hunk, anchors[:MOST_PLACES], anchor=texts[-1])
         placed = Placed(Form(hunk, hunk.lines, size=1), anchors[0], Rung.EXACT)
         other = self._disturbed(placed)
         if other is not None:

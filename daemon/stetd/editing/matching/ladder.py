@@ -31,6 +31,34 @@ from stetd.editing.matching.rungs import Finder, Place, Rung, Search
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document, is_blank, split_lines, whole_lines
 
+_LADDER: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.EXACT, rungs.exact),
+    (Rung.LINE_ENDINGS, rungs.line_endings),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typography),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+#: The rungs for a trimmed text, which must match whole lines.
+_WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.LINE_ENDINGS, rungs.terminators),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typographic_lines),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+#: Rungs that compare the text as it is.
+_LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
+#: Tolerant rungs that also find a text within lines.
+_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
+_ENDS = ("\n", "\r")
+_BOM = "\ufeff"
+#: Lines that may be missing in the text before the blank lines at its end.
+_FURTHER_OFF = 4
+#: Similarity (0 to 100) above which two lines without a common word may differ only in words.
+_LIKENESS = 50
+#: Words that make a single line distinctive.
+_DISTINCTIVE_WORDS = 3
 #: What may be dropped at an edge, the least first.
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 
@@ -42,7 +70,7 @@ class Trimmed(msgspec.Struct, frozen=True):
     new: str
     #: The old text without blank lines at its edges, which must occur once.
     core: str
-    #: The number of dropped lines.
+    #: How much is dropped: the sum of what is dropped at both edges.
     cost: int
     #: Lines that were dropped because both texts have them, or "".
     dropped_first: str
@@ -100,37 +128,6 @@ def _leading_blanks(lines: list[str]) -> int:
 def _grows(old: list[str], new: list[str]) -> bool:
     """Whether the first old line is kept and new lines are added before it."""
     return bool(new) and new[0] != old[0] and old[0] in new
-
-
-__all__ = ["Match", "Rung", "Several", "is_distinctive", "locate", "match_at"]
-_LADDER: tuple[tuple[Rung, Finder], ...] = (
-    (Rung.EXACT, rungs.exact),
-    (Rung.LINE_ENDINGS, rungs.line_endings),
-    (Rung.TRAILING_SPACE, rungs.trailing_space),
-    (Rung.INDENT, rungs.indent),
-    (Rung.TYPOGRAPHY, rungs.typography),
-    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
-)
-#: The rungs for a trimmed text, which must match whole lines.
-_WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
-    (Rung.LINE_ENDINGS, rungs.terminators),
-    (Rung.TRAILING_SPACE, rungs.trailing_space),
-    (Rung.INDENT, rungs.indent),
-    (Rung.TYPOGRAPHY, rungs.typographic_lines),
-    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
-)
-#: Rungs that compare the text as it is.
-_LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
-#: Tolerant rungs that also find a text within lines.
-_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
-_ENDS = ("\n", "\r")
-_BOM = "\ufeff"
-#: Lines that may be missing in the text before the blank lines at its end.
-_FURTHER_OFF = 4
-#: Similarity (0 to 100) above which two lines without a common word may differ only in words.
-_LIKENESS = 50
-#: Words that make a single line distinctive.
-_DISTINCTIVE_WORDS = 3
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -314,7 +311,7 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
         if len(lines) > 1 and _is_one_passage(document, old, lines):
             return None
         if len(lines) > 1 or len(matches) > 1:
-            return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
+            return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.MOST_PLACES]))
         for match, one in matches.values():
             if _is_doubtful(document, match, one):
                 return None

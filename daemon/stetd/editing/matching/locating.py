@@ -68,7 +68,7 @@ def find(
         )
     if isinstance(found, Several):
         count = len(found.lines)
-        more = "" if count < rungs.PLACES else " or more"
+        more = "" if count < rungs.MOST_PLACES else " or more"
         how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
         return subject.failure(
             Kind.OLD_TEXT_NOT_UNIQUE,

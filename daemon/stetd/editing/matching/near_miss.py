@@ -18,9 +18,9 @@ from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
 from stetd.editing import patience
-from stetd.editing.matching.ladder import Match, Rung, locate
+from stetd.editing.matching.ladder import Match, locate
 from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
-from stetd.editing.matching.rungs import occurrences
+from stetd.editing.matching.rungs import Rung, occurrences
 from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 

@@ -29,7 +29,7 @@ from stetd.editing.matching.normal_forms import (
 from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
 #: Places that are listed at most; a count that reaches it may be too low.
-PLACES = 1_000
+MOST_PLACES = 1_000
 #: Candidates, and lines of candidates, that are tried; with more no place is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000
@@ -139,7 +139,7 @@ Finder = Callable[[Search], list[Place]]
 
 def exact(search: Search) -> list[Place]:
     """The text itself. A stretch that splits a ``\\r\\n`` is left to the next rung."""
-    return list(islice(_exact_places(search.document, search.wanted), PLACES))
+    return list(islice(_exact_places(search.document, search.wanted), MOST_PLACES))
 
 
 def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
@@ -194,7 +194,7 @@ def _stretches(
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
             places.append(Place(start, end))
-            if len(places) >= PLACES:
+            if len(places) >= MOST_PLACES:
                 return places
     unterminated = wanted[:-1]
     if wanted.endswith("\n") and unterminated and not text.endswith("\n"):
@@ -243,7 +243,9 @@ def _equal_lines(
 ) -> list[Place]:
     alike = [key(line) for line in wanted]
     firsts = (first for first in search.candidates if _alike(lines, first, alike, key))
-    return _unless_unsure(search, [search.whole_lines(first) for first in islice(firsts, PLACES)])
+    return _unless_unsure(
+        search, [search.whole_lines(first) for first in islice(firsts, MOST_PLACES)]
+    )
 
 
 def _alike(
@@ -257,13 +259,13 @@ def _uniform(
 ) -> list[Place]:
     changes = ((first, search.change_at(first, wanted, lines)) for first in firsts)
     places = (search.whole_lines(first, change) for first, change in changes if change)
-    return _unless_unsure(search, list(islice(places, PLACES)))
+    return _unless_unsure(search, list(islice(places, MOST_PLACES)))
 
 
 def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
     """The places; all candidates if there may be more places among those not tried."""
     if places and search.too_many:
-        return [search.whole_lines(first) for first in search.candidates[:PLACES]]
+        return [search.whole_lines(first) for first in search.candidates[:MOST_PLACES]]
     return places
 
 
@@ -283,7 +285,7 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
         count += 1
         if count == number:
             return Rung.EXACT, place
-        if count <= PLACES:
+        if count <= MOST_PLACES:
             lines.append(document.line_at(place.start))
         patience.go_on()
     if not count:
@@ -299,7 +301,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
 
     With 1,000 places or more none is chosen, unless they are exact and can all be listed.
     """
-    if len(places) >= PLACES:
+    if len(places) >= MOST_PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
         starts = [*search.document.line_starts, len(search.document.text)]
@@ -345,9 +347,9 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     """The places of ``run`` from line ``first`` on, for each rung that finds any, in order."""
     patience.go_on()
     forms = document.form(NormalForms)
-    exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), PLACES))
+    exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), MOST_PLACES))
     if exact:
-        yield Found(Rung.EXACT, exact, len(exact) < PLACES)
+        yield Found(Rung.EXACT, exact, len(exact) < MOST_PLACES)
     if run.blank:
         return
     candidates = list(islice(forms.find_bare(run.bare, first), _CANDIDATES + 1))
@@ -358,8 +360,8 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
             if accepts(place):
                 found.append(place)
         if found:
-            sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
-            yield Found(rung, found[:PLACES], sure)
+            sure = len(candidates) <= _CANDIDATES and len(found) < MOST_PLACES
+            yield Found(rung, found[:MOST_PLACES], sure)
 
 
 def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:

@@ -39,7 +39,7 @@ class _File(msgspec.Struct):
     pairs: dict[int, tuple[str, str]] = {}
     edits: list[LocatedEdit] = []
     #: Its planned content; None if its edits can't be made.
-    planned: list[PlannedFile] = []
+    planned: PlannedFile | None = None
     reports: tuple[EditReport, ...] = ()
     warnings: list[str] = []
 
@@ -70,7 +70,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     count = refusals.counted(len(reports), "edit")
     alone = f"patch_block {files[0].target.path}: {count}"
     return Plan(
-        files=tuple(planned for file in files for planned in file.planned),
+        files=tuple(file.planned for file in files if file.planned),
         edits=tuple(reports),
         message=_message(files, done=True),
         preview_message=_message(files, done=False),
@@ -204,7 +204,7 @@ def _carry_out(file: _File) -> list[Failure]:
     applied = apply_changes(document.text, arrangement.changes)
     if applied.text == document.text:
         return [refusals.no_change(subject) for subject in subjects.values()]
-    file.planned = [PlannedFile(path, file.target.data, document.to_bytes(applied.text))]
+    file.planned = PlannedFile(path, file.target.data, document.to_bytes(applied.text))
     file.reports = report_edits(path, file.edits, arrangement.changes, applied)
     file.warnings = list(_warnings(file))
     return []

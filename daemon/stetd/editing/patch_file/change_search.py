@@ -21,9 +21,9 @@ from stetd.editing import patience
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
-from stetd.editing.matching.rungs import PLACES, Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
-from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
+from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
@@ -175,7 +175,7 @@ def _by_pattern(
 
 def _chosen(
     subject: Subject, matches: Matches, change: ChangeRequest, document: Document
-) -> Found | Failure:
+) -> MatchedPlace | Failure:
     """The chosen match, or why none is."""
     if not matches.count:
         return _no_match(subject, matches, change.search, document)
@@ -185,7 +185,7 @@ def _chosen(
         return matches.nth or _out_of_range(subject, missing, change)
     if matches.count == 1:
         return matches.found[0]
-    if change.near_line is None or matches.count > regex_search.MOST_MATCHES:
+    if change.near_line is None or matches.count > MOST_PLACES:
         return _not_unique(subject, lines, change, "")
     near = nearest_of(document, matches.found, change.near_line)
     if len(near) == 1:
@@ -210,7 +210,7 @@ def _invalid(subject: Subject, sentence: str) -> Failure:
 
 def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
     """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
-    count = f"{len(lines)} times" if len(lines) < PLACES else f"{len(lines):,} times or more"
+    count = f"{len(lines)} times" if len(lines) < MOST_PLACES else f"{len(lines):,} times or more"
     tolerant = f" (compared with tolerance: {how})" if how else ""
     counted = "" if how else f"occurrence (1 to {len(lines)}) or "
     more = "make the pattern more specific" if change.regex else "send more lines in search"

@@ -16,7 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from stetd.editing import patience
-from stetd.editing.matching.rungs import Place
+from stetd.editing.matching.rungs import MOST_PLACES, Place
 from stetd.editing.text import Document
 
 #: Seconds for all pattern searches of a call together.
@@ -179,8 +179,6 @@ MOST_TEXT = 8_000_000
 MOST_TEXT_KEPT = 1_000_000
 #: Seconds after which a search is moved to another process; nearly all are finished by then.
 _AT_ONCE_S = 0.002
-#: Matches that are listed at most.
-MOST_MATCHES = 1_000
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -190,21 +188,21 @@ class Pattern(msgspec.Struct, frozen=True):
     most_text: int
 
 
-class Found(Place, frozen=True, kw_only=True):
+class MatchedPlace(Place, frozen=True, kw_only=True):
     """The place of one match, which has terminators as ``\\n``."""
 
     match: Any
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, at most ``MOST_MATCHES``; ``count``: the number of all."""
+    """``found``: the first matches, at most ``MOST_PLACES``; ``count``: the number of all."""
 
-    found: tuple[Found, ...]
+    found: tuple[MatchedPlace, ...]
     count: int
     #: The pattern has also matched an empty text somewhere.
     empty: bool
     #: The match with the requested number, at which the search ends.
-    nth: Found | None = None
+    nth: MatchedPlace | None = None
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -245,7 +243,7 @@ def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
 ) -> Matches:
     """All matches, or those up to ``number`` (from 1). Raises TimeoutError and MemoryError."""
-    found: list[Found] = []
+    found: list[MatchedPlace] = []
     count, empty = 0, False
     with allowance:
         for match in _scan(pattern, document, allowance.left):
@@ -257,7 +255,7 @@ def find_matches(
             count += 1
             if count == number:
                 return Matches(tuple(found), count, empty, _placed(document, match))
-            if len(found) < MOST_MATCHES:
+            if len(found) < MOST_PLACES:
                 found.append(_placed(document, match))
     return Matches(tuple(found), count, empty)
 
@@ -274,6 +272,6 @@ def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]
         raise
 
 
-def _placed(document: Document, match: Any) -> Found:
+def _placed(document: Document, match: Any) -> MatchedPlace:
     start, end = match.span()
-    return Found(document.offset_from_lf(start), document.offset_from_lf(end), match=match)
+    return MatchedPlace(document.offset_from_lf(start), document.offset_from_lf(end), match=match)

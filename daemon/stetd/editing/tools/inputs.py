@@ -21,7 +21,7 @@ MAX_ELEMENTS = 10_000
 #: Where a word begins in a name in camel case.
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: What other tools call the file that a call edits.
-PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
+_PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
 #: A time: RFC 3339, or seconds.
 Time = str | int | float
 
@@ -156,7 +156,7 @@ class PatchInput(ToolInput, frozen=True):
     """Input of ``patch``."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
-        "path": PATH_ELSEWHERE,
+        "path": _PATH_ELSEWHERE,
         "patches": ("edits", "changes", "operations"),
     }
 
@@ -222,7 +222,7 @@ class PatchFileInput(ToolInput, frozen=True):
     """Input of ``patch_file``."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
-        "path": PATH_ELSEWHERE,
+        "path": _PATH_ELSEWHERE,
         "changes": ("edits", "patches", "operations", "replacements"),
         "dry_run": ("preview_only", "test", "simulate"),
         "context": ("context_lines", "lines"),
@@ -251,7 +251,7 @@ class PatchBlockInput(ToolInput, frozen=True):
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
         "text": ("block", "blocks", "patch", "patches", "changes", "input", "content", "answer"),
-        "filepath": ("path", *PATH_ELSEWHERE),
+        "filepath": ("path", *_PATH_ELSEWHERE),
     }
 
     text: Annotated[
