@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from stetd.editing.matching.ladder import Match, Several, locate
-from stetd.editing.matching.line_replacement import Change, shared_lines, spaces_unit
+from stetd.editing.matching.line_replacement import IndentChange, shared_lines, spaces_unit
 from stetd.editing.matching.normal_forms import JOINING_STARTERS, SINGLETONS, TABLE, fold
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document
@@ -186,7 +186,7 @@ class TestIndentation:
         around: list[str],
         expected: list[str] | None,
     ) -> None:
-        change = Change(tuple(text), tuple(place))
+        change = IndentChange(tuple(text), tuple(place))
         assert change.uniform
         assert expected == change.apply(new, around)
 
@@ -202,7 +202,7 @@ class TestIndentation:
         ],
     )
     def test_an_uneven_change_is_none(self, text: list[str], place: list[str]) -> None:
-        assert not Change(tuple(text), tuple(place)).uniform
+        assert not IndentChange(tuple(text), tuple(place)).uniform
 
     def test_the_unit_is_the_smallest_step_that_is_no_rarity(self) -> None:
         assert spaces_unit(["", "    ", "        ", "    ", "            "]) == 4

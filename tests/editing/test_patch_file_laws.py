@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memory_world import MemoryWorld
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.rungs import Rung, TooFew, nth_place
-from stetd.editing.patch_file.dialect import Succession, changed_lines, report_steps
+from stetd.editing.patch_file.dialect import ChangingText, changed_lines, report_steps
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document
 
@@ -41,8 +41,8 @@ def test_no_occurrence_splits_a_terminator(text: str, wanted: str) -> None:
 
 
 @st.composite
-def successions(draw: st.DrawFn) -> Succession:
-    steps = Succession(draw(st.text("ab\n", max_size=30)))
+def successions(draw: st.DrawFn) -> ChangingText:
+    steps = ChangingText(draw(st.text("ab\n", max_size=30)))
     for index in range(draw(st.integers(1, 6))):
         start = draw(st.integers(0, len(steps.text)))
         end = draw(st.integers(start, min(len(steps.text), start + 8)))
@@ -55,7 +55,7 @@ def successions(draw: st.DrawFn) -> Succession:
 
 
 @given(successions())
-def test_every_mark_that_is_left_stands_where_its_step_is_reported(steps: Succession) -> None:
+def test_every_mark_that_is_left_stands_where_its_step_is_reported(steps: ChangingText) -> None:
     reports = report_steps("a", steps.text, steps.landed)
     lines = steps.text.split("\n")
     for landed, report in zip(steps.landed, reports, strict=True):
@@ -71,7 +71,7 @@ def test_every_mark_that_is_left_stands_where_its_step_is_reported(steps: Succes
 
 @given(successions())
 def test_a_step_that_no_later_one_touched_stands_there_as_it_was_written(
-    steps: Succession,
+    steps: ChangingText,
 ) -> None:
     for landed in steps.landed:
         if landed.changed_by is None:

@@ -38,13 +38,13 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
         message = f"line {error.line} of the patch: {error.sentence}"
         raise refuse(Kind.PARSE_ERROR, message, line=error.line) from None
 
-    performance = _Performance(call, Composition(world))
+    planning = _Planning(call, Composition(world))
     for operation in operations:
-        performance.carry_out(operation)
-    return performance.plan(operations)
+        planning.apply(operation)
+    return planning.plan(operations)
 
 
-class _Performance(msgspec.Struct):
+class _Planning(msgspec.Struct):
     call: ApplyPatchInput
     files: Composition
     failures: list[Failure] = []
@@ -53,7 +53,7 @@ class _Performance(msgspec.Struct):
     _subjects: dict[int, Subject] = {}
     _explained: int = 0
 
-    def carry_out(self, operation: Operation) -> None:
+    def apply(self, operation: Operation) -> None:
         try:
             if isinstance(operation, Add):
                 self._add(operation)

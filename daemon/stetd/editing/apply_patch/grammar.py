@@ -84,7 +84,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         return replace(self, lines=tuple(lines))
 
     @cached_property
-    def forms(self) -> Sequence[Form]:
+    def variants(self) -> Sequence[Variant]:
         """The hunk as it is, then with droppable lines left out, the fewest first."""
         lead = _count(line.bare for line in self.lines)
         tail = _count(line.bare for line in reversed(self.lines)) if lead < len(self.lines) else 0
@@ -92,14 +92,14 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         if self.end_of_file:
             blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
             edges.append((0, _count(blank)))
-        forms: dict[tuple[HunkLine, ...], Form] = {}
+        variants: dict[tuple[HunkLine, ...], Variant] = {}
         for head, foot in dict.fromkeys(edges):
             lines = self.lines[head : len(self.lines) - foot]
             size = sum(line.sign != ADDED for line in lines)
             if size:
                 cost = bool(head) + bool(foot)
-                forms.setdefault(lines, Form(self, lines, size, lead - head, cost))
-        return list(forms.values())
+                variants.setdefault(lines, Variant(self, lines, size, lead - head, cost))
+        return list(variants.values())
 
 
 def _count(flags: Iterable[bool]) -> int:
@@ -107,7 +107,7 @@ def _count(flags: Iterable[bool]) -> int:
     return sum(1 for _ in takewhile(bool, flags))
 
 
-class Form(msgspec.Struct, frozen=True, dict=True):
+class Variant(msgspec.Struct, frozen=True, dict=True):
     """A hunk without some lines at its edges."""
 
     hunk: Hunk

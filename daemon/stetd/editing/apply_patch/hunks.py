@@ -17,7 +17,7 @@ from itertools import islice, pairwise
 import msgspec
 from msgspec.structs import replace
 
-from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Form, Hunk, HunkLine
+from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine, Variant
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import indentation_of
@@ -107,9 +107,9 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True, dict=True):
-    """A hunk in one of its forms, at a possible place from line ``start`` on."""
+    """A hunk in one of its variants, at a possible place from line ``start`` on."""
 
-    form: Form
+    variant: Variant
     start: int
     rung: Rung
     #: Whether all other places are known.
@@ -122,26 +122,26 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
     @property
     def hunk(self) -> Hunk:
         """The whole hunk."""
-        return self.form.hunk
+        return self.variant.hunk
 
     @property
     def core(self) -> int:
-        """The first line of the part of the hunk that all forms have."""
-        return self.start + self.form.kept
+        """The first line of the part of the hunk that all variants have."""
+        return self.start + self.variant.kept
 
     @property
     def end(self) -> int:
         """The line after the last covered line."""
-        return self.start + self.form.size
+        return self.start + self.variant.size
 
     @cached_property
     def groups(self) -> list[Group]:
         """The groups of changed lines, in order."""
         groups: list[Group] = []
-        only_adds = all(line.sign == ADDED for line in self.form.lines)
+        only_adds = all(line.sign == ADDED for line in self.variant.lines)
         at = begins = self.end if only_adds else self.start
         added: list[HunkLine] = []
-        for line in (*self.form.lines, HunkLine(CONTEXT, "", 0)):
+        for line in (*self.variant.lines, HunkLine(CONTEXT, "", 0)):
             if line.sign == ADDED:
                 added.append(line)
             elif line.sign == REMOVED:
@@ -167,8 +167,8 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
 
 #: The rungs, the strictest first.
 ORDER = {rung: number for number, rung in enumerate(Rung)}
-#: Chooses, of the places that a rung found for a form, those that fit the ``@@`` line's places.
-Choice = Callable[[Form, Found, Sequence[int]], Sequence[int]]
+#: Chooses, of the places that a rung found for a variant, those that fit the ``@@`` line's places.
+Choice = Callable[[Variant, Found, Sequence[int]], Sequence[int]]
 
 
 class Placer:
@@ -204,20 +204,20 @@ class Placer:
             self._refuse_applied(placed)
         groups = placed.groups
         placed = replace(placed, early=bool(groups) and groups[0].start < self._changed)
-        if placed.form.size:
+        if placed.variant.size:
             self._cursor = max(self._cursor, placed.end)
             if groups:
                 self._changed = max(self._changed, groups[-1].end)
         self._done[kind] += 1
         insort(self._starts, (placed.start, len(self.placed)))
-        self._largest = max(self._largest, placed.form.size)
+        self._largest = max(self._largest, placed.variant.size)
         self.placed.append(placed)
         return placed
 
     def _refuse_applied(self, placed: Placed) -> None:
         """Refuse a tolerant place if the file already has the new lines, as the ladder does."""
-        lines = placed.form.lines
-        old, new = placed.form.run.lines, [line.text for line in lines if line.sign != REMOVED]
+        lines = placed.variant.lines
+        old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
         telling = adds and is_distinctive(new)
         for found in rungs.climb(self._document, Run(new)) if new and new != old else ():
@@ -240,8 +240,8 @@ class Placer:
             placed = self._after_cursor(hunk) or self._before_cursor(hunk)
         if placed is not None:
             return placed
-        for form in hunk.forms:
-            found = next(rungs.climb(self._document, form.run), None)
+        for variant in hunk.variants:
+            found = next(rungs.climb(self._document, variant.run), None)
             if found is not None:
                 reason = Reason.NOT_UNDER_ANCHOR if texts else Reason.NOT_AT_END
                 raise Problem(reason, hunk, found.places, found.rung, texts[-1] if texts else "")
@@ -254,29 +254,29 @@ class Placer:
 
         ``anchors``: lines that match the hunk's ``@@``; a place contains one or comes after it.
         """
-        for cost in sorted({form.cost for form in hunk.forms}):
+        for cost in sorted({variant.cost for variant in hunk.variants}):
             options: list[Placed] = []
-            for form in hunk.forms:
-                if form.cost != cost:
+            for variant in hunk.variants:
+                if variant.cost != cost:
                     continue
-                at_least = max(first, anchors[0] + 1 - form.size) if anchors else first
-                for found in self._climb(form, at_least):
-                    chosen = choose(form, found, anchors) if choose else found.places
+                at_least = max(first, anchors[0] + 1 - variant.size) if anchors else first
+                for found in self._climb(variant, at_least):
+                    chosen = choose(variant, found, anchors) if choose else found.places
                     if chosen:
                         # Places further on don't matter, because the nearest are chosen.
                         sure = found.all or choose is not None
-                        options += (Placed(form, at, found.rung, sure) for at in chosen)
+                        options += (Placed(variant, at, found.rung, sure) for at in chosen)
                         break
             if options:
                 strictest = min(options, key=lambda option: ORDER[option.rung]).rung
                 return [option for option in options if option.rung is strictest]
         return []
 
-    def _climb(self, form: Form, first: int) -> Iterator[Found]:
-        """The places of a form from line ``first`` on; with ``*** End of File`` only at the end."""
-        if form.hunk.end_of_file:
-            first = max(first, self._end - form.size)
-        return rungs.climb(self._document, form.run, first)
+    def _climb(self, variant: Variant, first: int) -> Iterator[Found]:
+        """A variant's places from line ``first`` on; with ``*** End of File`` only at the end."""
+        if variant.hunk.end_of_file:
+            first = max(first, self._end - variant.size)
+        return rungs.climb(self._document, variant.run, first)
 
     @cached_property
     def _end(self) -> int:
@@ -315,14 +315,14 @@ class Placer:
         if chosen.rung is Rung.EXACT:
             return
         last = Rung.TYPOGRAPHY if chosen.rung is Rung.INDENT else chosen.rung
-        for form in chosen.hunk.forms:
-            for found in self._climb(form, 0):
+        for variant in chosen.hunk.variants:
+            for found in self._climb(variant, 0):
                 if ORDER[found.rung] > ORDER[last]:
                     break
                 if found.rung is chosen.rung:
                     continue
                 for at in found.places:
-                    rival = Placed(form, at, found.rung)
+                    rival = Placed(variant, at, found.rung)
                     if rival.core != chosen.core and self._disturbed(rival) is None:
                         raise self._several([chosen, rival])
 
@@ -407,23 +407,23 @@ class Placer:
                 end = self._end_of_block_above(anchors, chosen.start)
         if end is None or chosen.start < end:
             return chosen
-        climbed = rungs.climb(self._document, chosen.form.run)
+        climbed = rungs.climb(self._document, chosen.variant.run)
         everywhere = next((found for found in climbed if found.rung is chosen.rung), None)
         places = everywhere.places if everywhere else [chosen.start]
         kind = self._kind(chosen.hunk)
         alone = len(places) == 1 and everywhere is not None
         if alone or len(places) == self._left[kind] + self._done[kind]:
             return chosen
-        options = [Placed(chosen.form, at, chosen.rung) for at in places]
+        options = [Placed(chosen.variant, at, chosen.rung) for at in places]
         raise self._several(options)
 
     def _unless_among(self, chosen: Placed, first: int, end: int) -> Placed:
         """The place, unless lines ``first`` to ``end`` have an equally good or better one."""
-        for found in self._climb(chosen.form, first):
+        for found in self._climb(chosen.variant, first):
             places = [at for at in found.places if at < end and at != chosen.start]
             if places:
                 places = sorted((*places, chosen.start))
-                return self._settled([Placed(chosen.form, at, found.rung) for at in places])
+                return self._settled([Placed(chosen.variant, at, found.rung) for at in places])
             if found.rung is chosen.rung:
                 break
         return chosen
@@ -438,29 +438,31 @@ class Placer:
             self._blocks[opening] = block_end(self._document.lines, opening)
         return self._blocks[opening]
 
-    def _nearest(self, form: Form, found: Found, anchors: Sequence[int]) -> Sequence[int]:
-        """A form's places that are nearest after an anchor, or contain it."""
+    def _nearest(self, variant: Variant, found: Found, anchors: Sequence[int]) -> Sequence[int]:
+        """A variant's places that are nearest after an anchor, or contain it."""
         places = found.places
         if not found.all and len(anchors) > 1:
             return places
         chosen: set[int] = set()
         for anchor in anchors:
-            holding = bisect_left(places, anchor - form.size + 1)
+            holding = bisect_left(places, anchor - variant.size + 1)
             after = bisect_right(places, anchor)
             chosen.update(places[holding : after + 1])
         return sorted(chosen)
 
-    def _nearest_free(self, form: Form, found: Found, anchors: Sequence[int]) -> Sequence[int]:
+    def _nearest_free(
+        self, variant: Variant, found: Found, anchors: Sequence[int]
+    ) -> Sequence[int]:
         """The nearest places on either side of the cursor that overlap no other hunk."""
         places = found.places
         if not found.all and (len(anchors) > 1 or places[-1:] < [self._cursor]):
             return places
         chosen: set[int] = set()
         for anchor in anchors:
-            holding = bisect_left(places, anchor - form.size + 1)
+            holding = bisect_left(places, anchor - variant.size + 1)
             beyond = bisect_left(places, max(self._cursor, anchor + 1))
             for candidates in (places[holding:beyond], places[beyond:]):
-                placed = (Placed(form, at, found.rung) for at in candidates)
+                placed = (Placed(variant, at, found.rung) for at in candidates)
                 free = (each.start for each in placed if self._disturbed(each) is None)
                 chosen.update(islice(free, 1))
         return sorted(chosen)
@@ -499,8 +501,8 @@ class Placer:
             raise Problem(Reason.RANGE_ALONE, hunk)
         if not texts or hunk.end_of_file or hunk.range:
             described = len(texts) < len(hunk.anchors) and not hunk.range
-            form = Form(hunk, hunk.lines, size=0)
-            return Placed(form, count, Rung.EXACT, described=described)
+            variant = Variant(hunk, hunk.lines, size=0)
+            return Placed(variant, count, Rung.EXACT, described=described)
         anchors = self._chain(texts, self._cursor)
         early = not anchors
         anchors = anchors or self._chain(texts, 0)
@@ -509,7 +511,7 @@ class Placer:
         shared_out = len(anchors) == self._left[self._kind(hunk)]
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
             raise Problem(Reason.SEVERAL, hunk, anchors[:MOST_PLACES], anchor=texts[-1])
-        placed = Placed(Form(hunk, hunk.lines, size=1), anchors[0], Rung.EXACT)
+        placed = Placed(Variant(hunk, hunk.lines, size=1), anchors[0], Rung.EXACT)
         other = self._disturbed(placed)
         if other is not None:
             raise Problem(Reason.OVERLAP, hunk, (placed.end,), other=other.hunk)

@@ -17,7 +17,7 @@ from stetd.editing import refusals
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.edits import PlannedFile, SourceFile, World
-from stetd.editing.matching.line_replacement import Change
+from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.paths import files_above
@@ -60,7 +60,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
         return given
     pairs = list(_pairs(document, placed))
     around = indentations_around(document, placed.start, placed.end)
-    whole = Change(*zip(*(pair for _, pair in pairs), strict=True))
+    whole = IndentChange(*zip(*(pair for _, pair in pairs), strict=True))
     if whole.uniform:
         flat = whole.shift([text for texts in given for text in texts], around)
         if flat is None:
@@ -81,7 +81,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
     """For each old line that is not blank: its line in the file, and both indentations."""
     at = placed.start
-    for line in placed.form.lines:
+    for line in placed.variant.lines:
         if line.sign == ADDED:
             continue
         if not is_blank(line.text):
@@ -89,14 +89,14 @@ def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str,
         at += 1
 
 
-def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> Change | None:
+def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> IndentChange | None:
     """The change of indentation that the lines around a group have in common."""
     before = [pair for at, pair in pairs if at < group.start][-1:]
     inside = [pair for at, pair in pairs if group.start <= at < group.end]
     after = [pair for at, pair in pairs if at >= group.end][:1]
     near = before + inside + after
     # One line alone may be the very one whose indentation was got wrong.
-    change = Change(*zip(*near, strict=True)) if len(near) > 1 else None
+    change = IndentChange(*zip(*near, strict=True)) if len(near) > 1 else None
     return change if change and change.uniform else None
 
 

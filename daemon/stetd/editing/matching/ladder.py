@@ -163,7 +163,7 @@ def locate(
     Of several places the one nearest to ``near_line`` (from 1) is chosen, except by ``trim_edges``.
     """
     assert old, "BUG: an empty text is everywhere"
-    unseen = rungs.terminators_are_unseen(document, old)
+    unseen = rungs.may_mean_other_terminators(document, old)
     ladder = _LADDER[1:] if unseen and near_line is not None else _LADDER
     found = _climb(document, old, new, ladder, near_line)
     if isinstance(found, Match) and found.rung is Rung.EXACT and unseen:

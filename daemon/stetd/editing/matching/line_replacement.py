@@ -22,7 +22,7 @@ _LARGEST_UNIT = 8
 _COMMON_SHARE = 0.25
 
 
-class Change(msgspec.Struct, frozen=True):
+class IndentChange(msgspec.Struct, frozen=True):
     """The change from the text's indentation to the place's, in the non-blank lines."""
 
     text: tuple[str, ...]
@@ -238,7 +238,7 @@ def replacement(
     *,
     forgiven: bool,
     literal: bool = False,
-    change: Change | None = None,
+    change: IndentChange | None = None,
     around: Sequence[str] = (),
     before: str = "",
 ) -> str | None:
@@ -272,7 +272,7 @@ def replacement(
     return joined(lines, before)
 
 
-def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
+def _only_first_lacks_indentation(change: IndentChange, contents: Sequence[str]) -> bool:
     """Whether only the first line of the text may lack the place's indentation."""
     if len(change.text) > 1 or change.verbatim is None or not change.verbatim[1]:
         return False

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stetd.editing import patience
-from stetd.editing.matching.line_replacement import Change
+from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import (
     NormalForms,
     bare,
@@ -55,7 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     #: The text ends with a newline that the file's last line lacks.
     forgiven: bool = False
     #: The change of indentation.
-    change: Change | None = None
+    change: IndentChange | None = None
 
 
 AnyPlace = TypeVar("AnyPlace", bound=Place)
@@ -83,17 +83,19 @@ class Run:
         return all(map(is_blank, self.lines))
 
     @property
-    def telling(self) -> bool:
+    def has_word(self) -> bool:
         """Whether there is a word: a lone bracket occurs anywhere with other indentation."""
         return any(map(str.isalnum, "".join(self.lines)))
 
-    def change_at(self, first: int, own: Sequence[str], found: Sequence[str]) -> Change | None:
-        """The uniform change of indentation of these lines at line ``first``; None if not uniform.
+    def change_at(
+        self, first: int, own: Sequence[str], found: Sequence[str]
+    ) -> IndentChange | None:
+        """The change of indentation at line ``first``; None if it is not uniform.
 
         ``own``, ``found``: these lines and the file's, in the compared form.
         """
         filled = [index for index, line in enumerate(own) if not is_blank(line)]
-        change = Change(
+        change = IndentChange(
             tuple(indentation_of(own[index]) for index in filled),
             tuple(indentation_of(found[first + index]) for index in filled),
         )
@@ -125,7 +127,7 @@ class Search(Run):
         """Whether there are more candidates than are listed."""
         return len(self._found) > self._most
 
-    def whole_lines(self, first: int, change: Change | None = None) -> Place:
+    def whole_lines(self, first: int, change: IndentChange | None = None) -> Place:
         """The place of whole lines that begins with line ``first`` (from 0)."""
         last = first + len(self.lines) - 1
         content_end = self.document.content_end(last)
@@ -150,7 +152,7 @@ def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
     return (place for place in places if not split(place.start) and not split(place.end))
 
 
-def terminators_are_unseen(document: Document, wanted: str) -> bool:
+def may_mean_other_terminators(document: Document, wanted: str) -> bool:
     """Whether the text may have other terminators at the meant place: a reader sees none."""
     unseen = "\n" in wanted and "\r" not in wanted and "\r" in document.text
     return unseen and document.eol == "mixed"
@@ -221,7 +223,7 @@ def typographic_lines(search: Search) -> list[Place]:
 
 def indent(search: Search) -> list[Place]:
     """Whole lines that differ by one uniform change of indentation."""
-    if not search.telling:
+    if not search.has_word:
         return []
     lines, wanted = search.document.lines, search.lines
     alike = [without_indentation(line) for line in wanted]
@@ -233,7 +235,7 @@ def indent(search: Search) -> list[Place]:
 
 def indent_and_typography(search: Search) -> list[Place]:
     """Whole lines that differ by typography, trailing space, and one change of indentation."""
-    if not search.telling:
+    if not search.has_word:
         return []
     return _uniform(search, search.candidates, search.forms.folded_lines, search.folded_lines)
 
@@ -280,7 +282,7 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
     """Occurrence ``number`` (from 1) of ``wanted``: exact, or if there is none, by line endings."""
     count = 0
     lines: list[int] = []
-    unseen = terminators_are_unseen(document, wanted)
+    unseen = may_mean_other_terminators(document, wanted)
     for place in () if unseen else _exact_places(document, wanted):
         count += 1
         if count == number:
@@ -376,10 +378,10 @@ def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
 
     trimmed = alike(bare, run.lines, lines)
     yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, lines)
-    if run.telling:
+    if run.has_word:
         # Twice if there are more places than those of one uniform change.
         yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
         yield Rung.INDENT, trimmed
     yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
-    if run.telling:
+    if run.has_word:
         yield Rung.INDENT_TYPOGRAPHY, uniform

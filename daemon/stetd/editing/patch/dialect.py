@@ -139,7 +139,7 @@ class _Planning(msgspec.Struct):
     #: Stored clipboards by name; a later patch replaces an earlier one's.
     stores: dict[str, _Stored] = {}
     #: Clipboards that a failed patch would have filled: patches that need them are not reported.
-    owed: set[str] = set()
+    unfilled: set[str] = set()
     patches: list[_Patch] = []
 
     def locate(self, requests: Sequence[PatchRequest]) -> None:
@@ -156,11 +156,11 @@ class _Planning(msgspec.Struct):
             else:
                 self._insert(patch)
             if patch.stored:
-                self.owed.discard(patch.stored.name)
+                self.unfilled.discard(patch.stored.name)
                 self.stores[patch.stored.name] = patch.stored
                 self.texts[patch.stored.name] = patch.stored.text
             elif request.to_clipboard:
-                self.owed.add(request.to_clipboard)
+                self.unfilled.add(request.to_clipboard)
             failed += bool(patch.failures)
             self.patches.append(patch)
 
@@ -225,7 +225,7 @@ class _Planning(msgspec.Struct):
         name = patch.request.from_clipboard
         if not name:
             return patch.reindented(patch.request.new_text)
-        if name in self.owed:
+        if name in self.unfilled:
             return None
         text = self.texts.get(name)
         if text is None:

@@ -131,7 +131,7 @@ class _Reader(msgspec.Struct):
     _content: list[str] = []
     _content_line: int = 1
     #: Such a fault was reported, so following ones are not: stray markers, text before FIND.
-    _told: bool = False
+    _reported: bool = False
 
     def read(self, number: int, line: str) -> None:
         bare = line.strip(_EDGES)
@@ -165,8 +165,8 @@ class _Reader(msgspec.Struct):
     def _text(self, number: int, line: str) -> None:
         if self._place is not _Place.BLOCK:
             self._content.append(line)
-        elif not is_blank(line.rstrip("\r")) and not self._told:
-            self._told = True
+        elif not is_blank(line.rstrip("\r")) and not self._reported:
+            self._reported = True
             self._fault(
                 number,
                 f"expected {_Mark.FIND} after {_START.replace('path', self._path)}, but found the "
@@ -221,13 +221,13 @@ class _Reader(msgspec.Struct):
         stray = self._place is _Place.OUTSIDE and mark is not _Mark.START
         if not stray:
             self._place = _AFTER[mark][0]
-            self._told = self._told and mark not in (_Mark.START, _Mark.END)
+            self._reported = self._reported and mark not in (_Mark.START, _Mark.END)
 
     def _misplaced(self, number: int, mark: _Mark) -> None:
         match self._place, mark:
             case _Place.OUTSIDE, _:
-                if not self._told:
-                    self._told = True
+                if not self._reported:
+                    self._reported = True
                     self._fault(number, f"{mark} outside of a block: expected {_START} before it.")
                 return
             case _, _Mark.START:

@@ -45,7 +45,7 @@ _RUNS_AWAY = (
 _TOO_MUCH = "Send fewer changes with regex or fuzzy in a call, or search for the exact text."
 
 
-class SoundChange(msgspec.Struct, frozen=True):
+class CheckedChange(msgspec.Struct, frozen=True):
     """A valid change; ``pattern``: set for ``regex``."""
 
     subject: Subject
@@ -55,7 +55,7 @@ class SoundChange(msgspec.Struct, frozen=True):
 
 def check_change(
     subject: Subject, change: ChangeRequest, allowance: Allowance
-) -> SoundChange | Failure:
+) -> CheckedChange | Failure:
     """Check a change apart from the file: the valid change, and its faults."""
     if not change.search:
         return subject.failure(
@@ -67,7 +67,7 @@ def check_change(
         if getattr(change, one) and getattr(change, other):
             return _invalid(subject, f"{one} and {other} can not go together: {reason}.")
     if not change.regex:
-        return SoundChange(subject, change)
+        return CheckedChange(subject, change)
     if patience.is_limited() and len(change.search) > _QUICK_PATTERN:
         raise patience.TakesLong
     with allowance:
@@ -93,41 +93,41 @@ def check_change(
             f"replace can not be used with this pattern: {fault}. With regex, \\1 and \\g<name> "
             "stand for groups, and a backslash itself is written \\\\.",
         )
-    return SoundChange(subject, change, pattern)
+    return CheckedChange(subject, change, pattern)
 
 
 def find_change(
-    sound: SoundChange, document: Document, allowance: Allowance
+    checked: CheckedChange, document: Document, allowance: Allowance
 ) -> LocatedEdit | Failure:
     """The place of the change in ``document``, and the text to write there."""
     patience.go_on()
-    change = sound.change
+    change = checked.change
     found: Match | LocatedEdit | Failure
-    if sound.pattern is not None:
-        found = _by_pattern(sound, sound.pattern, document, allowance)
+    if checked.pattern is not None:
+        found = _by_pattern(checked, checked.pattern, document, allowance)
     elif change.occurrence is not None:
         counted = nth_place(document, change.search, change.occurrence)
         if isinstance(counted, TooFew):
             if counted.count:
-                return _out_of_range(sound.subject, counted, change)
-            return _miss(sound, document)
+                return _out_of_range(checked.subject, counted, change)
+            return _miss(checked, document)
         rung, place = counted
         match = match_at(document, place, change.search, change.replace, rung)
         # If the new text has no line end, a line can only be replaced as a whole.
-        found = match or _miss(sound, document)
+        found = match or _miss(checked, document)
     else:
-        found = _by_ladder(sound, document, allowance)
+        found = _by_ladder(checked, document, allowance)
     if isinstance(found, Match):
-        found = found.edit(sound.subject.index)
+        found = found.edit(checked.subject.index)
     if isinstance(found, LocatedEdit):
-        return locating.bad_byte(sound.subject, document, found.start, found.end) or found
+        return locating.bad_byte(checked.subject, document, found.start, found.end) or found
     return found
 
 
 def _by_ladder(
-    sound: SoundChange, document: Document, allowance: Allowance
+    checked: CheckedChange, document: Document, allowance: Allowance
 ) -> Match | LocatedEdit | Failure:
-    subject, change = sound.subject, sound.change
+    subject, change = checked.subject, checked.change
     found = locate(document, change.search, change.replace, near_line=change.near_line)
     if isinstance(found, Match):
         return found
@@ -136,7 +136,7 @@ def _by_ladder(
             return _no_nearest(subject, found.lines, change, found.relaxed)
         return _not_unique(subject, found.lines, change, found.relaxed)
     if change.fuzzy is None:
-        return _miss(sound, document)
+        return _miss(checked, document)
     try:
         like = _find_resembling(
             subject, document, change.search, change.replace, change.fuzzy, allowance
@@ -145,15 +145,15 @@ def _by_ladder(
         return _stopped(subject, allowance, _TOO_MUCH)
     if not isinstance(like, str):
         return like
-    miss = _miss(sound, document)
+    miss = _miss(checked, document)
     why = f"With fuzzy {change.fuzzy:g} no place was taken either: {like}."
     return replace(miss, message=f"{miss.message}\n{why}")
 
 
 def _by_pattern(
-    sound: SoundChange, pattern: Pattern, document: Document, allowance: Allowance
+    checked: CheckedChange, pattern: Pattern, document: Document, allowance: Allowance
 ) -> LocatedEdit | Failure:
-    subject, change = sound.subject, sound.change
+    subject, change = checked.subject, checked.change
     if len(document.text) > pattern.most_text:
         return _invalid(
             subject,
@@ -197,10 +197,10 @@ def _chosen(
 # -- failures
 
 
-def _miss(sound: SoundChange, document: Document) -> Failure:
-    change = sound.change
+def _miss(checked: CheckedChange, document: Document) -> Failure:
+    change = checked.change
     return locating.explained_miss(
-        sound.subject, document, change.search, change.replace, explain=True
+        checked.subject, document, change.search, change.replace, explain=True
     )
 
 

@@ -20,8 +20,8 @@ from msgspec import UNSET, UnsetType, field
 MAX_ELEMENTS = 10_000
 #: Where a word begins in a name in camel case.
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-#: What other tools call the file that a call edits.
-_PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
+#: Names of other tools for the path of the file.
+_FOREIGN_PATH = ("file_path", "filepath", "filename", "file")
 #: A time: RFC 3339, or seconds.
 Time = str | int | float
 
@@ -33,12 +33,12 @@ class BrokenJson(ValueError):
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all inputs: unknown fields are refused, null means absent, snake case is read."""
 
-    #: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {}
+    #: Names of other tools for a field, for advice: they are too unlike for a similarity search.
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     @classmethod
-    def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What was given, with a field under its own name that was given under another tool's."""
+    def with_own_names(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The object, with foreign names that are understood replaced by ours; here none are."""
         return given
 
 
@@ -74,8 +74,8 @@ def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
     return tuple(found)
 
 
-def said(description: str, **bounds: Any) -> msgspec.Meta:
-    """What a field is, for the language model, and its bounds."""
+def doc(description: str, **bounds: Any) -> msgspec.Meta:
+    """A field's description for the language model, and its bounds."""
     return msgspec.Meta(description=description, **bounds)
 
 
@@ -108,36 +108,36 @@ def in_snake_case(key: str) -> str:
 class Reindent(ToolInput, frozen=True):
     """How to move the inserted text to another indentation."""
 
-    strip: Annotated[str, said("Remove this prefix from each non-blank line")] = ""
-    add: Annotated[str, said("Then put this prefix before each non-blank line")] = ""
+    strip: Annotated[str, doc("Remove this prefix from each non-blank line")] = ""
+    add: Annotated[str, doc("Then put this prefix before each non-blank line")] = ""
 
 
 class PatchRequest(ToolInput, frozen=True):
     """One edit of a ``patch`` call."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
         "oldText": ("old_string", "old_str", "old", "search", "find", "before", "original"),
         "newText": ("new_string", "new_str", "new", "replace", "replacement", "content", "text"),
         "operation": ("type", "command", "action", "mode", "kind"),
     }
 
     operation: Annotated[
-        Literal["replace", "append_eof", "prepend_bof", "overwrite"], said("What to do")
+        Literal["replace", "append_eof", "prepend_bof", "overwrite"], doc("What to do")
     ]
     old_text: Annotated[
-        str, said("Text to look for; must stand in the file exactly once (required for replace)")
+        str, doc("Text to look for; must stand in the file exactly once (required for replace)")
     ] = field(default="", name="oldText")
     given_text: Annotated[
         str | UnsetType,
-        said("Text to put in its place (empty to delete; not needed with fromClipboard)"),
+        doc("Text to put in its place (empty to delete; not needed with fromClipboard)"),
     ] = field(default=UNSET, name="newText")
     to_clipboard: Annotated[
-        str, said("replace only: store the text that was matched in this clipboard")
+        str, doc("replace only: store the text that was matched in this clipboard")
     ] = field(default="", name="toClipboard")
     from_clipboard: Annotated[
-        str, said("Insert the text of this clipboard; newText is ignored then")
+        str, doc("Insert the text of this clipboard; newText is ignored then")
     ] = field(default="", name="fromClipboard")
-    reindent: Annotated[Reindent, said("Change the indentation of the text that is inserted")] = (
+    reindent: Annotated[Reindent, doc("Change the indentation of the text that is inserted")] = (
         Reindent()
     )
 
@@ -155,15 +155,15 @@ class PatchRequest(ToolInput, frozen=True):
 class PatchInput(ToolInput, frozen=True):
     """Input of ``patch``."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
-        "path": _PATH_ELSEWHERE,
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
+        "path": _FOREIGN_PATH,
         "patches": ("edits", "changes", "operations"),
     }
 
-    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
+    path: Annotated[str, doc("File to edit, relative to the working directory", min_length=1)]
     patches: Annotated[
         list[PatchRequest],
-        said(
+        doc(
             "Edits, all applied to the file as it is before the call",
             min_length=1,
             max_length=MAX_ELEMENTS,
@@ -180,7 +180,7 @@ MOST_CONTEXT = 50
 class ChangeRequest(ToolInput, frozen=True):
     """One change of a ``patch_file`` call."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
         "search": ("old_string", "old_str", "old", "oldtext", "old_text", "find", "before"),
         "replace": ("new_string", "new_str", "new", "newtext", "new_text", "replacement", "after"),
         "occurrence": ("count", "nth", "index", "match", "instance"),
@@ -190,26 +190,26 @@ class ChangeRequest(ToolInput, frozen=True):
     }
 
     search: Annotated[
-        str, said("Exact text to find; must stand in the file once unless occurrence is given")
+        str, doc("Exact text to find; must stand in the file once unless occurrence is given")
     ]
-    replace: Annotated[str, said("Text to put in its place (empty to delete)")]
+    replace: Annotated[str, doc("Text to put in its place (empty to delete)")]
     occurrence: Annotated[
         int | None,
-        said("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
+        doc("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
     ] = None
     near_line: Annotated[
-        int | None, said("Of several occurrences take the one nearest to this line, from 1", ge=1)
+        int | None, doc("Of several occurrences take the one nearest to this line, from 1", ge=1)
     ] = None
     regex: Annotated[
         bool,
-        said(
+        doc(
             "search is a regular expression: ^ and $ match at lines, . stays within a line unless "
             "(?s) is given, and replace may use \\1 and \\g<name>"
         ),
     ] = False
     fuzzy: Annotated[
         float | None,
-        said(
+        doc(
             "If search stands nowhere, take the whole lines most like it, from 0.5 to 1 (equal); "
             "refused unless one place is clearly best",
             ge=LEAST_FUZZY,
@@ -221,75 +221,75 @@ class ChangeRequest(ToolInput, frozen=True):
 class PatchFileInput(ToolInput, frozen=True):
     """Input of ``patch_file``."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
-        "path": _PATH_ELSEWHERE,
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
+        "path": _FOREIGN_PATH,
         "changes": ("edits", "patches", "operations", "replacements"),
         "dry_run": ("preview_only", "test", "simulate"),
         "context": ("context_lines", "lines"),
         "backup": ("bak", "create_backup", "make_backup"),
     }
 
-    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
+    path: Annotated[str, doc("File to edit, relative to the working directory", min_length=1)]
     changes: Annotated[
         list[ChangeRequest],
-        said(
+        doc(
             "Changes, made in this order, each in the text that the one before it leaves",
             min_length=1,
             max_length=MAX_ELEMENTS,
         ),
     ]
-    dry_run: Annotated[bool, said("Only tell what would change; the file stays as it is")] = False
+    dry_run: Annotated[bool, doc("Only tell what would change; the file stays as it is")] = False
     context: Annotated[
         int | None,
-        said("Show each change in the answer, with so many lines around it", ge=0, le=MOST_CONTEXT),
+        doc("Show each change in the answer, with so many lines around it", ge=0, le=MOST_CONTEXT),
     ] = None
-    backup: Annotated[bool, said("Keep the file as it was beside it, as path.bak")] = False
+    backup: Annotated[bool, doc("Keep the file as it was beside it, as path.bak")] = False
 
 
 class PatchBlockInput(ToolInput, frozen=True):
     """Input of ``patch_block``."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
         "text": ("block", "blocks", "patch", "patches", "changes", "input", "content", "answer"),
-        "filepath": ("path", *_PATH_ELSEWHERE),
+        "filepath": ("path", *_FOREIGN_PATH),
     }
 
     text: Annotated[
         str,
-        said(
+        doc(
             "One or more patch blocks, each from its ===SKIPPY_PATCH_START:path=== line "
             "to its ===SKIPPY_PATCH_END=== line, with at least one ===FIND===/===REPLACE=== pair"
         ),
     ]
     filepath: Annotated[
-        str, said("The file that the block is for; must be the block's own path")
+        str, doc("The file that the block is for; must be the block's own path")
     ] = ""
 
 
-#: What other tools call the patch.
-_PATCH_ELSEWHERE = ("patch", "diff", "text", "content")
+#: Names of other tools for the patch.
+_FOREIGN_PATCH = ("patch", "diff", "text", "content")
 _COMMANDS = ("apply_patch", "applypatch")
 
 
 class ApplyPatchInput(ToolInput, frozen=True):
     """Input of ``apply_patch``."""
 
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {"input": _PATCH_ELSEWHERE}
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {"input": _FOREIGN_PATCH}
 
-    input: Annotated[str, said("The patch, from *** Begin Patch to *** End Patch", min_length=1)]
+    input: Annotated[str, doc("The patch, from *** Begin Patch to *** End Patch", min_length=1)]
     ambiguous: Annotated[
         Literal["refuse", "first"],
-        said(
+        doc(
             "What to do with a hunk that matches in several places: refuse the patch, or "
             "take the first place after the hunk before"
         ),
     ] = "refuse"
-    overwrite: Annotated[bool, said("Let *** Add File replace files that exist")] = False
+    overwrite: Annotated[bool, doc("Let *** Add File replace files that exist")] = False
 
     @classmethod
-    def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_own_names(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The patch under another tool's name for it, or as ``["apply_patch", "*** Begin .."]``."""
-        names = [name for name in _PATCH_ELSEWHERE if given.get(name) is not None]
+        names = [name for name in _FOREIGN_PATCH if given.get(name) is not None]
         if given.get("input") is None and len(names) == 1:
             given = {"input" if key == names[0] else key: each for key, each in given.items()}
         patch = given.get("input")
@@ -301,58 +301,58 @@ class ApplyPatchInput(ToolInput, frozen=True):
 class ReadInput(ToolInput, frozen=True):
     """Input of ``read``."""
 
-    path: Annotated[str, said("File to read, relative to the working directory", min_length=1)]
-    at: Annotated[str, said("Read the file as it was right after this commit")] = ""
-    start: Annotated[int, said("First line to read, from 1", ge=1)] = 1
-    end: Annotated[int | None, said("Last line to read", ge=1)] = None
+    path: Annotated[str, doc("File to read, relative to the working directory", min_length=1)]
+    at: Annotated[str, doc("Read the file as it was right after this commit")] = ""
+    start: Annotated[int, doc("First line to read, from 1", ge=1)] = 1
+    end: Annotated[int | None, doc("Last line to read", ge=1)] = None
 
 
 class UndoInput(ToolInput, frozen=True):
     """Input of ``undo``."""
 
-    commits: Annotated[list[str] | None, said("Commits to take back (ids from log)")] = None
+    commits: Annotated[list[str] | None, doc("Commits to take back (ids from log)")] = None
     last: Annotated[
-        int | None, said("Take back the newest so many edits of this session (default 1)", ge=1)
+        int | None, doc("Take back the newest so many edits of this session (default 1)", ge=1)
     ] = None
-    request: Annotated[str, said("Take back the call with this request id")] = ""
-    session: Annotated[str, said("Only edits of this session")] = ""
-    agent: Annotated[str, said("Only edits of this agent")] = ""
-    paths: Annotated[list[str] | None, said("Only edits that touched these files")] = None
+    request: Annotated[str, doc("Take back the call with this request id")] = ""
+    session: Annotated[str, doc("Only edits of this session")] = ""
+    agent: Annotated[str, doc("Only edits of this agent")] = ""
+    paths: Annotated[list[str] | None, doc("Only edits that touched these files")] = None
 
 
 class LogInput(ToolInput, frozen=True):
     """Input of ``log``."""
 
-    path: Annotated[str, said("Only commits that touched this file")] = ""
-    session: Annotated[str, said("Only commits of this session")] = ""
-    agent: Annotated[str, said("Only commits of this agent")] = ""
-    method: Annotated[str, said("Only commits made by this method, such as patch")] = ""
-    since: Annotated[Time, said("Only from this time on (RFC 3339, or seconds)")] = ""
-    until: Annotated[Time, said("Only up to this time (RFC 3339, or seconds)")] = ""
-    text: Annotated[str, said("Only commits that add, remove or mention this text")] = ""
-    limit: Annotated[int, said("At most so many commits", ge=1)] = 50
-    cursor: Annotated[str, said("Go on where an earlier answer stopped")] = ""
+    path: Annotated[str, doc("Only commits that touched this file")] = ""
+    session: Annotated[str, doc("Only commits of this session")] = ""
+    agent: Annotated[str, doc("Only commits of this agent")] = ""
+    method: Annotated[str, doc("Only commits made by this method, such as patch")] = ""
+    since: Annotated[Time, doc("Only from this time on (RFC 3339, or seconds)")] = ""
+    until: Annotated[Time, doc("Only up to this time (RFC 3339, or seconds)")] = ""
+    text: Annotated[str, doc("Only commits that add, remove or mention this text")] = ""
+    limit: Annotated[int, doc("At most so many commits", ge=1)] = 50
+    cursor: Annotated[str, doc("Go on where an earlier answer stopped")] = ""
 
 
 class ShowInput(ToolInput, frozen=True):
     """Input of ``show``."""
 
-    commit: Annotated[str, said("Commit id, unique prefix, HEAD or HEAD~n", min_length=1)]
+    commit: Annotated[str, doc("Commit id, unique prefix, HEAD or HEAD~n", min_length=1)]
 
 
 class DiffInput(ToolInput, frozen=True):
     """Input of ``diff``."""
 
-    from_: Annotated[str, said("Commit to compare from")] = field(default="", name="from")
-    to: Annotated[str, said("Commit to compare to (default: the files as they are now)")] = ""
-    paths: Annotated[list[str] | None, said("Only these files")] = None
+    from_: Annotated[str, doc("Commit to compare from")] = field(default="", name="from")
+    to: Annotated[str, doc("Commit to compare to (default: the files as they are now)")] = ""
+    paths: Annotated[list[str] | None, doc("Only these files")] = None
 
 
 class UpgradeInput(ToolInput, frozen=True):
     """Input of ``request_mode_upgrade``."""
 
-    reason: Annotated[str, said("What for; the person reads it")] = ""
+    reason: Annotated[str, doc("What for; the person reads it")] = ""
     wait: Annotated[
         float,
-        said("Seconds to wait for the decision, at most (default: do not wait)", ge=0, le=86_400),
+        doc("Seconds to wait for the decision, at most (default: do not wait)", ge=0, le=86_400),
     ] = 0

@@ -50,7 +50,7 @@ class _Reading:
             self._note_wrong(place, "an object", _received(value), model)
             return None
         before = len(self.failures)
-        given = _spelled_as_defined(model, model.called_otherwise(value))
+        given = _spelled_as_defined(model, model.with_own_names(value))
         made: dict[str, Any] = {}
         for field in fields_of(model):
             here = (*place, field.wire)
@@ -133,7 +133,7 @@ class _Reading:
     def _note_unknown(self, owner: type[ToolInput], place: Place) -> None:
         field = _dotted(place)
         hint = _belongs(self._model, owner, field)
-        hint = hint or _hint(field.rpartition(".")[2], _names(owner), owner.elsewhere)
+        hint = hint or _hint(field.rpartition(".")[2], _names(owner), owner.foreign_names)
         self._note(
             place, f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
         )
@@ -247,9 +247,9 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
     return ""
 
 
-def _hint(name: str, names: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
+def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[str]]) -> str:
     """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
-    for ours, theirs in elsewhere.items():
+    for ours, theirs in foreign_names.items():
         if ours in names and name.lower() in theirs:
             return f' (did you mean "{ours}"?)'
     found = process.extractOne(
