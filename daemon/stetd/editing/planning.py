@@ -37,7 +37,7 @@ class Rank(IntEnum):
 class LocatedEdit(msgspec.Struct, frozen=True):
     """Edit ``index`` (from 0) at its place: ``start``..``end`` becomes ``replacement``.
 
-    A *change* is the same of that part of an edit which really changes.
+    A *change* is a part of an edit that really changes, in the same form.
     """
 
     index: int

@@ -69,9 +69,10 @@ def whole_lines(text: str) -> list[str]:
 
 
 def joined(pieces: Iterable[str], before: str = "") -> str:
-    """Whole lines and texts in a row, after ``before``: each keeps a terminator of its own.
+    """The pieces as one text that follows ``before``, with as many lines as they have.
 
-    A ``\\n`` after a ``\\r`` would make one of two, and a blank line would be lost.
+    A ``\\n`` at the beginning of a piece becomes ``\\r`` after a ``\\r``: else the two would be one
+    terminator.
     """
     texts: list[str] = []
     for piece in pieces:

@@ -384,10 +384,10 @@ class Placer:
         raise self._several(options)
 
     def _unless_open(self, texts: Sequence[str], chosen: Placed) -> Placed:
-        """The place under an ``@@`` line after the cursor, unless the cursor is in such a block.
+        """The chosen place, or the one in the rest of the block in which the cursor is.
 
-        Two hunks of one function often both name it; then a similar block after the cursor is not
-        meant.
+        That is for two hunks of one function which both name it: another function of this name,
+        after the cursor, is not meant.
         """
         before = [at for at in self._chain(texts, 0) if at < self._cursor][-1:]
         end = self._end_of_block_above(before, self._cursor)

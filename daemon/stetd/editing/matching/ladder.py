@@ -172,7 +172,7 @@ def locate(
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
-    # Old text may begin with the file's BOM, which is not text, but shows the place.
+    # Old text may begin with the file's BOM: then only the beginning of the file is meant.
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
     return None if isinstance(found, Match) and found.start else found
@@ -189,7 +189,8 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     """Whether the edit was made before: then tolerance would only find wrong places.
 
-    The new text must be in the file, must not be part of the old one, and must be distinctive.
+    It was if the file has the new text, and this is distinctive and no part of the old text, or
+    holds the place of the old text and more.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False

@@ -80,7 +80,7 @@ class IndentChange(msgspec.Struct, frozen=True):
             if not all(line.startswith(take) for line in new):
                 return None
             kept = [line[len(take) :] for line in new]
-            if self._in_another_unit(new, around) or self._is_one_line_that_lacks_it(new):
+            if self._in_another_unit(new, around) or self._one_line_may_lack_indentation(new):
                 return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
@@ -102,7 +102,7 @@ class IndentChange(msgspec.Struct, frozen=True):
             line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
         ]
 
-    def _is_one_line_that_lacks_it(self, new: Sequence[str]) -> bool:
+    def _one_line_may_lack_indentation(self, new: Sequence[str]) -> bool:
         """Whether the old text is one line that may just lack the place's indentation."""
         put = self.verbatim and self.verbatim[1]
         there = self.place[0]
@@ -257,7 +257,7 @@ def replacement(
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
-        if shifted is None or _only_first_lacks_indentation(change, contents):
+        if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
         for n, line in zip(added, shifted, strict=True):
             contents[n] = line
@@ -272,7 +272,7 @@ def replacement(
     return joined(lines, before)
 
 
-def _only_first_lacks_indentation(change: IndentChange, contents: Sequence[str]) -> bool:
+def _only_first_may_lack_indentation(change: IndentChange, contents: Sequence[str]) -> bool:
     """Whether only the first line of the text may lack the place's indentation."""
     if len(change.text) > 1 or change.verbatim is None or not change.verbatim[1]:
         return False

@@ -77,8 +77,7 @@ def find(
             f"of the surrounding lines in {subject.old}, so that only the place you mean matches.",
             candidates=list(found.lines),
         )
-    # No rung of today matches across such bytes; one that does must not replace them.
-    return bad_byte(subject, document, found.start, found.end) or found
+    return found
 
 
 def refuse_binary(subject: Subject, target: SourceFile) -> Failure:

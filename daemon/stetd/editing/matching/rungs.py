@@ -379,7 +379,7 @@ def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
     trimmed = alike(bare, run.lines, lines)
     yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, lines)
     if run.has_word:
-        # Twice if there are more places than those of one uniform change.
+        # Twice: places with one uniform change come first.
         yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
         yield Rung.INDENT, trimmed
     yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)

@@ -199,8 +199,8 @@ class _Planning(msgspec.Struct):
         """Plan ``replace``: find the old text and determine its replacement."""
         subject, old = patch.subject, patch.request.old_text
         inserted = "" if patch.copies else self._inserted_text(patch)
-        # A copy is looked for with an empty new text: a line that both texts share may stay
-        # unmatched, and the whole of oldText must be in the file to be copied.
+        # A copy is searched with an empty new text: with lines that both texts share, trim_edges
+        # could leave some of oldText out of the copy.
         match = locating.find(
             subject,
             self.target,

@@ -56,7 +56,7 @@ class CheckedChange(msgspec.Struct, frozen=True):
 def check_change(
     subject: Subject, change: ChangeRequest, allowance: Allowance
 ) -> CheckedChange | Failure:
-    """Check a change apart from the file: the valid change, and its faults."""
+    """The change, checked as far as that needs no file; or its fault."""
     if not change.search:
         return subject.failure(
             Kind.MISSING_OLD_TEXT,

@@ -27,7 +27,7 @@ Time = str | int | float
 
 
 class BrokenJson(ValueError):
-    """A string begins like JSON, and is none."""
+    """A string that begins like JSON and is not valid JSON."""
 
 
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,8 +50,9 @@ class Field(NamedTuple):
     required: bool
     #: The types that it may have, without None.
     kinds: tuple[Any, ...]
-    #: Of a Literal its choices, of a list the type of its elements.
+    #: The values of a Literal.
     choices: tuple[str, ...]
+    #: The type of a list's elements.
     element: Any
     bounds: msgspec.Meta
 
@@ -95,7 +96,7 @@ def parsed(value: object) -> object:
 
 
 def listed(value: object) -> object:
-    """A list of an object that was given in place of a list."""
+    """The value, or a list of it if it is a single object."""
     value = parsed(value)
     return [value] if isinstance(value, Mapping) else value
 

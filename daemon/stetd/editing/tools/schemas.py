@@ -161,9 +161,9 @@ def input_schema(tool: Tool) -> dict[str, object]:
 
 
 def _mcp(tool: Tool) -> dict[str, object]:
-    # Whatever is overwritten or deleted is in the history, and undo brings it back. The second of
-    # two equal edits is refused or made again; a second undo takes another edit back; asking again
-    # after an answer is a new question.
+    # Not destructive: undo brings back what is overwritten or deleted. Not idempotent: an edit sent
+    # twice is refused or made twice, a second undo takes another edit back, a second request for
+    # access is a new one.
     annotations = {
         "title": tool.title,
         "readOnlyHint": tool.reads,
