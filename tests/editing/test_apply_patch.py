@@ -112,3 +112,47 @@ def test_an_edit_is_reported_behind_what_a_later_update_puts_before_it() -> None
 )
 def test_the_subject_says_what_became_of_the_file(lines: list[str], subject: str) -> None:
     assert planned({"a": b"x\n"}, patch(*lines)).subject == f"apply_patch {subject}"
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "after"),
+    [
+        # A tolerant place: what the same rung or a laxer one finds before the cursor is no rival.
+        (b"x \nm\nx \n", ["-m", "+M", "@@", "-x", "+y"], b"x \nM\ny\n"),
+        (b"  x\nm\nx \n", ["-m", "+M", "@@", "-x", "+y"], b"  x\nM\ny\n"),
+        # Two identical hunks under one @@ line, for the two places that there are.
+        (
+            b"def f():\n    x\ndef g():\n    x\n",
+            ["@@ def f():", "-    x", "+    y", "@@ def f():", "-    x", "+    y"],
+            b"def f():\n    y\ndef g():\n    y\n",
+        ),
+        (b"a\n  x\nb\n  x\n", ["@@ b @@", "-  x", "+  y"], b"a\n  x\nb\n  y\n"),
+        # Additions: under a line before the cursor, and as many as there are @@ lines.
+        (b"b\na\n", ["-a", "+A", "@@ b", "+x"], b"b\nx\nA\n"),
+        (b"b\nb\n", ["@@ b", "+x", "@@ b", "+y"], b"b\nx\nb\ny\n"),
+        # Line numbers alone are enough in an empty file and at the end.
+        (b"", ["@@ -0,0 +1 @@", "+x"], b"x\n"),
+        (b"a\n", ["@@ -7,0 +8 @@", "+x", "*** End of File"], b"a\nx\n"),
+        (b"a\n", ["@@ -1,0 +2 @@", "+x"], b"a\nx\n"),
+        (
+            b"x\nm\nx\n\n\nx\n",
+            ["-m", "+M", "@@", "-x", "+y", "*** End of File"],
+            b"x\nM\nx\n\n\ny\n",
+        ),
+    ],
+)
+def test_the_place_of_a_hunk(content: bytes, lines: list[str], after: bytes) -> None:
+    assert updated(content, *lines) == after
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "kind"),
+    [
+        (b"a\nb\nc\n", [" a", "-b", "+B", "@@", " b", "-c", "+C"], "overlapping_edits"),
+        (b"b\na\n", ["-b", "+B", "@@ b", "+x"], "overlapping_edits"),
+        (b"a\nb\n", ["@@ b", "@@ a", "+x"], "context_not_found"),
+        (b"x\nx\nm\n", ["-m", "+M", "@@", "-x", "+y"], "old_text_not_unique"),
+    ],
+)
+def test_a_hunk_without_a_sure_place(content: bytes, lines: list[str], kind: str) -> None:
+    assert refused({"a.txt": content}, patch("*** Update File: a.txt", *lines)).kind == kind

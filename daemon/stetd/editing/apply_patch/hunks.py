@@ -342,16 +342,14 @@ class Placer:
         options = self._options(hunk, 0)
         if not options:
             return None
-        kind = self._kind(hunk)
-        if len({option.core for option in options}) > 1 + self._done[kind]:
+        if len({option.core for option in options}) > 1 + self._done[self._kind(hunk)]:
             raise self._several(options)
         disturbed = [(option, self._disturbed(option)) for option in options]
         free = [option for option, other in disturbed if other is None]
         others = [other.hunk for _, other in disturbed if other is not None]
         if not free:
             raise _overlap(options[0], others[0])
-        strangers = any(self._kind(other) != kind for other in others)
-        if strangers or not options[0].sure or len({option.core for option in free}) > 1:
+        if not options[0].sure or len({option.core for option in free}) > 1:
             raise self._several(options)
         return free[0]
 
