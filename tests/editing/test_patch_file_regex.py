@@ -80,6 +80,7 @@ class TestMeaning:
     def test_a_brace_in_a_comment_or_a_set_changes_nothing(self) -> None:
         assert b"x\n" == patched(b"ab\n", "(?x) a # [ {i} ( \n b", "x")
         assert b"x\n" == patched(b"{\n", "[]{}]", "x")
+        assert b"x\n" == patched(b"ab#{i}\n", "(?x: a # {i} (\n b )#{i}", "x")
 
     def test_matches_do_not_overlap(self) -> None:
         assert b"xa\n" == patched(b"aaa\n", "aa", "x")
@@ -133,6 +134,13 @@ class TestBounds:
             "(?P>x)(?P<x>a)",
             "(?r)a",
             "(?ir:a)",
+            "(?x: a )#((a{500}){500}){50}",
+            "(a(?x) b )#((a{500}){500}){50}",
+            "(?x) a (?-x)#((a{500}){500}){50}",
+            "(?x)((a {500})\n{500}) # many\n {50}",
+            "[[:x]((a{500}){500}){50}:]",
+            r"\p{L((a{500}){500}){50}",
+            "(?x: a )#(?R)?",
         ],
     )
     def test_what_could_fill_time_or_memory_is_refused_unread(self, pattern: str) -> None:

@@ -57,19 +57,19 @@ MOST_UNFOLDED = 20_000
 #: Tokens of patterns: escapes, sets, openings (a ``group`` captures, ``open`` does not), the rest.
 #: ``(?<name>`` and ``(?P<name>`` capture, ``(?<=`` and ``(?<!`` look behind.
 _TOKEN = re.compile(
-    r"\\(?:[pPN]\{[^}]*\}|[gkL]<[^>]*>|r\\n|[\s\S]?)"
-    r"|\[\^?\]?(?:\[:[\s\S]*?:\]|\\[\s\S]?|[^\]\\])*\]?"
+    r"\\(?:[pPN]\{[^(){}[\]]*\}|[gkL]<\w*>|r\\n|[\s\S]?)"
+    r"|\[\^?\]?(?:\[:\^?\w+:\]|\\[\s\S]?|[^\]\\])*\]?"
     r"|(?P<call>\(\?(?:R|[+-]?\d+|&\w*|P>\w*)\))"
     r"|(?P<remark>\(\?#[^)]*\)|\(\*[A-Z]+\))"
-    r"|\(\?(?P<flags>[A-Za-z0-9]*)(?:-[A-Za-z]*)?[:)]"
+    r"|\(\?(?P<flags>[A-Za-z0-9]*(?:-[A-Za-z]*)?)[:)]"
     r"|(?P<group>\((?!\?)|\(\?P?<(?![=!]))"
     r"|(?P<open>\(\?(?:\([\w<>']*\))?)"
     r"|(?P<close>\))"
     r"|(?P<repeat>[*+?]|\{(?:\d{1,9}(?:,\d{0,9})?|,\d{1,9})\})"
     r"|\r\n|[\s\S]"
 )
-#: The same with comments, for ``(?x)``.
-_COMMENT = re.compile(r"(?P<remark>#[^\n]*)")
+#: What ``(?x)`` skips.
+_SKIPPED = re.compile(r"(?P<remark>#[^\n]*|\s+)")
 #: Tokens that are replaced before compiling.
 _WRITTEN = {r"\r\n": r"\n", "\r\n": "\n", "{": r"\{"}
 
@@ -94,6 +94,8 @@ class ReadPattern(msgspec.Struct, frozen=True):
 class _Group(msgspec.Struct):
     """An open group: its unfolded size, and the size of its last item."""
 
+    #: Whether ``(?x)`` counts here; it does up to the end of the group.
+    verbose: bool = False
     captures: bool = False
     size: int = 0
     last: int = 0
@@ -110,9 +112,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self._groups = [_Group()]
-        self.verbose = False
         #: Whether a capturing group is repeated.
         self.keeps = False
+
+    @property
+    def verbose(self) -> bool:
+        return self._groups[-1].verbose
 
     def take(self, token: re.Match[str]) -> None:
         sent, group = token.group(), self._groups[-1]
@@ -122,11 +127,13 @@ class _Reader:
             case "call":
                 raise BadPattern("it calls itself, which is not supported", token.start())
             case "flags":
-                if "r" in token["flags"]:
+                on, _, off = token["flags"].partition("-")
+                if "r" in on:
                     raise BadPattern("it searches backwards, which is not supported", token.start())
-                self.verbose |= "x" in token["flags"]
                 if sent.endswith(":"):
                     self._open(token)
+                here = self._groups[-1]
+                here.verbose = "x" in on or (here.verbose and "x" not in off)
             case "group" | "open":
                 self._open(token)
             case "close":
@@ -151,7 +158,7 @@ class _Reader:
     def _open(self, token: re.Match[str]) -> None:
         if len(self._groups) > MOST_NESTED:
             raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", token.start())
-        self._groups.append(_Group(captures=token.lastgroup == "group"))
+        self._groups.append(_Group(self.verbose, captures=token.lastgroup == "group"))
 
 
 def read_pattern(pattern: str) -> ReadPattern:
@@ -162,8 +169,8 @@ def read_pattern(pattern: str) -> ReadPattern:
     written: list[str] = []
     origin: list[int] = []
     while at < len(pattern):
-        comment = _COMMENT.match(pattern, at) if reader.verbose else None
-        token = comment or _TOKEN.match(pattern, at)
+        skipped = _SKIPPED.match(pattern, at) if reader.verbose else None
+        token = skipped or _TOKEN.match(pattern, at)
         assert token, "BUG: a character is no token"
         reader.take(token)
         text = _WRITTEN.get(token.group())
