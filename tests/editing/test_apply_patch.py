@@ -108,6 +108,7 @@ def test_an_edit_is_reported_behind_what_a_later_update_puts_before_it() -> None
         (["*** Delete File: a"], "a: deleted"),
         (["*** Update File: a", "*** Move to: b"], "b: moved"),
         (["*** Update File: a", "-x", "+y", "@@", "+z"], "a: 2 edits"),
+        (["*** Delete File: a", "*** Add File: a", "+y"], "a: replaced"),
     ],
 )
 def test_the_subject_says_what_became_of_the_file(lines: list[str], subject: str) -> None:

@@ -264,10 +264,12 @@ class _Planning(msgspec.Struct):
         if len(statuses) > 1:
             return f"apply_patch: {refusals.counted(len(statuses), 'file')}"
         [(status, path)] = statuses
-        if status == "M":
-            edits = sum(len(each.hunks) for each in operations if isinstance(each, Update))
+        updates = [each for each in operations if isinstance(each, Update)]
+        if status == "M" and updates:
+            edits = sum(len(each.hunks) for each in updates)
             return f"apply_patch {path}: {refusals.counted(edits, 'edit') if edits else 'moved'}"
-        return f"apply_patch {path}: {'added' if status == 'A' else 'deleted'}"
+        what = {"A": "added", "M": "replaced", "D": "deleted"}[status]
+        return f"apply_patch {path}: {what}"
 
 
 # -- what is refused
