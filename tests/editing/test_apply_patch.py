@@ -131,6 +131,8 @@ def test_the_subject_says_what_became_of_the_file(lines: list[str], subject: str
         # Additions: under a line before the cursor, and as many as there are @@ lines.
         (b"b\na\n", ["-a", "+A", "@@ b", "+x"], b"b\nx\nA\n"),
         (b"b\nb\n", ["@@ b", "+x", "@@ b", "+y"], b"b\nx\nb\ny\n"),
+        # Lines sent as they are, which the file has with trailing space.
+        (b"one two three \n", ["-one two three", "+one two three"], b"one two three\n"),
         # Line numbers alone are enough in an empty file and at the end.
         (b"", ["@@ -0,0 +1 @@", "+x"], b"x\n"),
         (b"a\n", ["@@ -7,0 +8 @@", "+x", "*** End of File"], b"a\nx\n"),

@@ -714,6 +714,13 @@ REFUSALS = [
         "\n\nx()\n\n",
         Rung.TRIM_EDGES,
     ),
+    Refusal(
+        "new lines whose step is half of the file's",
+        b"class A:\n    def f(self):\n        a = first\n        return a\n",
+        "a = first\nreturn a\n",
+        "if a:\n  a = first\nreturn a\n",
+        NOWHERE,
+    ),
     Refusal("a BOM that says where, elsewhere", b"\xef\xbb\xbfa\nb\n", "\ufeffb", "x", NOWHERE),
 ]
 

@@ -219,13 +219,10 @@ class Placer:
         lines = placed.variant.lines
         old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
-        telling = adds and is_distinctive(new)
+        distinctive, grows = adds and is_distinctive(new), len(new) > len(old)
         for found in rungs.climb(self._document, Run(new)) if new and new != old else ():
-            around = (
-                at <= placed.start and placed.end <= at + len(new) and len(new) > len(old)
-                for at in found.places
-            )
-            if telling or any(around):
+            around = (at <= placed.start and placed.end <= at + len(new) for at in found.places)
+            if distinctive or (grows and any(around)):
                 raise Problem(Reason.ABSENT, placed.hunk)
 
     def _kind(self, hunk: Hunk) -> object:

@@ -139,7 +139,7 @@ class IndentChange(msgspec.Struct, frozen=True):
         width, depth = len(self.text[0]), len(self.place[0])
         if all(len(line) == width for line in new):
             return [self.place[0]] * len(new)
-        unit = self.spaces_per_tab if _pure_kind(self.place) else None
+        unit = self.spaces_per_tab
         if unit is None:
             unit = self._guessed_text_unit(new)
         if not unit or any(len(line) % unit for line in (*self.text, *new)):
@@ -164,7 +164,7 @@ class IndentChange(msgspec.Struct, frozen=True):
         if all(len(line) == depth for line in new):
             return [self.place[0]] * len(new)
         unit = spaces_unit(around)
-        known = self.spaces_per_tab if _pure_kind(self.text) and _pure_kind(self.place) else None
+        known = self.spaces_per_tab
         if not unit or known not in (None, unit) or any(len(line) % unit for line in self.place):
             return None
         if known is None and unit * depth != width:
