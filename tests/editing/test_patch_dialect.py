@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -19,6 +20,7 @@ from memory_world import (
 )
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
+from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import PlannedFile, SourceFile
 
@@ -286,6 +288,24 @@ class TestSizeLimit:
     def test_a_clipboard_does_not_count(self) -> None:
         paste = append("", fromClipboard="c")
         assert len(patched(b"", paste, clipboards={"c": " a b" * 40_000})) == 160_000
+
+
+class TestClipboardsThatAreLong:
+    """A planner puts them in, whose memory is limited; the writer begins every call itself."""
+
+    WORLD = MemoryWorld({"a.txt": b"0\n1\n2\n3\n4\n5\n6\n7\n"}, {"c": "line of text\n" * 100_000})
+
+    def test_over_and_over_in_a_call(self) -> None:
+        patches = [replace(f"{number}\n", fromClipboard="c") for number in range(8)]
+        with patience.limited(600), pytest.raises(patience.TakesLong):
+            DIALECTS["patch"]({"path": "a.txt", "patches": patches}, self.WORLD)
+
+    def test_with_other_indentation(self) -> None:
+        patches = [append("", fromClipboard="c", reindent={"add": " "})]
+        began = time.thread_time()
+        with patience.limited(0.01), pytest.raises(patience.TakesLong):
+            DIALECTS["patch"]({"path": "a.txt", "patches": patches}, self.WORLD)
+        assert time.thread_time() - began < 1
 
 
 class TestNearMissesOfModels:

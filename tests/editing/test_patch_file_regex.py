@@ -8,7 +8,9 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Refused
+from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
+from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import (
     SECONDS,
     Allowance,
@@ -149,6 +151,14 @@ class TestBounds:
             read_pattern(pattern)
         assert "invalid_params" == refused(b"aaa\n", pattern).kind
         assert time.process_time() - began < 1
+
+    def test_a_replacement_that_could_fill_the_memory_is_not_made_by_the_writer(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A planner makes it, whose memory is limited."""
+        monkeypatch.setattr(regex_search, "_AT_ONCE_S", 60)
+        with patience.limited(120), pytest.raises(patience.TakesLong):
+            patched(b"a" * 1_000_000, "(a+)", r"\1" * 20)
 
     @pytest.mark.parametrize("pattern", ["(?-i:a)", "(?i-s:a)", "(?=a)a", "(?<=x)a|a", "(?#{i)a"])
     def test_what_only_looks_like_it_is_not(self, pattern: str) -> None:

@@ -23,6 +23,8 @@ class _Limit(msgspec.Struct):
     computing_ends: float | None = None
 
 
+#: Characters of the longest text that is made within a time limit.
+_MOST_TEXT = 10_000_000
 #: Each thread has its own.
 _limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
 
@@ -57,4 +59,10 @@ def go_on() -> None:
             return
         limit.computing_ends = time.thread_time() + limit.half
     if time.thread_time() >= limit.computing_ends:
+        raise TakesLong
+
+
+def check_size(characters: int) -> None:
+    """Raise TakesLong if a text is too long to be made here: only a planner's memory is limited."""
+    if is_limited() and characters > _MOST_TEXT:
         raise TakesLong

@@ -197,6 +197,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
     """Apply ordered ``changes`` without overlaps to ``text``."""
+    patience.check_size(sum(len(change.replacement) for change in changes))
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     position = length = 0

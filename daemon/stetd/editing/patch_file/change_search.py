@@ -168,7 +168,10 @@ def _by_pattern(
     found = _chosen(subject, matches, change, document)
     if isinstance(found, Failure):
         return found
-    written = written_at(document, found, found.match.group(), found.match.expand(change.replace))
+    match = found.match
+    longest = max(end - start for start, end in map(match.span, range(match.re.groups + 1)))
+    patience.check_size(longest * change.replace.count("\\"))
+    written = written_at(document, found, match.group(), match.expand(change.replace))
     assert written is not None, "BUG: only a change of indentation can fail"
     return LocatedEdit(subject.index, found.start, found.end, written, "regex")
 
