@@ -721,6 +721,7 @@ REFUSALS = [
         "if a:\n  a = first\nreturn a\n",
         NOWHERE,
     ),
+    Refusal("a short line was added after it before", b"a \nc\n", "a\n", "a\nc\n", NOWHERE),
     Refusal("a BOM that says where, elsewhere", b"\xef\xbb\xbfa\nb\n", "\ufeffb", "x", NOWHERE),
 ]
 
