@@ -13,7 +13,7 @@ import msgspec
 from stet.wire.failures import Failure, Kind, Nearest, refuse
 from stet.wire.results import EditReport
 from stetd.editing import tokens
-from stetd.editing.matching.rungs import Rung
+from stetd.editing.matching.rungs import MOST_PLACES, Rung
 from stetd.editing.planning import Arrangement, LocatedEdit
 from stetd.editing.text import Document
 
@@ -110,6 +110,13 @@ def spelled_lines(lines: Sequence[int]) -> str:
     if len(set(shown)) == 1:
         return f"{'all ' if len(shown) > 1 else ''}at line {shown[0]}"
     return f"at lines {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def repeated(lines: Sequence[int], path: str, rung: Rung = Rung.EXACT) -> str:
+    """``stands 2 times in a.py, at lines 3 and 7``: the places that ``rung`` found."""
+    more = "" if len(lines) < MOST_PLACES else " or more"
+    how = "" if rung is Rung.EXACT else f" (compared with tolerance: {rung.value})"
+    return f"stands {len(lines)} times{more} in {path}{how}, {spelled_lines(lines)}"
 
 
 def visible(text: str, limit: int = 80) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
 from stetd.editing.edits import SourceFile
-from stetd.editing.matching import near_miss, rungs
+from stetd.editing.matching import near_miss
 from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
@@ -67,14 +67,11 @@ def find(
             f"{other.noun}, or send them in two calls.",
         )
     if isinstance(found, Several):
-        count = len(found.lines)
-        more = "" if count < rungs.MOST_PLACES else " or more"
-        how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
         return subject.failure(
             Kind.OLD_TEXT_NOT_UNIQUE,
-            f"old text stands {count} times{more} in {subject.path}{how}, "
-            f"{refusals.spelled_lines(found.lines)}; it must stand there exactly once. Send more "
-            f"of the surrounding lines in {subject.old}, so that only the place you mean matches.",
+            f"old text {refusals.repeated(found.lines, subject.path, found.rung)}; it must stand "
+            f"there exactly once. Send more of the surrounding lines in {subject.old}, so that "
+            "only the place you mean matches.",
             candidates=list(found.lines),
         )
     return found

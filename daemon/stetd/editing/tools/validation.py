@@ -25,6 +25,7 @@ _WANTED = {
     str: ("a string", _MUST_BE),
     int: ("a whole number", _MUST_BE),
     bool: ("true or false", _MUST_BE),
+    float: ("Input should be a valid number", ":"),
 }
 
 
@@ -84,7 +85,7 @@ class _Reading:
         if field.choices:
             return self._choice(field, value, place)
         if not _is_a(kind, value):
-            wanted, must = _WANTED.get(kind, ("Input should be a valid number", ":"))
+            wanted, must = _WANTED[kind]
             self._note_wrong(place, wanted, _received(value), owner, must)
             return None
         fault = _fault(field, value)
