@@ -90,10 +90,11 @@ def load_encoding() -> tiktoken.Encoding:
     import tiktoken
 
     packed = resources.files("stetd").joinpath("data", _VOCABULARY).read_bytes()
+    lines = (line.split() for line in _unpacked(packed).splitlines() if line)
     return tiktoken.Encoding(
         "o200k_base",
         pat_str=_PIECES,
-        mergeable_ranks=_ranks(_unpacked(packed)),
+        mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in lines},
         special_tokens=_SPECIAL_TOKENS,
     )
 
@@ -107,12 +108,6 @@ def _unpacked(packed: bytes) -> bytes:
     if found != _VOCABULARY_SHA256:
         raise VocabularyDamagedError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
     return vocabulary
-
-
-def _ranks(vocabulary: bytes) -> dict[bytes, int]:
-    """Token to rank, from lines of ``base64 rank``."""
-    fields = (line.split() for line in vocabulary.splitlines() if line)
-    return {base64.b64decode(token): int(rank) for token, rank in fields}
 
 
 def _stretches(text: str) -> Iterator[str]:

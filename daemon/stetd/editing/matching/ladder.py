@@ -149,11 +149,6 @@ class Several(msgspec.Struct, frozen=True):
     rung: Rung
     lines: tuple[int, ...]
 
-    @property
-    def relaxed(self) -> str:
-        """The rung's name if it is a tolerant one, else ""."""
-        return "" if self.rung is Rung.EXACT else self.rung.value
-
 
 def locate(
     document: Document, old: str, new: str, *, near_line: int | None = None

@@ -133,8 +133,8 @@ def _by_ladder(
         return found
     if isinstance(found, Several):
         if change.near_line is not None and found.rung is not Rung.TRIM_EDGES:
-            return _no_nearest(subject, found.lines, change, found.relaxed)
-        return _not_unique(subject, found.lines, change, found.relaxed)
+            return _no_nearest(subject, found.lines, change, found.rung)
+        return _not_unique(subject, found.lines, change, found.rung)
     if change.fuzzy is None:
         return _miss(checked, document)
     try:
@@ -189,12 +189,12 @@ def _chosen(
     if matches.count == 1:
         return matches.found[0]
     if change.near_line is None or matches.count > MOST_PLACES:
-        return _not_unique(subject, lines, change, "")
+        return _not_unique(subject, lines, change)
     near = nearest_of(document, matches.found, change.near_line)
     if len(near) == 1:
         return near[0]
     lines = tuple(document.line_at(place.start) for place in near)
-    return _no_nearest(subject, lines, change, "")
+    return _no_nearest(subject, lines, change)
 
 
 # -- failures
@@ -211,14 +211,17 @@ def _invalid(subject: Subject, sentence: str) -> Failure:
     return subject.failure(Kind.INVALID_PARAMS, sentence)
 
 
-def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
-    """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
+def _not_unique(
+    subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
+) -> Failure:
+    """``lines``: where the places that ``rung`` found begin."""
+    exact = rung is Rung.EXACT
     count = f"{len(lines)} times" if len(lines) < MOST_PLACES else f"{len(lines):,} times or more"
-    tolerant = f" (compared with tolerance: {how})" if how else ""
-    counted = "" if how else f"occurrence (1 to {len(lines)}) or "
+    tolerant = "" if exact else f" (compared with tolerance: {rung.value})"
+    counted = f"occurrence (1 to {len(lines)}) or " if exact else ""
     more = "make the pattern more specific" if change.regex else "send more lines in search"
     advice = f"Say which place you mean with {counted}near_line, or {more}."
-    if how == Rung.TRIM_EDGES.value:  # this rung does not use near_line
+    if rung is Rung.TRIM_EDGES:  # it does not use near_line
         advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
@@ -228,8 +231,10 @@ def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, h
     )
 
 
-def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
-    counted = "" if how else ", or occurrence"
+def _no_nearest(
+    subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
+) -> Failure:
+    counted = ", or occurrence" if rung is Rung.EXACT else ""
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
