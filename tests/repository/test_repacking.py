@@ -373,3 +373,15 @@ def test_a_tag_that_the_person_has_made_is_packed_as_well(histories: Histories) 
     assert all_objects(histories.path) == before
     assert git(histories.path, "count-objects").startswith("0 objects")
     assert fsck(histories.path) == ""
+
+
+@pytest.mark.parametrize("link", ["parent", "tree", "object"])
+def test_an_agent_with_the_name_of_a_line_of_a_commit_stops_no_gc(
+    histories: Histories, link: str
+) -> None:
+    for number in range(5):
+        histories.commit({"a.txt": f"{number}\n"}, agent=f"{link} {'0123456789' * 4}")
+    before = all_objects(histories.path)
+    repack(histories.path, drop=True)
+    assert all_objects(histories.path) == before
+    assert loose(histories.path) == []

@@ -17,7 +17,7 @@ from stetd.repository.stored_ids import SortedIds
 
 TREE_MODE, _SUBMODULE = b"40000", b"160000"
 #: The ids in the header of a commit or tag.
-LINKS = re.compile(rb"(tree|parent|object) ([0-9a-f]{40})")
+LINKS = re.compile(rb"^(tree|parent|object) ([0-9a-f]{40})$", re.MULTILINE)
 #: Matches (mode and name, id) of each entry of a tree.
 named_entries = re.compile(rb"([^\0]+)\0(.{20})", re.DOTALL).findall
 #: Directories whose last entries are cached: those of the next commit differ in few.
