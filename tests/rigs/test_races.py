@@ -83,7 +83,8 @@ class Contained:
     """Edits as the daemon does."""
 
     def __init__(self, root: Path, *, use_openat2: bool) -> None:
-        self._worktree = Worktree(str(root), Disk(), use_openat2=use_openat2)
+        self._worktree = Worktree(str(root), Disk())
+        self._worktree.resolver._use_openat2 = use_openat2
 
     def __call__(self, operation: Operation) -> bool:
         try:

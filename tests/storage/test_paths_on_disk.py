@@ -36,7 +36,9 @@ def resolver(
     if request.param == "ENOSYS":
         monkeypatch.setattr(paths_on_disk, "_SYS_OPENAT2", 100_000)  # no such call
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    yield Resolver(str(root), fd, use_openat2=request.param != "walk")
+    made = Resolver(str(root), fd)
+    made._use_openat2 = request.param != "walk"
+    yield made
     os.close(fd)
 
 

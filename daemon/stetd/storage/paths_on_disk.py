@@ -122,12 +122,12 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
 
 
 class Resolver:
-    """Resolves paths below one root. Its only state is the root's descriptor."""
+    """Resolves paths below one root, which the caller has opened."""
 
-    def __init__(self, root: str, root_fd: int, *, use_openat2: bool = True) -> None:
+    def __init__(self, root: str, root_fd: int) -> None:
         self._root = root
         self._root_fd = root_fd
-        self._use_openat2 = use_openat2
+        self._use_openat2 = True
 
     def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
         """Resolve a request's path.

@@ -7,12 +7,12 @@ import os
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-def open_real(directory: str, below: str = "/") -> int:
-    """A descriptor (O_PATH) of a directory, opened name by name from ``below`` on.
+def open_real(directory: str) -> int:
+    """A descriptor (O_PATH) of an absolute directory, opened name by name from the root on.
 
     Raises OSError; for a link NotADirectoryError.
     """
-    fd = os.open(below, _STEP)
+    fd = os.open("/", _STEP)
     try:
         for name in filter(None, directory.split("/")):
             inner = os.open(name, _STEP | os.O_NOFOLLOW, dir_fd=fd)

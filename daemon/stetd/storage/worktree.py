@@ -140,7 +140,7 @@ def _open_root(root: str) -> int:
 class Worktree:
     """The files of one workspace."""
 
-    def __init__(self, root: str, disk: Disk, *, use_openat2: bool = True) -> None:
+    def __init__(self, root: str, disk: Disk) -> None:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
@@ -148,7 +148,7 @@ class Worktree:
         # was forgotten.
         self._finalizer = weakref.finalize(self, os.close, self._root_fd)
         self._finalizer.atexit = False
-        self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
+        self.resolver = Resolver(root, self._root_fd)
         #: How files are replaced: "exchange", or "rename" if a file system does not support that.
         self.replacement = "exchange"
         #: Device to the mode that all its files have, if its file system keeps no permission bits
