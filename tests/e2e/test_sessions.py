@@ -81,6 +81,15 @@ def test_hello_anew_changes_the_session(site: Site) -> None:
     assert site.log(limit=1)[0]["session"] == "conv-2"
 
 
+def test_a_hello_without_a_workspace_leaves_the_session(site: Site) -> None:
+    person = site.greeted(site.daemon.control(), session=site.session)
+    assert person.call("hello", protocol=1)["session"] is None
+    assert "no session None" in person.refusal(
+        "mode_set", mode="restricted", workspace=str(site.root)
+    ).message
+    assert site.agent.call("mode_get")["mode"] == "unrestricted"
+
+
 def test_the_person_sees_all_sessions_or_those_of_one_workspace(own_daemon: DaemonProcess) -> None:
     site, other = own_daemon.site("w1"), own_daemon.site("w2", session="theirs")
     site.overwrite("a.txt", "x\n")

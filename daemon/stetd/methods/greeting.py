@@ -43,7 +43,8 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
     if wanted.workspace is None:
         if not caller.control:
             raise invalid("hello: workspace is required: an absolute directory.")
-        caller.greeted, caller.workspace = True, None
+        caller.greeted, caller.directory = True, ""
+        caller.workspace = caller.session = caller.agent = caller.secret = None
         return HelloResult(PROTOCOL, _SERVER, None, None, None)
     if not os.path.isabs(wanted.workspace) or "\0" in wanted.workspace:
         raise invalid(f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.")
