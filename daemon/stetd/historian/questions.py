@@ -137,7 +137,7 @@ def _opened(
 def _require(library: Library, shadow: str) -> None:
     """Wait until Git has all of a history that was followed so far. Raises Refused."""
     try:
-        library.background.require(shadow)
+        library.background.wait_for(shadow)
     except Unwritten as error:
         raise history_unwritable(*error.args) from error
 

@@ -181,10 +181,10 @@ class Background:
             if len(self._queue) == 1 or self._hurried:
                 self._changed.notify_all()  # else the thread gathers, or is busy
 
-    def wait_for(self, repository: str, timeout: float = 60.0) -> bool:
+    def wait_for(self, repository: str, timeout: float = 60.0) -> None:
         """Wait until all that was handed over for a repository is written.
 
-        Returns False after ``timeout`` seconds, or if an attempt fails meanwhile.
+        Raises Unwritten after ``timeout`` seconds, or if an attempt fails meanwhile.
         """
         with self._changed:
             wanted, failures = self._handed_over[repository], self._failures[repository]
@@ -197,12 +197,8 @@ class Background:
                 ),
                 timeout,
             )
-            return self._written[repository] >= wanted
-
-    def require(self, repository: str) -> None:
-        """As :meth:`wait_for`, but raises Unwritten instead of returning False."""
-        if not self.wait_for(repository):
-            raise Unwritten(self.failure)
+            if self._written[repository] < wanted:
+                raise Unwritten(self.failure)
 
     def close(self, timeout: float = 60.0) -> bool:
         """Write all that was handed over, and stop; returns False if that takes too long."""
