@@ -84,9 +84,10 @@ def test_hello_anew_changes_the_session(site: Site) -> None:
 def test_a_hello_without_a_workspace_leaves_the_session(site: Site) -> None:
     person = site.greeted(site.daemon.control(), session=site.session)
     assert person.call("hello", protocol=1)["session"] is None
-    assert "no session None" in person.refusal(
-        "mode_set", mode="restricted", workspace=str(site.root)
-    ).message
+    assert (
+        "no session None"
+        in person.refusal("mode_set", mode="restricted", workspace=str(site.root)).message
+    )
     assert site.agent.call("mode_get")["mode"] == "unrestricted"
 
 

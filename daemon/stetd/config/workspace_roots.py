@@ -1,13 +1,14 @@
 """Decides which directories may be workspaces.
 
-Directories are compared by device and inode, not by name: bind mounts, and file systems that ignore
-case, give one directory several names.
+Directories, except those of the system, are compared by device and inode: bind mounts, and file
+systems that ignore case, give one directory several names.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from stetd.config.directories import Directories
 
@@ -21,60 +22,55 @@ _SYSTEM_EXCEPTIONS = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/ro
 #: In the home directory: an agent that writes here could log in or sign as the user.
 _KEY_DIRECTORIES = (".ssh", ".gnupg")
 
-_Identity = tuple[int, int]
-
 
 def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | None:
     """Why a directory (absolute, without links) can't be a workspace beside others; or None."""
     reason = _why_unsuitable(path) or _why_overlapping(path, own)
-    here = _identity(path)
-    if reason is None and here is not None:
+    if reason is None:
         for root in workspaces:
-            if root != path and _identity(root) == here:
+            if root != path and _is_same(root, path):
                 return f"it is the workspace {root} under another name; use that one"
     return reason
 
 
 def _why_unsuitable(path: str) -> str | None:
     home = os.path.realpath(os.path.expanduser("~"))
-    here = _identity(path)
-    if path == "/" or here == _identity("/"):
+    if _is_same(path, "/"):
         return "it is the root of the file system"
-    if path == home or here == _identity(home):
+    if _is_same(path, home):
         return "it is your home directory itself, with keys and configuration in it"
-    if here in _existing_with_parents(home):
+    if _lies_in(home, path):
         return f"your home directory {home} lies in it"
-    if any(_inside(path, os.path.join(home, keys)) for keys in _KEY_DIRECTORIES):
+    keys = [os.path.join(home, name) for name in _KEY_DIRECTORIES]
+    if any(_lies_in(path, each) or _lies_in(each, path) for each in keys):
         return "it holds your keys"
     if ".git" in path.lower().split("/") or any(map(_is_repository, _with_parents(path))):
         return "it lies in a Git directory"
     if path in _SYSTEM:
         return "it is a system directory"
-    if any(_inside(path, system) for system in _SYSTEM):
+    if any(_is_below(path, system) for system in _SYSTEM):
         exceptions = (*_SYSTEM_EXCEPTIONS, home)
-        if not any(_inside(path, other) and path != other for other in exceptions):
+        if not any(_is_below(path, other) for other in exceptions):
             return "it lies in a system directory"
     return None
 
 
 def _why_overlapping(path: str, own: Directories) -> str | None:
-    here, above = _identity(path), _existing_with_parents(path)
     for directory in (own.state, own.runtime):
-        real = os.path.realpath(directory)
-        if here in _existing_with_parents(real) or _inside(real, path):
+        if _lies_in(directory, path):
             return f"stet's own directory {directory} lies in it"
-        if _identity(real) in above or _inside(path, real):
+        if _lies_in(path, directory):
             return f"it is, or lies in, stet's own directory {directory}"
     folder = os.path.dirname(os.path.realpath(own.config))
-    if here in _existing_with_parents(folder) or _inside(folder, path):
+    if _lies_in(folder, path):
         return f"stet's configuration {own.config} lies in it, which says who may write"
-    if os.path.basename(folder) == "stet" and _inside(path, folder):
+    if os.path.basename(folder) == "stet" and _lies_in(path, folder):
         return f"it lies in the directory of stet's configuration {own.config}"
     return None
 
 
-def _inside(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
+def _is_below(path: str, directory: str) -> bool:
+    return path.startswith(directory + "/")
 
 
 def _is_repository(directory: str) -> bool:
@@ -83,10 +79,16 @@ def _is_repository(directory: str) -> bool:
     return all(os.path.lexists(os.path.join(directory, part)) for part in parts)
 
 
-def _existing_with_parents(path: str) -> list[_Identity]:
-    """A directory and its parents, as far as they exist."""
-    found = map(_identity, _with_parents(path))
-    return [identity for identity in found if identity is not None]
+def _is_same(path: str, other: str) -> bool:
+    """Whether two paths lead to one directory that exists."""
+    with suppress(OSError):
+        return os.path.samefile(path, other)
+    return False
+
+
+def _lies_in(path: str, directory: str) -> bool:
+    """Whether a path, of which the end may not exist, is a directory or lies in it."""
+    return any(_is_same(above, directory) for above in _with_parents(os.path.realpath(path)))
 
 
 def _with_parents(path: str) -> list[str]:
@@ -94,11 +96,3 @@ def _with_parents(path: str) -> list[str]:
     while path != "/":
         names.append(path := os.path.dirname(path))
     return names
-
-
-def _identity(path: str) -> _Identity | None:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino
