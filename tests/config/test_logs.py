@@ -144,14 +144,19 @@ def test_very_long_message_still_fits_a_datagram(journald: Journald) -> None:
     assert journald.fields()["MESSAGE"] == b"x" * 16384
 
 
-def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(tmp_path: Path) -> None:
+def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     with (tmp_path / "a").open("w") as stream:
         found = os.fstat(stream.fileno())
         own = f"{found.st_dev}:{found.st_ino}"
-        assert logs.is_journal(stream, {"JOURNAL_STREAM": own})
-        assert not logs.is_journal(stream, {"JOURNAL_STREAM": own + "1"})
-        assert not logs.is_journal(stream, {})
-    assert not logs.is_journal(io.StringIO(), {"JOURNAL_STREAM": own})
+        assert not logs.is_journal(stream)
+        monkeypatch.setenv("JOURNAL_STREAM", own + "1")
+        assert not logs.is_journal(stream)
+        monkeypatch.setenv("JOURNAL_STREAM", own)
+        assert logs.is_journal(stream)
+    assert not logs.is_journal(io.StringIO())
 
 
 def test_newest_error_is_remembered_and_nothing_milder() -> None:

@@ -202,8 +202,13 @@ def test_what_is_said_is_an_argument_and_never_an_option() -> None:
     assert found is None or found.index("--") < found.index("--title") < found.index("-body")
 
 
-def test_the_bus_is_the_one_that_is_named_or_the_users_own(tmp_path: Path) -> None:
-    assert session_bus({"DBUS_SESSION_BUS_ADDRESS": "unix:path=/x"}) == "unix:path=/x"
-    assert session_bus({"XDG_RUNTIME_DIR": str(tmp_path)}) is None
+def test_the_bus_is_the_one_that_is_named_or_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/x")
+    assert session_bus() == "unix:path=/x"
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert session_bus() is None
     (tmp_path / "bus").touch()
-    assert session_bus({"XDG_RUNTIME_DIR": str(tmp_path)}) is None
+    assert session_bus() is None

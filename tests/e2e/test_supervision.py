@@ -187,7 +187,8 @@ def test_more_time_is_asked_for_while_something_gets_on(
 ) -> None:
     manager = Notified(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    with extend_timeout(interval_s=0.2):
+    monkeypatch.setattr("stetd.server.systemd._PROGRESS_INTERVAL_S", 0.2)
+    with extend_timeout():
         work(tmp_path)
     manager.until("never", 0.1)
     manager.close()
@@ -207,6 +208,8 @@ def test_more_time_is_asked_for_while_something_gets_on(
     ],
 )
 def test_heartbeats_are_sent_if_they_are_wanted_of_this_process(
-    expected: float | None, environ: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, expected: float | None, environ: dict[str, str]
 ) -> None:
-    assert expected == heartbeat_interval(environ)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert expected == heartbeat_interval()

@@ -215,12 +215,16 @@ def test_stop_waits_for_calls_in_work_and_answers_them(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_call_that_outlasts_the_stop_is_answered_outcome_unknown(tmp_path: Path) -> None:
+def test_call_that_outlasts_the_stop_is_answered_outcome_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stetd.server.server._DRAIN_S", 0.1)
+
     async def main() -> None:
         async with serving(tmp_path) as served, await served.client() as client:
             client.send("wait", {}, 1)
             await eventually(lambda: len(served.handlers.began) == 1)
-            await served.server.stop(drain_s=0.1)
+            await served.server.stop()
             assert await client.kinds_until_closed() == [(1, "outcome_unknown")]
 
     asyncio.run(main())

@@ -107,9 +107,11 @@ def test_socket_that_does_not_listen_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_without_the_variables_there_are_no_sockets() -> None:
-    assert inherited_sockets({}) == {}
-    assert inherited_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "x"}) == {}
+def test_without_the_variables_there_are_no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert inherited_sockets() == {}
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", "x")
+    assert inherited_sockets() == {}
 
 
 @pytest.mark.parametrize("abstract", [False, True])

@@ -161,13 +161,13 @@ class LastError(logging.Handler):
         self.newest = LoggedError(when, one_line(record.getMessage()))
 
 
-def is_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+def is_journal(stream: TextIO) -> bool:
     """Whether systemd has connected this stream to the journal."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
         return False
-    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
 def set_up(level: str) -> LastError:

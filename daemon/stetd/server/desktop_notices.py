@@ -19,7 +19,7 @@ import os
 import shutil
 import stat
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -65,12 +65,12 @@ def title_and_body(notices: Sequence[Notice]) -> tuple[str, str]:
     return title, "\n".join(html.escape(line, quote=False) for line in lines if line)
 
 
-def session_bus(environ: Mapping[str, str]) -> str | None:
+def session_bus() -> str | None:
     """The address of the session bus, if there is one."""
-    address = environ.get("DBUS_SESSION_BUS_ADDRESS")
+    address = os.environ.get("DBUS_SESSION_BUS_ADDRESS")
     if address:
         return address
-    path = os.path.join(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
+    path = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
     with suppress(OSError):
         info = os.stat(path)
         if stat.S_ISSOCK(info.st_mode) and info.st_uid == os.getuid():
@@ -124,7 +124,7 @@ class Notices:
 
 
 async def _show(title: str, body: str) -> None:
-    address, arguments = session_bus(os.environ), command(title, body)
+    address, arguments = session_bus(), command(title, body)
     if address is None or arguments is None:
         return
     environment = {"DBUS_SESSION_BUS_ADDRESS": address, "LC_ALL": "C.UTF-8"}

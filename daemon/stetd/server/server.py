@@ -26,7 +26,7 @@ from stetd.server.peer import Credentials
 from stetd.server.shared_limits import SharedLimits
 
 #: Seconds that calls in progress may take when the daemon stops. systemd kills it after 90.
-DRAIN_S = 30.0
+_DRAIN_S = 30.0
 #: Connections beyond the limit that may wait for their refusal; more are closed without one.
 _MAX_TURNED_AWAY = 64
 #: From Python 3.13 on asyncio would remove the socket's file, even if it belongs to systemd.
@@ -131,8 +131,8 @@ class Server:
         """The number of requests in progress."""
         return sum(len(connection.tasks) for connection in self._admitted)
 
-    async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Stop; calls that do not end within ``drain_s`` are answered ``outcome_unknown``."""
+    async def stop(self) -> None:
+        """Stop; calls that do not end within _DRAIN_S are answered ``outcome_unknown``."""
         self._on_idle = None
         self._reset_idle_timer()
         for listener, server in zip(self._listeners, self._servers, strict=False):
@@ -141,11 +141,11 @@ class Server:
         for connection in list(self._admitted):
             connection.drain()
         tasks = {task for connection in self._admitted for task in connection.tasks}
-        _, unfinished = await asyncio.wait(tasks, timeout=drain_s) if tasks else ((), ())
+        _, unfinished = await asyncio.wait(tasks, timeout=_DRAIN_S) if tasks else ((), ())
         for task in unfinished:
             task.cancel()
         if unfinished:
-            log.warning("%d calls did not end within %g s", len(unfinished), drain_s)
+            log.warning("%d calls did not end within %g s", len(unfinished), _DRAIN_S)
             await asyncio.wait(unfinished, timeout=LINGER_S)
         for connection in [*self._admitted, *self._turned_away]:
             connection.close(LINGER_S)

@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -43,13 +43,13 @@ class ActivationError(Exception):
     """systemd passed a descriptor that is not one of the daemon's two sockets, or one twice."""
 
 
-def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
+def inherited_sockets() -> dict[str, socket.socket]:
     """The listening sockets that systemd passed, by name (``agent``, ``control``); may be empty.
 
-    Removes the variables from ``environ``, so that no child uses them. Raises ActivationError.
+    Removes the variables from the environment, so that no child uses them. Raises ActivationError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-    pid, count, names = (environ.pop(name, "") for name in variables)
+    pid, count, names = (os.environ.pop(name, "") for name in variables)
     if pid != str(os.getpid()) or not count.isascii() or not count.isdigit():
         return {}
     labels = [*names.split(":"), *[""] * int(count)][: int(count)]
@@ -99,12 +99,12 @@ def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> bool:
     return True
 
 
-def heartbeat_interval(environ: Mapping[str, str] = os.environ) -> float | None:
+def heartbeat_interval() -> float | None:
     """Seconds between two heartbeats; None if systemd expects none from this process."""
-    period = environ.get("WATCHDOG_USEC", "")
+    period = os.environ.get("WATCHDOG_USEC", "")
     if not (period.isascii() and period.isdigit()) or int(period) == 0:
         return None
-    if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     return int(period) / 1e6 / 3
 
@@ -147,15 +147,16 @@ def status_line(writer: Writer) -> str:
 
 
 @contextmanager
-def extend_timeout(interval_s: float = _PROGRESS_INTERVAL_S) -> Iterator[None]:
-    """Ask systemd for more time while a start or stop makes progress, every ``interval_s``."""
+def extend_timeout() -> Iterator[None]:
+    """Ask systemd for more time while a start or stop makes progress."""
     over = threading.Event()
 
     def extend() -> None:
         before = _cpu_and_io()
-        while not over.wait(interval_s):
+        while not over.wait(_PROGRESS_INTERVAL_S):
             now = _cpu_and_io()
-            if now[0] - before[0] > _CPU_SHARE * interval_s or now[1] - before[1] > _IO_BYTES:
+            cpu_s, moved = now[0] - before[0], now[1] - before[1]
+            if cpu_s > _CPU_SHARE * _PROGRESS_INTERVAL_S or moved > _IO_BYTES:
                 notify(f"EXTEND_TIMEOUT_USEC={int(_EXTENSION_S * 1e6)}", "WATCHDOG=1")
             before = now
 
