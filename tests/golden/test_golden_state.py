@@ -31,7 +31,7 @@ from golden.state import (
     told,
     unpack,
 )
-from stetd.storage.journal_format import LEVEL, MAGIC, Opened, frame
+from stetd.storage.journal_format import LEVEL, MAGIC, Opened, frames
 
 ARCHIVES = sorted(Path(__file__).parent.glob("v*.tar.xz"))
 
@@ -129,19 +129,19 @@ def go_on(daemon: DaemonProcess, base: Path, expected: Any) -> None:
 
 
 def newer_level(segment: Path) -> None:
-    segment.write_bytes(MAGIC + frame(Opened(9, "boot", "7.8.9", LEVEL + 1)))
+    segment.write_bytes(MAGIC + frames(Opened(9, "boot", "7.8.9", LEVEL + 1)))
 
 
 def newer_format(segment: Path) -> None:
     head = MAGIC[:-1] + bytes([MAGIC[-1] + 1])
-    segment.write_bytes(head + frame(Opened(9, "boot", "7.8.9", LEVEL + 1)))
+    segment.write_bytes(head + frames(Opened(9, "boot", "7.8.9", LEVEL + 1)))
 
 
 def newer_record(segment: Path) -> None:
     payload = msgspec.msgpack.encode(["Novelty", 1])
     length = struct.pack(">I", len(payload))
     crc = struct.pack(">I", zlib.crc32(payload, zlib.crc32(length)))
-    head = frame(Opened(9, "boot", "7.8.9", LEVEL))
+    head = frames(Opened(9, "boot", "7.8.9", LEVEL))
     segment.write_bytes(MAGIC + head + length + crc + payload)
 
 

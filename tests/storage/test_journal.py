@@ -11,7 +11,7 @@ import pytest
 
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import Journal, JournalBroken, Position, read_journal
-from stetd.storage.journal_format import LEVEL, MAGIC, Opened, Published, Record, frame
+from stetd.storage.journal_format import LEVEL, MAGIC, Opened, Published, Record, frames
 
 
 class FailingDisk(Disk):
@@ -94,7 +94,7 @@ def test_positions_are_those_of_the_records(tmp_path: Path, disk: FailingDisk) -
     journal = opened(tmp_path, disk)
     before = journal.position
     journal.append(*published(1), reserve=100_000)
-    assert journal.position == Position(1, before.offset + len(frame(Published(1))))
+    assert journal.position == Position(1, before.offset + len(frames(Published(1))))
     [segment] = read_journal(str(tmp_path), Disk())
     assert segment.records[-1] == (before.offset, Published(1))
     journal.close()
@@ -116,7 +116,7 @@ def test_torn_tail_is_cut_off_for_good(tmp_path: Path, disk: FailingDisk) -> Non
     journal.close()
     path = tmp_path / "00000001.wal"
     whole = path.read_bytes()
-    path.write_bytes(whole + frame(Published(2))[:-1])
+    path.write_bytes(whole + frames(Published(2))[:-1])
     assert contents(tmp_path)[0][2][1:] == published(1)
     assert path.read_bytes() == whole
 
@@ -164,7 +164,7 @@ def test_records_of_a_failed_append_stay_dead_when_one_of_the_same_length_follow
 ) -> None:
     """A retry has the length of the first try: behind it, the rest of that batch would live."""
     journal = opened(tmp_path, disk)
-    disk.no_space_after = 2 * len(frame(Published(2)))
+    disk.no_space_after = 2 * len(frames(Published(2)))
     with pytest.raises(OSError, match="Input/output error"):
         journal.append(*published(2, 3, 4))
     journal.append(*published(5))

@@ -32,7 +32,6 @@ from stetd.storage.journal_format import (
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
-    frame,
     frames,
     read_segment,
 )
@@ -68,7 +67,7 @@ ONE_OF_EACH: list[Record] = [
     WorkspaceForgotten("w"),
     Checkpoint(1, 8, 2, [WorkspaceState("w", "/w", "unrestricted", None, 0)], [SESSION]),
 ]
-SEGMENT = MAGIC + frames(ONE_OF_EACH)
+SEGMENT = MAGIC + frames(*ONE_OF_EACH)
 
 
 def raw_frame(fields: list[object]) -> bytes:
@@ -86,13 +85,13 @@ def test_every_record_is_read_back_with_its_offset() -> None:
     assert [record for _, record in found] == ONE_OF_EACH
     assert end == len(SEGMENT)
     for offset, record in found:
-        assert SEGMENT[offset:].startswith(frame(record))
+        assert SEGMENT[offset:].startswith(frames(record))
 
 
 def test_every_truncation_gives_the_records_that_are_whole() -> None:
     ends = [len(MAGIC)]
     for record in ONE_OF_EACH:
-        ends.append(ends[-1] + len(frame(record)))
+        ends.append(ends[-1] + len(frames(record)))
     for length in range(len(SEGMENT) + 1):
         whole = sum(1 for end in ends[1:] if end <= length)
         records, end = read_segment(SEGMENT[:length])
@@ -115,7 +114,7 @@ def test_reserved_zeros_end_a_segment() -> None:
 
 
 def test_record_after_zeros_is_not_read() -> None:
-    assert records_of(SEGMENT + bytes(16) + frame(Published(9))) == ONE_OF_EACH
+    assert records_of(SEGMENT + bytes(16) + frames(Published(9))) == ONE_OF_EACH
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ def test_torn_beginning_of_a_segment_has_no_records(torn: bytes) -> None:
 
 
 def test_newer_format_is_refused_with_the_version_that_is_needed() -> None:
-    newer = b"STETWAL\x02" + frames([Opened(1, "b", "7.8.9"), *ONE_OF_EACH])
+    newer = b"STETWAL\x02" + frames(Opened(1, "b", "7.8.9"), *ONE_OF_EACH)
     expected = (
         "this state was last used by stetd 7.8.9, and this is an older one, which can't read all "
         "of it. Nothing was changed. Install that version again (pip install 'stetd>=7.8.9'), or "
@@ -137,7 +136,7 @@ def test_newer_format_is_refused_with_the_version_that_is_needed() -> None:
     assert expected == str(caught.value)
 
 
-@pytest.mark.parametrize("rest", [b"", b"\xff" * 9, bytes(4096), frame(Published(1))])
+@pytest.mark.parametrize("rest", [b"", b"\xff" * 9, bytes(4096), frames(Published(1))])
 def test_newer_format_that_says_no_version_is_refused_all_the_same(rest: bytes) -> None:
     with pytest.raises(FormatError, match="last used by a newer stetd, and this is an older"):
         read_segment(b"STETWAL\x02" + rest)
@@ -145,15 +144,15 @@ def test_newer_format_that_says_no_version_is_refused_all_the_same(rest: bytes) 
 
 def test_higher_level_is_refused_and_a_lower_one_read() -> None:
     with pytest.raises(FormatError, match=r"last used by stetd 7\.8\.9"):
-        read_segment(MAGIC + frame(Opened(1, "b", "7.8.9", LEVEL + 1)))
+        read_segment(MAGIC + frames(Opened(1, "b", "7.8.9", LEVEL + 1)))
     for level in range(LEVEL + 1):
         opened = Opened(1, "b", "0.0.1", level)
-        assert records_of(MAGIC + frame(opened)) == [opened]
+        assert records_of(MAGIC + frames(opened)) == [opened]
 
 
 def test_record_of_a_kind_that_is_not_known_is_refused() -> None:
     """It is whole, so it is no torn tail; passed over, what it says would be lost."""
-    newer = MAGIC + frame(Opened(1, "b", "7.8.9", LEVEL)) + raw_frame(["Novelty", 1])
+    newer = MAGIC + frames(Opened(1, "b", "7.8.9", LEVEL)) + raw_frame(["Novelty", 1])
     with pytest.raises(FormatError, match=r"last used by stetd 7\.8\.9"):
         read_segment(newer)
 

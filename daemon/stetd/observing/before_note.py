@@ -47,12 +47,8 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     lacking: dict[int, int] = {}
     recorded: str = ""
 
-    def absent_paths(self) -> set[str]:
-        """The named paths where no file was."""
-        return {self.paths[place] for place in self.lacking}
-
     def missing_directories(self) -> set[str]:
-        """The directories above these paths that did not exist."""
+        """The directories above the named paths that did not exist."""
         missing = set[str]()
         for place, deep in self.lacking.items():
             parts = self.paths[place].split("/")[:-1]
@@ -77,7 +73,7 @@ class FilesBefore(msgspec.Struct):
     _unchanged: dict[str, bool] = {}
 
     def __post_init__(self) -> None:
-        self._absent = self.note.absent_paths()
+        self._absent = {self.note.paths[place] for place in self.note.lacking}
         self._passed = {path.rstrip("/") for path in self.note.passed}
 
     def was_absent(self, path: str) -> bool:

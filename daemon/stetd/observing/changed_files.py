@@ -81,7 +81,9 @@ def _is_ignored(scan: Scan, view: ReadView, path: str) -> bool:
 def _differing(
     view: ReadView, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
 ) -> ScanResult:
-    found = ScanResult(excludes=view.excludes.digest, ignores=scan.ignores, untold=scan.untold)
+    found = ScanResult(
+        excludes=view.excludes.digest, ignores=scan.ignores, untold=scan.changed_ignores
+    )
     for _ in scan.walk():
         if scan.files > asked.max_files:
             found.why = f"it has more than {asked.max_files:,} files that no .gitignore leaves out"

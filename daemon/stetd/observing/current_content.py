@@ -36,7 +36,7 @@ class CurrentContent(msgspec.Struct):
     #: How many directories above a path do not exist.
     missing: dict[str, int] = {}
     #: Paths of files that exist and could not be read.
-    passed: list[str] = []
+    unread: list[str] = []
     warnings: list[str] = []
     bytes: int = 0
 
@@ -51,7 +51,7 @@ class CurrentContent(msgspec.Struct):
         for path in paths:
             if len(self.files) >= limits.files or self.bytes > limits.bytes:
                 left += 1
-                self.passed.append(path)
+                self.unread.append(path)
                 continue
             found = self._read_path(path, follow=False)
             if through_links and found is not None and found.is_link:
@@ -69,7 +69,7 @@ class CurrentContent(msgspec.Struct):
             target = resolver.resolve(path, self.directory, follow_last=follow)
         except Refused as refusal:
             if refusal.kind != Kind.NOT_A_FILE or follow:
-                self.passed.append(path)
+                self.unread.append(path)
                 self.warnings.append(f"not recorded: {refusal.message}")
                 return None
             try:  # a directory of the path is a file, so no file is here
@@ -98,7 +98,7 @@ class CurrentContent(msgspec.Struct):
             if refusal.kind == Kind.NOT_A_FILE:  # a directory; the history has only files
                 self.files[path] = None
             else:
-                self.passed.append(path)
+                self.unread.append(path)
                 self.warnings.append(f"not recorded: {refusal.message}")
             return None
         self.missing[path] = len(target.missing)

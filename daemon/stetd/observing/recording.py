@@ -186,7 +186,7 @@ class _Recorder(msgspec.Struct):
                 for place, path in enumerate(paths)
                 if images[path] is None
             },
-            passed=[*scanned.passed, *self.seen.passed],
+            passed=[*scanned.passed, *self.seen.unread],
             modes={**scanned.modes, **dict(permissions_of(images.items()))},
         )
         result = ObservedBefore(

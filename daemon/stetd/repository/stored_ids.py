@@ -29,7 +29,7 @@ class SortedIds:
 
 
 def each_id(ids: bytes) -> Iterator[bytes]:
-    """Iterate over ids in hex."""
+    """The ids one by one, as 20 bytes each."""
     return (ids[at : at + 20] for at in range(0, len(ids), 20))
 
 

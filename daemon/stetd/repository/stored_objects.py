@@ -14,7 +14,7 @@ import msgspec
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
 from stetd.history.tree_bytes import differing, entries_of, find_in
-from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles, loose_name
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
     HISTORY,
@@ -142,12 +142,12 @@ class StoredObjects:
 
     def loose_path(self, oid: str) -> str:
         """The path of an object, if it is loose."""
-        return os.path.join(self.path, "objects", oid[:2], oid[2:])
+        return os.path.join(self.path, loose_name(oid))
 
     @property
     def reference_path(self) -> str:
         """The file of ``refs/heads/history``."""
-        return os.path.join(self.path, *HISTORY.split("/"))
+        return os.path.join(self.path, HISTORY)
 
     # -- looking into trees and comparing them as bytes. :mod:`stetd.history.objects` does the same
     # with values, which have to be made for all of perhaps 50,000 entries

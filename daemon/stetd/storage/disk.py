@@ -1,6 +1,6 @@
-"""Every system call that changes a file of the daemon or of a workspace.
+"""The system calls that write, rename, remove and sync files, as methods of one class.
 
-Tests replace the class by one that crashes at the k-th write and knows what was synced. Names in a
+Tests replace the class by one that crashes at the k-th change and knows what was synced. Names in a
 workspace are relative to a directory's descriptor (``dir_fd``), never absolute paths.
 
 Assumptions about the file system: ``rename`` is atomic; ``fdatasync`` makes a file's bytes and

@@ -140,7 +140,7 @@ class Journal:
         number = self.position.segment + 1
         path = os.path.join(self._directory, segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        head = MAGIC + frames([Opened(number, self._boot, self._version, LEVEL)])
+        head = MAGIC + frames(Opened(number, self._boot, self._version, LEVEL))
         failpoint("journal.segment_created")
         try:
             self._disk.pwrite_all(fd, head, 0)
@@ -167,7 +167,7 @@ class Journal:
         """
         if self.broken:
             raise JournalBroken(self.broken)
-        data = frames(records)
+        data = frames(*records)
         start = self.position.offset
         needed = start + len(data) + reserve
         if needed > self._reserved:

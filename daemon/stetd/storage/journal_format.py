@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -89,7 +89,8 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 class Rewritten(msgspec.Struct, frozen=True, array_like=True):
     """A path was forgotten: the history goes on from another commit, which Git durably has.
 
-    ``head`` "": the work after that is done. ``commits``: the number of commits up to ``head``.
+    ``commits``: the number of commits up to ``head``. A second record, with ``head`` "", says that
+    all that was derived from the old history is rewritten, too.
     """
 
     head: str
@@ -311,16 +312,13 @@ class TooNew(FormatError):
     """A newer version has written the segment; the message says which, and what to do."""
 
 
-def frame(record: Record) -> bytes:
-    """The bytes of a record in a segment."""
-    payload = _encoder.encode(record)
-    length = _LENGTH.pack(len(payload))
-    return _FRAME.pack(len(payload), zlib.crc32(payload, zlib.crc32(length))) + payload
-
-
-def frames(records: Iterable[Record]) -> bytes:
-    """The bytes of several records."""
-    return b"".join(frame(record) for record in records)
+def frames(*records: Record) -> bytes:
+    """The bytes of records in a segment."""
+    whole = bytearray()
+    for payload in map(_encoder.encode, records):
+        length = _LENGTH.pack(len(payload))
+        whole += _FRAME.pack(len(payload), zlib.crc32(payload, zlib.crc32(length))) + payload
+    return bytes(whole)
 
 
 def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:

@@ -108,10 +108,10 @@ class Scan:
         #: Paths that could not be scanned, with all below them ("": everything). Without ignored
         #: and excluded paths.
         self.passed: list[str] = []
-        #: Path to blob id of the ``.gitignore`` files that are followed. ``untold``: only of those
-        #: that differ from the history's ("": the history has one that is not followed).
+        #: The ``.gitignore`` files that are followed: path to blob id.
         self.ignores: dict[str, str] = {}
-        self.untold: dict[str, str] = {}
+        #: Those that differ from the history's. "": the history has one that is not followed.
+        self.changed_ignores: dict[str, str] = {}
         #: Directory to the rules of its ``.gitignore`` file.
         self.rules: dict[str, IgnoreFile] = {}
         self._tree = tree
@@ -245,7 +245,7 @@ class Scan:
         recorded = tracked.oid if tracked is not None and tracked.mode != TREE else ""
         followed = self.ignores.get(path, "")
         if followed != recorded:
-            self.untold[path] = followed
+            self.changed_ignores[path] = followed
 
     def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
         """The rules of a directory's ``.gitignore``; Git does not follow one that is a link."""

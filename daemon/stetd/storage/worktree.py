@@ -64,8 +64,8 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class OnDisk(msgspec.Struct, frozen=True):
-    """A file as it was read. ``data`` is None if it is neither a regular file nor a link, or a link
-    of a name that no link may have in the history.
+    """A file as it was read. ``data`` is None for a directory, a device and the like, and for a
+    link whose name (``.gitmodules`` ..) no link may have in Git.
     """
 
     data: bytes | None
