@@ -45,7 +45,7 @@ def disk() -> TroubledDisk:
 def background(disk: TroubledDisk) -> Iterator[Background]:
     thread = Background(disk)
     yield thread
-    thread.close(5)
+    thread.close()
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def checkpoint(background: Background) -> str:
 def test_what_was_waited_for_is_there(background: Background, shadow: str) -> None:
     for objects, head in chain(3):
         background.write(shadow, objects, head)
-    background.wait_for(shadow, 5)
+    background.wait_for(shadow)
     assert history(shadow) == ["number 2", "number 1", "number 0"]
 
 
@@ -124,10 +124,11 @@ def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
 ) -> None:
     [(objects, head)] = chain(1)
     background.write(shadow, objects, head)
-    background.wait_for(shadow, 5)
+    background.wait_for(shadow)
     disk.broken = True
     assert "Input/output error" in checkpoint(background)
-    assert background.close(5)  # nothing waits any more
+    background.close()
+    assert not background._queue
 
 
 def test_failed_write_is_tried_again_and_told_to_who_needs_it(
@@ -153,14 +154,14 @@ def test_one_that_can_not_be_written_keeps_no_other_waiting(
         background.write(shadow, items, head)
         background.write(other, items, head)
         with pytest.raises(Unwritten):
-            background.wait_for(shadow, 5)
-        background.wait_for(other, 5)
+            background.wait_for(shadow)
+        background.wait_for(other)
         background.run(other, ran.set).result(5)
         outcome = checkpoint_begun(background)
         background.write(other, items, head)
-        background.wait_for(other, 5)
+        background.wait_for(other)
         with pytest.raises(Unwritten):
-            background.wait_for(shadow, 5)  # the round with the checkpoint is over
+            background.wait_for(shadow)  # the round with the checkpoint is over
         late = background.run(shadow, lambda: outcome.append("task"))
         assert outcome == []  # a checkpoint waits for all, a task for its own repository
     late.result(5)
@@ -180,7 +181,7 @@ def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) 
     background = Background(disk)
     for objects, head in chain(5):
         background.write(shadow, objects, head)
-    assert background.close(10)
+    background.close()
     assert len(history(shadow)) == 5
 
 
@@ -195,7 +196,7 @@ def test_damaged_objects_are_written_again(
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"")
     background.write(shadow, objects, head)
-    background.wait_for(shadow, 5)
+    background.wait_for(shadow)
     assert checkpoint(background) == "done"
     done = subprocess.run(
         ["git", "--git-dir", shadow, "fsck", "--strict"], capture_output=True, check=False
@@ -223,7 +224,7 @@ def test_two_repositories_with_the_same_objects(background: Background, tmp_path
         path = str(tmp_path / name)
         create_repository(path, Disk())
         background.write(path, objects, head)
-        background.wait_for(path, 5)
+        background.wait_for(path)
         assert history(path) == ["number 0"]
 
 

@@ -18,7 +18,6 @@ from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
-from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState
 
 #: The engine itself reads files of at most so many bytes; the historian reads larger ones.
@@ -138,7 +137,9 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
 def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
     """Set a pin. False: the history has been cut or rewritten since the commit was looked up."""
     workspace = caller.open_workspace()
-    if not _keeps_id(caller, workspace, info.commit, cut):
+    state = caller.state.known[workspace.name]
+    rewritten = state.forgetting is not None and info.commit in read_pending(workspace.shadow)
+    if state.cut != cut or rewritten:
         return False
     known = named(workspace.shadow, info.name)
     if known == info.commit:
@@ -153,14 +154,6 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
     with disk_errors_refused(caller.shared.writer):
         set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
     return True
-
-
-def _keeps_id(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
-    """Whether the commit will neither be dropped by retention nor be rewritten by forget."""
-    known = caller.state.known[workspace.name]
-    if known.cut != cut:
-        return False
-    return known.forgetting is None or commit not in read_pending(workspace.shadow)
 
 
 def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:

@@ -38,6 +38,8 @@ from stetd.storage.priority import BEHIND_EDITS, lower_priority
 _log = logging.getLogger(__name__)
 #: Seconds for which objects gather before they are written, and between two attempts.
 _GATHER_S = 0.8
+#: Seconds to wait for all that was handed over.
+_PATIENCE_S = 60.0
 #: Number of objects above which they are written as a pack.
 _MANY = 48
 #: Bytes of objects above which they are written as a pack.
@@ -181,10 +183,10 @@ class Background:
             if len(self._queue) == 1 or self._hurried:
                 self._changed.notify_all()  # else the thread gathers, or is busy
 
-    def wait_for(self, repository: str, timeout: float = 60.0) -> None:
+    def wait_for(self, repository: str) -> None:
         """Wait until all that was handed over for a repository is written.
 
-        Raises Unwritten after ``timeout`` seconds, or if an attempt fails meanwhile.
+        Raises Unwritten after a minute, or if an attempt fails meanwhile.
         """
         with self._changed:
             wanted, failures = self._handed_over[repository], self._failures[repository]
@@ -195,18 +197,17 @@ class Background:
                 lambda: (
                     self._written[repository] >= wanted or self._failures[repository] != failures
                 ),
-                timeout,
+                _PATIENCE_S,
             )
             if self._written[repository] < wanted:
                 raise Unwritten(self.failure)
 
-    def close(self, timeout: float = 60.0) -> bool:
-        """Write all that was handed over, and stop; returns False if that takes too long."""
+    def close(self) -> None:
+        """Write all that was handed over, and stop; gives up after a minute."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._thread.join(timeout)
-        return not self._queue and not self._thread.is_alive()
+        self._thread.join(_PATIENCE_S)
 
     def _run(self) -> None:
         lower_priority(BEHIND_EDITS)
