@@ -24,14 +24,14 @@ from stetd.storage.journal_format import (
 )
 
 
-class RecordCommits(NamedTuple):
+class _Commits(NamedTuple):
     """The commits of one record: (id, parent), oldest first. ``place``: segment and offset."""
 
     place: tuple[int, int]
     number: int
     commits: list[tuple[str, str | None]]
-    #: The new head and number of commits, if the record changes to another history.
-    rewritten: tuple[str | None, int] | None = None
+    #: The new head and number of commits, if the record begins or changes to another history.
+    start: tuple[str | None, int] | None = None
 
 
 class JournalHead(NamedTuple):
@@ -52,51 +52,37 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
     """
     damage: list[str] = []
     checkpoint: Checkpoint | None = None
-    changes: list[RecordCommits] = []
+    changes: list[_Commits] = []
     voided: set[int] = set()
     for place, record in _records(directory, until, damage):
         match record:
             case Checkpoint():
                 checkpoint = record
-            case Change() if record.workspace == workspace:
-                new = record.rewritten
-                jump = (new.head, new.commits) if new is not None and new.head else None
-                changes.append(_commits(place, record, jump))
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
-                changes.append(RecordCommits(place, 0, [], rewritten=(None, 0)))
-            case Abort() if record.workspace == workspace:
-                voided.update(record.voided)
-                changes.append(_commits(place, record))
+                changes.append(_Commits(place, 0, [], start=(None, 0)))
+            case Change() | Abort() if record.workspace == workspace:
+                start = None
+                if isinstance(record, Abort):
+                    voided.update(record.voided)
+                elif record.rewritten is not None and record.rewritten.head:
+                    start = record.rewritten.head, record.rewritten.commits
+                commits = [(commit.oid, commit.parent) for commit in record.commits]
+                changes.append(_Commits(place, record.number, commits, start))
+    mark, head, count = (0, 0), None, 0
     if checkpoint is not None:
         _check_segments(directory, range(checkpoint.segment, until.segment + 1))
-    starts = {each.name: each for each in checkpoint.workspaces} if checkpoint else {}
-    known = starts.get(workspace)
-    head, count = (known.head, known.commits) if known else (None, 0)
-    mark = (checkpoint.segment, checkpoint.offset) if checkpoint else (0, 0)
-    valid = [c for c in changes if c.place >= mark and c.number not in voided]
+        mark = checkpoint.segment, checkpoint.offset
+        for known in checkpoint.workspaces:
+            if known.name == workspace:
+                head, count = known.head, known.commits
+    valid = [each for each in changes if each.place >= mark and each.number not in voided]
     return _follow(head, count, valid, damage)
 
 
-def _check_segments(directory: str, needed: range) -> None:
-    for number in needed:
-        path = os.path.join(directory, segment_name(number))
-        if not os.path.exists(path):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _commits(
-    place: tuple[int, int], record: Change | Abort, jump: tuple[str, int] | None = None
-) -> RecordCommits:
-    commits = [(commit.oid, commit.parent) for commit in record.commits]
-    return RecordCommits(place, record.number, commits, jump)
-
-
-def _follow(
-    head: str | None, count: int, valid: list[RecordCommits], damage: list[str]
-) -> JournalHead:
+def _follow(head: str | None, count: int, valid: list[_Commits], damage: list[str]) -> JournalHead:
     for change in valid:
-        if change.rewritten is not None:
-            head, count = change.rewritten
+        if change.start is not None:
+            head, count = change.start
         for oid, parent in change.commits:
             if parent != head:
                 damage.append(
@@ -105,6 +91,13 @@ def _follow(
                 )
             head, count = oid, count + 1
     return JournalHead(head, count, damage)
+
+
+def _check_segments(directory: str, needed: range) -> None:
+    for number in needed:
+        path = os.path.join(directory, segment_name(number))
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _records(
