@@ -179,7 +179,7 @@ class Resolver:
             )
 
     def _resolve(self, path: str, directory: str, *, follow_last: bool) -> Target:
-        if len(path) > _MAX_PATH:
+        if len(path.encode(errors="replace")) > _MAX_PATH:
             raise _too_deep(path)
         parts = relative_parts(path, self._root, directory)
         if self._use_openat2 and ".." not in parts:
