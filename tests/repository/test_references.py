@@ -47,7 +47,7 @@ def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:
         git(made.path, "log", "-1", "--format=%H", "pins/before-refactoring").strip()
         == (made.oids[0])
     )
-    made.repository.set_head(None)
+    os.unlink(made.repository.reference_path)
     git(made.path, "gc", "-q", "--prune=now")
     assert git(made.path, "rev-list", "--all").split() == [made.oids[0]]
     assert named(made.path, "before-refactoring") == made.oids[0]
@@ -70,6 +70,16 @@ def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) 
         "refs/pins/one",
     ]
     assert read_reference(made.path, "refs/heads/history") == made.oids[2]
+
+
+def test_with_a_pin_of_a_packed_tag_its_commit_goes_as_well(made: Histories) -> None:
+    name = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    git(made.path, *name, "tag", "-a", "-m", "a tag", "v1", made.oids[0])
+    set_pin(made.path, "one", git(made.path, "rev-parse", "v1").strip(), Disk())
+    git(made.path, "pack-refs", "--all", "--prune")
+    delete_pin(made.path, "one", Disk())
+    git(made.path, "tag", "-d", "v1")
+    assert git(made.path, "show-ref", "-d") == f"{made.oids[2]} refs/heads/history\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 41, b"ref: refs/heads/history\n", b"a" * 39])

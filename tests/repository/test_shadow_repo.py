@@ -168,13 +168,6 @@ def test_walk_goes_from_the_head_to_the_beginning(repository: ShadowRepository) 
     assert list(repository.walk(None)) == []
 
 
-def test_head_may_be_taken_away_again(path: str, repository: ShadowRepository) -> None:
-    commits(repository, 1)
-    repository.set_head(None)
-    assert repository.head() is None
-    repository.set_head(None)
-
-
 @pytest.mark.parametrize("damage", [b"", b"\0" * 41, b"nonsense\n"])
 def test_damaged_reference_is_replaced(repository: ShadowRepository, damage: bytes) -> None:
     [oid] = commits(repository, 1)

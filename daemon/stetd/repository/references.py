@@ -120,9 +120,10 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
     reference = f"{PINS}/{name}"
     if reference in _packed(repository):
         packed = os.path.join(repository, "packed-refs")
-        lines = read_if_exists(packed).splitlines(keepends=True)
-        kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
-        replace_file(packed, b"".join(kept), disk)
+        # Its line, and the line that says which commit the tag names, if it is a tag.
+        line = rb"^[0-9a-f]{40} %s(\n\^[0-9a-f]{40})?(\n|\Z)" % re.escape(reference).encode()
+        kept = re.sub(line, b"", read_if_exists(packed), flags=re.MULTILINE)
+        replace_file(packed, kept, disk)
     path = os.path.join(repository, reference)
     if os.path.exists(path):
         disk.unlink(path)

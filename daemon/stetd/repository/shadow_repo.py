@@ -52,13 +52,9 @@ class ShadowRepository(StoredObjects):
                 except (Damaged, NotRegular):
                     os.unlink(self.loose_path(oid))
 
-    def set_head(self, oid: str | None) -> None:
-        """Move ``refs/heads/history``. None: no commit yet. Raises OSError."""
+    def set_head(self, oid: str) -> None:
+        """Move ``refs/heads/history``. Raises OSError."""
         path = self.reference_path
-        if oid is None:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-            return
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         _replace(path + ".lock", path, oid.encode() + b"\n", 0o644)
 
