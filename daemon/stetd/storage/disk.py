@@ -133,11 +133,11 @@ class Disk:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        self.sync_path(path, os.O_DIRECTORY)
+        self.sync_path(path)
 
-    def sync_path(self, path: str, flags: int = 0) -> None:
+    def sync_path(self, path: str) -> None:
         """Make a file durable, by path. Raises FileNotFoundError, SyncFailed."""
-        fd = open_regular(path, os.O_RDONLY | flags)
+        fd = open_regular(path)
         try:
             self.fsync(fd)
         finally:

@@ -290,7 +290,7 @@ def _refuse_repository(path: str, target: Target) -> None:
     parts = target.path.split("/")
     for depth in range(len(parts) - len(target.missing)):
         own = folded_name(parts[depth])
-        if own != "head" and not _is_there(target.dir_fd, _up_to(target, depth) + "HEAD"):
+        if own != "head" and not is_there(target.dir_fd, _up_to(target, depth) + "HEAD"):
             continue  # the common case: it saves two system calls
         if repository_parts(target, depth) | {own} >= REPOSITORY_PARTS:
             raise in_repository(path, "/".join(parts[:depth]))
@@ -304,7 +304,7 @@ def repository_parts(target: Target, depth: int) -> set[str]:
         return set()
     above = _up_to(target, depth)
     names = ("HEAD", "objects", "refs")
-    return {name.lower() for name in names if _is_there(target.dir_fd, above + name)}
+    return {name.lower() for name in names if is_there(target.dir_fd, above + name)}
 
 
 def _up_to(target: Target, depth: int) -> str:
@@ -312,7 +312,8 @@ def _up_to(target: Target, depth: int) -> str:
     return "../" * (target.path.count("/") - len(target.missing) - depth)
 
 
-def _is_there(dir_fd: int, name: str) -> bool:
+def is_there(dir_fd: int, name: str) -> bool:
+    """Whether a directory has a name; a link counts, wherever it leads."""
     return os.access(name, os.F_OK, dir_fd=dir_fd, follow_symlinks=False)
 
 

@@ -25,7 +25,7 @@ from stetd.editing.paths import TEMPORARY_PREFIX, directories_above, may_be_link
 from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
-from stetd.storage.paths_on_disk import Resolver, Target
+from stetd.storage.paths_on_disk import Resolver, Target, is_there
 from stetd.storage.real_directories import open_real
 
 _log = logging.getLogger(__name__)
@@ -359,7 +359,7 @@ class Worktree:
             if error.errno not in _NO_LINKS:
                 raise
             # Neither flags nor links (FAT): check, then rename.
-            if os.path.lexists(f"/proc/self/fd/{target.dir_fd}/{target.name}"):
+            if is_there(target.dir_fd, target.name):
                 raise FileExistsError(errno.EEXIST, "File exists", target.name) from error
             self._disk.rename(temporary, target.name, target.dir_fd)
         else:
@@ -404,10 +404,9 @@ class Worktree:
     def finish_swap(self, target: Target, temporary: str) -> None:
         """Complete or undo a swap by renaming that a kill has interrupted."""
         kept = _second_name(temporary)
-        folder = f"/proc/self/fd/{target.dir_fd}"
-        if not os.path.lexists(f"{folder}/{kept}"):
+        if not is_there(target.dir_fd, kept):
             return
-        if os.path.lexists(f"{folder}/{temporary}"):
+        if is_there(target.dir_fd, temporary):
             self._disk.unlink(kept, target.dir_fd)
         else:
             self._disk.rename(kept, temporary, target.dir_fd)
