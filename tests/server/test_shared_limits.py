@@ -83,9 +83,8 @@ def test_the_largest_request_of_all_is_begun_when_nothing_else_is_in_work() -> N
 def test_decoding_a_large_request_is_paid_for_and_a_small_one_is_not() -> None:
     async def main() -> None:
         limits = SharedLimits(LIMIT, list)
-        limits.decoded(LARGE - 1, seconds=3600)
         assert limits.may_decode(LARGE, wake)
-        limits.decoded(LARGE, seconds=3600)
+        limits.decoded(seconds=3600)
         assert not limits.may_decode(LARGE, wake)
         assert limits.may_decode(LARGE - 1, wake)
 
@@ -103,13 +102,13 @@ def test_those_who_wait_to_be_decoded_are_woken_in_turn_and_one_at_a_time() -> N
             woken.append(who)
             if who != 3 and len(woken) < 50:  # the client of 3 is gone meanwhile, say
                 turns.append(limits.may_decode(LARGE, wakes[who]))
-                limits.decoded(LARGE, seconds=0.04)
+                limits.decoded(seconds=0.04)
                 turns.append(limits.may_decode(LARGE, wakes[who]))
             if len(woken) == 10:
                 all_woken.set()
 
         wakes = [partial(wake, who) for who in range(5)]
-        limits.decoded(LARGE, seconds=0.04)  # a pause of 160 ms: a busy machine takes some
+        limits.decoded(seconds=0.04)  # a pause of 160 ms: a busy machine takes some
         for each in wakes + wakes:
             assert not limits.may_decode(LARGE, each)
         assert woken == []
@@ -129,7 +128,7 @@ def test_a_defect_in_one_of_those_who_wait_leaves_the_others_their_turns() -> No
             raise RuntimeError
 
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        limits.decoded(LARGE, seconds=0.04)
+        limits.decoded(seconds=0.04)
         assert not limits.may_decode(LARGE, defective)
         assert not limits.may_decode(LARGE, woken.set)
         await asyncio.wait_for(woken.wait(), 60)

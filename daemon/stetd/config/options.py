@@ -6,6 +6,7 @@ must also work if the configuration keeps the daemon from starting.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -30,14 +31,12 @@ def unit_of(name: str) -> str:
 
 
 def toml(value: object) -> str:
-    """A value in TOML. No option's string has characters that must be escaped."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'"{value}"'
+    """A value in TOML."""
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, tuple):
         return f"[{', '.join(map(toml, value))}]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:

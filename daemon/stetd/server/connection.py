@@ -313,7 +313,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         finally:
             if large:
-                self._shared_limits.decoded(len(frame), time.thread_time() - began)
+                self._shared_limits.decoded(time.thread_time() - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:

@@ -84,10 +84,9 @@ class SharedLimits:
             self._start_timer()
         return False
 
-    def decoded(self, size: int, seconds: float) -> None:
-        """Note how many ``seconds`` a request of this size took to decode."""
-        if size >= LARGE:
-            self._next_decode_at = asyncio.get_running_loop().time() + _PAUSE_FACTOR * seconds
+    def decoded(self, seconds: float) -> None:
+        """Note how many ``seconds`` a large request took to decode."""
+        self._next_decode_at = asyncio.get_running_loop().time() + _PAUSE_FACTOR * seconds
 
     def _start_timer(self) -> None:
         if self._decode_queue and self._timer is None:
