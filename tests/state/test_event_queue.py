@@ -24,7 +24,6 @@ def taken(queue: Events) -> list[tuple[int, Note]]:
 def test_nothing_is_kept_while_nobody_listens() -> None:
     queue = Events()
     queue.publish(mode(1))
-    assert not queue.wanted
     queue.listen(lambda: None)
     queue.publish(mode(2))
     assert taken(queue) == [(1, mode(2))]

@@ -129,7 +129,7 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget(self, workspace: Workspace) -> None:
         """Record that a workspace is no longer allowed, and close it. Its history is kept."""
         state = self.writer.state
-        # They belong to the history that ends here.
+        # Late writes belong to the history that ends here.
         self.writer.record_late_writes(all_of_them=True)
         with disk_errors_refused(self.writer):  # the next checkpoint won't sync these files
             for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
@@ -147,7 +147,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         del state.open[workspace.name]
 
     def forget_deferred(self, known: WorkspaceState) -> None:
-        """The same for a deferred workspace. Its interrupted calls are never finished."""
+        """As :meth:`forget`, for a deferred one. Its interrupted calls are never finished."""
         self.writer.record(WorkspaceForgotten(known.name))
         self.writer.state.change_known(known.name, allowed=False)
         self.opening.give_up(known)

@@ -81,8 +81,7 @@ class FilesBefore(msgspec.Struct):
         if path in self._absent:
             return True
         note = self.note
-        known = note.complete and note.tree and note.recorded
-        if not known or note.excludes != self.excludes.digest or self.was_skipped(path):
+        if not note.complete or note.excludes != self.excludes.digest or self.was_skipped(path):
             return False
         try:
             was_there = self.repository.file_in(note.recorded, path) is not None

@@ -1,9 +1,4 @@
-"""Deltas between versions of an object, in the format of packs (Git's gitformat-pack). Pure.
-
-    delta   length of the base, length of the result (7 bits a byte, lowest first); then
-            copy    one byte with the top bit set, whose other bits say which bytes of offset
-                    (4) and length (3) follow
-            insert  one byte with a length from 1 to 127, then that many bytes
+"""Deltas between versions of an object (format: :mod:`stetd.repository.object_files`). Pure.
 
 An agent's edit changes a few lines of a file and one entry of each directory above it. So the
 common beginning and end of both versions are copied. Between them blocks of the base are searched.

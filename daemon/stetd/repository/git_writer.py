@@ -235,13 +235,13 @@ class Background:
         """
         checkpoints = [item for item in items if isinstance(item, _Checkpoint)]
         others = [item for item in items if not isinstance(item, _Checkpoint)]
-        well = True
+        all_done = True
         for repository in dict.fromkeys(item.repository for item in others):
             own = [item for item in others if item.repository == repository]
             # All objects up to the next task are written together.
             steps = (list(step) for _, step in groupby(own, type))
-            well = all(self._attempt(repository, step) for step in steps) and well
-        return well and all(self._attempt(None, [item]) for item in checkpoints)
+            all_done = all(self._attempt(repository, step) for step in steps) and all_done
+        return all_done and all(self._attempt(None, [item]) for item in checkpoints)
 
     def _attempt(self, repository: str | None, items: Sequence[_Item]) -> bool:
         """Carry out items of one type; returns False if that fails, and keeps them queued."""

@@ -12,8 +12,9 @@ Formats (Git's documentation, gitformat-pack and gitformat-loose):
     pack    "PACK", version 2 or 3, count; entries; SHA-1 of all before
     entry   type and size (7 bits a byte, the first with 3 bits of type and 4 of size); for a
             delta where its base is: 20 bytes of id, or a distance back; deflated content
-    delta   sizes of base and result; then copies from the base (top bit set; the other bits
-            say which bytes of offset and length follow) and insertions (that many bytes)
+    delta   sizes of base and result (7 bits a byte, lowest first); then copies from the base
+            (a byte with the top bit set; the others say which bytes of offset, 4, and length, 3,
+            follow) and insertions (a byte with a length up to 127; that many bytes)
     idx     see :mod:`stetd.repository.packing`
 
 An instance belongs to one thread. Nothing here writes.

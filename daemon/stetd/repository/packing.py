@@ -4,13 +4,12 @@ A loose object costs several system calls, and a busy daemon writes hundreds of 
 So objects that have gathered are written as one pack, without deltas;
 :mod:`stetd.repository.repacking` makes deltas later.
 
-Formats (Git's documentation, gitformat-pack):
+The format of packs is in :mod:`stetd.repository.object_files`; that of an index (Git's
+documentation, gitformat-pack):
 
-    pack   "PACK", version 2, count; per object a header (type and size, 7 bits a byte, the
-           first byte with 3 bits of type and 4 of size) and the deflated content; SHA-1
-    idx    "\\377tOc", version 2; 256 cumulative counts by first byte of the id; the ids in
-           order; CRC-32 of each packed entry; offsets (4 bytes, or an index with the top
-           bit set into a table of 8-byte ones); SHA-1 of the pack; SHA-1 of all before
+    "\\377tOc", version 2; 256 cumulative counts by first byte of the id; the ids in order;
+    CRC-32 of each packed entry; offsets (4 bytes, or an index with the top bit set into a table
+    of 8-byte ones); SHA-1 of the pack; SHA-1 of all before
 """
 
 from __future__ import annotations

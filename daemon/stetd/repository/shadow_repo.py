@@ -4,7 +4,7 @@ It has no index, no work tree and no hooks; neither the user's Git configuration
 variable is read. :mod:`stetd.repository.stored_objects` reads it.
 
 An instance belongs to one thread. Objects may be written again at any time, because their names
-are hashes of their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
+are hashes of their content. Nothing here syncs; checkpoints do.
 """
 
 from __future__ import annotations

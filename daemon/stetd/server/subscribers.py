@@ -40,7 +40,7 @@ class Subscriber(msgspec.Struct, eq=False):
     events: Sequence[str]
     workspace: str | None
     session: str | None
-    #: It gets only the notes after this number: the later ones than its subscription.
+    #: The number of the newest note at its subscription: it gets only later ones.
     after: int = 0
     _waiting: list[AnyEvent] | None = []
 

@@ -70,11 +70,6 @@ class Events:
         if wake is None:
             self._notes.clear()
 
-    @property
-    def wanted(self) -> bool:
-        """Whether there are subscribers."""
-        return self._wake is not None
-
     def committed(
         self,
         workspace: str,
@@ -82,10 +77,10 @@ class Events:
         shadow: str,
         number: int,
         objects: Iterable[NewObject],
-        files: Sequence[FileChange] | None = None,
+        files: Sequence[FileChange] | None,
     ) -> None:
-        """Queue a note for each commit among these objects; ``files``: those of the last one."""
-        if not self.wanted:
+        """Queue a note for each commit among these objects. ``files``: of the last, if known."""
+        if self._wake is None:
             return
         commits = [each for each in objects if each.kind == "commit"]
         for commit in commits:

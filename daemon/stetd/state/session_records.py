@@ -70,7 +70,7 @@ class Sessions:
         return known
 
     def enter(self, who: Entrant) -> Session:
-        """The same, for a hello: the session is recorded if it is new, or has another agent.
+        """As :meth:`find`, for a hello: the session is recorded if it is new or has another agent.
 
         If the person enters a session, its agent stays the same.
         """

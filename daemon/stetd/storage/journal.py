@@ -226,7 +226,7 @@ class Journal:
         self._sync(self._fd)
 
     def sync_in_thread(self) -> None:
-        """The same, in another thread than the one that appends: for checkpoints.
+        """As :meth:`sync_always`, in another thread than the one that appends: for checkpoints.
 
         With a descriptor of its own: the kernel reports an error once to each descriptor.
         """
