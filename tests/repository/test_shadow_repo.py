@@ -55,7 +55,7 @@ def commits(repository: ShadowRepository, count: int) -> list[str]:
         repository.write([NewObject("tree", EMPTY_TREE, b""), commit])
         parent = commit.oid
         oids.append(commit.oid)
-    repository.set_head(parent)
+    repository.set_head(oids[-1])
     return oids
 
 

@@ -75,7 +75,7 @@ def _is_ignored(scan: Scan, view: ReadView, path: str) -> bool:
     """Whether a ``.gitignore`` ignores a path, absolute or relative to the session's directory."""
     root = view.worktree.root
     whole = os.path.normpath(os.path.join(root, view.directory, path))
-    return is_left_out(whole.removeprefix(root.rstrip("/") + "/"), scan.rules.get)
+    return is_left_out(whole.removeprefix(root + "/"), scan.rules.get)
 
 
 def _differing(

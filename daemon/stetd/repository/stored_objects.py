@@ -115,10 +115,6 @@ class StoredObjects:
             self._trees.keep(oid, known, len(known) + _TREE)
         return known
 
-    def raw_parent(self, oid: str) -> str | None:
-        """The parent that a commit names, even if it is missing."""
-        return parse_commit(oid, self.blob(oid)).parent
-
     def walk(self, start: str | None) -> Iterator[StoredCommit]:
         """The commits from ``start`` back to the first."""
         while start is not None:

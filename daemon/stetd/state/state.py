@@ -55,7 +55,7 @@ W = TypeVar("W", Workspace, WorkspaceState)
 
 def _innermost(workspaces: Iterable[W], path: str) -> W | None:
     """Of these, the innermost that holds a directory."""
-    holding = (each for each in workspaces if f"{path}/".startswith(each.root.rstrip("/") + "/"))
+    holding = (each for each in workspaces if f"{path}/".startswith(each.root + "/"))
     return max(holding, key=lambda each: len(each.root), default=None)
 
 
@@ -114,7 +114,7 @@ class State(msgspec.Struct):
     def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
         """The innermost open workspace that holds a directory, and the directory's path in it."""
         found = _innermost(self.open.values(), path)
-        return (found, path[len(found.root.rstrip("/")) + 1 :]) if found is not None else None
+        return (found, path[len(found.root) + 1 :]) if found is not None else None
 
     def unopened(self) -> list[WorkspaceState]:
         """The allowed workspaces whose directory could not be opened."""
@@ -147,7 +147,7 @@ class State(msgspec.Struct):
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
         """The workspaces inside this one, open or not, each with the prefix of its paths."""
-        prefix = workspace.root.rstrip("/") + "/"
+        prefix = workspace.root + "/"
         for known in self.known.values():
             if known.allowed and known.root.startswith(prefix):
                 yield known.root[len(prefix) :] + "/", known

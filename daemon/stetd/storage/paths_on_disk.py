@@ -104,7 +104,7 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
     Raises Refused (path_outside_workspace) for an absolute path outside the root.
     """
     if path.startswith("/"):
-        prefix = root.rstrip("/") + "/"
+        prefix = root + "/"
         if path.rstrip("/") == root:
             return []
         if not path.startswith(prefix):

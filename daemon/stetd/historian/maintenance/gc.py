@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 
 from stetd.failpoints import failpoint
+from stetd.history.commits import parse_commit
 from stetd.processes.works import Choice, Collected, Policy, named_commits
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
@@ -81,8 +82,9 @@ def directory_bytes(path: str) -> int:
 def has_remains(shadow: str) -> bool:
     """Whether a history was cut and still has objects of the dropped commits."""
     with closing(StoredObjects(shadow)) as repository:
-        parents = (repository.raw_parent(oid) for oid in read_shallow(shadow))
-        return any(parent is not None and repository.is_commit(parent) for parent in parents)
+        # As stored: repository.commit leaves out the parent of a commit that was cut off.
+        cut = [parse_commit(oid, repository.blob(oid)) for oid in read_shallow(shadow)]
+        return any(each.parent is not None and repository.is_commit(each.parent) for each in cut)
 
 
 def choose(view: ReadView, policy: Policy, background: Background) -> Choice | None:
