@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,18 @@ def test_very_long_message_still_fits_a_datagram(journald: Journald) -> None:
     handler.emit(record("x" * 5_000_000))
     handler.close()
     assert journald.fields()["MESSAGE"] == b"x" * 16384
+
+
+def test_a_record_that_nobody_accepts_is_dropped(tmp_path: Path) -> None:
+    """As when journald stops: it reads standard error, too."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as broken:
+        handler = JournalHandler(str(tmp_path / "nobody"), broken)
+        handler.emit(record("x" * 100_000))
+        handler.close()
+        with suppress(BrokenPipeError):
+            broken.close()
 
 
 def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(

@@ -23,6 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TextIO
 
@@ -128,7 +129,8 @@ class JournalHandler(logging.Handler):
             self._socket.sendto(b"".join(map(_field, fields.items())), self._address)
         except OSError:
             lines = "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
-            print(lines, file=self._fallback, flush=True)
+            with suppress(OSError):  # journald reads standard error, too, and may have ended
+                print(lines, file=self._fallback, flush=True)
 
     def close(self) -> None:
         """Close the socket."""
