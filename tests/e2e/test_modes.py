@@ -78,6 +78,18 @@ def test_the_stricter_holds_whichever_was_set_last(site: Site) -> None:
     site.agent.call("apply_patch", input=CODEX)
 
 
+def test_the_mode_of_another_workspace_is_told_without_ones_own_session(
+    own_daemon: DaemonProcess,
+) -> None:
+    here, there = own_daemon.site("here"), own_daemon.site("there")
+    person = here.greeted(own_daemon.control(), session=here.session)
+    person.call("mode_set", mode="restricted")
+    told = person.call(
+        "mode_set", mode="unrestricted", scope="workspace", workspace=str(there.root)
+    )
+    assert (told["mode"], told["session_mode"]) == ("unrestricted", None)
+
+
 def test_a_restricted_workspace_is_not_written_from_the_one_around_it(site: Site) -> None:
     inner = site.root / "deep/inner"
     inner.mkdir(parents=True)

@@ -75,7 +75,7 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     modes = caller.shared.writer.modes
     if setting.scope == "workspace":
         modes.set(workspace, None, _new_standing(caller, setting, workspace.standing, "workspace"))
-        changed = caller.current_session()
+        changed = caller.current_session() if workspace.name == caller.workspace else None
     else:
         session = _session(caller, setting, workspace)
         standing = _new_standing(caller, setting, session.standing, "session")
