@@ -126,8 +126,11 @@ def test_journald_is_sent_fields(journald: Journald) -> None:
     ("expected", "level"),
     [(7, 10), (6, 20), (6, 25), (4, 30), (3, 40), (2, 50), (2, 60), (7, 5)],
 )
-def test_severities_have_their_priority(expected: int, level: int) -> None:
-    assert expected == logs.priority_of(level)
+def test_severities_have_their_priority(journald: Journald, expected: int, level: int) -> None:
+    handler = JournalHandler(journald.address, io.StringIO())
+    handler.emit(record("text", level=level))
+    handler.close()
+    assert journald.fields()["PRIORITY"] == b"%d" % expected
 
 
 def test_what_journald_does_not_take_is_on_standard_error(tmp_path: Path) -> None:

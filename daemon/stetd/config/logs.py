@@ -36,6 +36,7 @@ JOURNAL_SOCKET = "/run/systemd/journal/socket"
 #: A datagram larger than the socket's buffer would be refused.
 _MAX_VALUE_BYTES = 16 * 1024
 _UNQUOTED = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
+#: Logging levels to priorities of syslog(3).
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
 
@@ -113,7 +114,7 @@ class JournalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record. Never raises: without a log the daemon still works."""
         text = self.format(record)
-        priority = priority_of(record.levelno)
+        priority = next((p for level, p in _PRIORITIES.items() if level <= record.levelno), 7)
         fields: dict[str, str] = {
             "MESSAGE": text,
             "PRIORITY": str(priority),
@@ -143,11 +144,6 @@ def _field(item: tuple[str, str]) -> bytes:
     key, value = item
     data = value.encode(errors="replace")[:_MAX_VALUE_BYTES]
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
-
-
-def priority_of(level: int) -> int:
-    """The syslog(3) priority of a logging level."""
-    return next((number for known, number in _PRIORITIES.items() if known <= level), 7)
 
 
 class LastError(logging.Handler):

@@ -34,12 +34,9 @@ class PackEntries:
         self.ids = SortedIds(pack_ids(pack))
         self.starts = array("Q", (pack.offset(number) for number in range(pack.count)))
         self._bounds = array("Q", sorted([*self.starts, pack.size - 20]))
-        self.kinds = {self._kind(start) for start in self.starts}
+        self.kinds = {os.pread(pack.fd, 1, start)[0] >> 4 & 7 for start in self.starts}
         #: Whether the pack has deltas; then its whole objects may be their bases.
         self.has_deltas = not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
-
-    def _kind(self, start: int) -> int:
-        return os.pread(self.pack.fd, 1, start)[0] >> 4 & 7
 
     def size(self, number: int) -> int:
         """The size of an entry in bytes."""

@@ -19,7 +19,7 @@ import os
 import struct
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from pathlib import Path
@@ -224,7 +224,9 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
     log(n) times. Entries are copied unchanged. The new pack is durable, with its names, before an
     old one is removed; a reader that knows only the old packs lists them again (``StoredObjects``).
     """
-    packs = sorted(_mergeable(repository))[:_MANY_PACKS]
+    names = pack_names(repository)
+    by_size = sorted((os.path.getsize(f"{repository}/{name}.pack"), name) for name in names)
+    packs = [each for each in by_size[:_MANY_PACKS] if each[0] <= _MERGED_BYTES]
     sizes = [size for size, _ in packs]
     if len(packs) < _MANY_PACKS or sum(sizes) < 2 * sizes[-1]:
         return []
@@ -251,14 +253,6 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         if name + ".pack" not in written:
             remove_pack(name, disk)
     return written
-
-
-def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
-    """(size, name) of the packs that are small enough to be joined."""
-    for name in pack_names(repository):
-        size = os.path.getsize(os.path.join(repository, name + ".pack"))
-        if size <= _MERGED_BYTES:
-            yield size, name
 
 
 def remove_derived(repository: str, disk: Disk) -> None:
