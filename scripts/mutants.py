@@ -96,8 +96,8 @@ MUTANTS = [
         "checkpoint-without-one-history",
         "a checkpoint does not wait for a repository that can't be written",
         "repository/git_writer.py",
-        "        return well and all(self._attempt(None, [item]) for item in checkpoints)",
-        "        return all(self._attempt(None, [item]) for item in checkpoints) and well",
+        "        return all_done and all(self._attempt(None, [item]) for item in checkpoints)",
+        "        return all(self._attempt(None, [item]) for item in checkpoints) and all_done",
         ("tests/repository/test_git_writer.py",),
     ),
     Mutant(

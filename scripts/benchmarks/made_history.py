@@ -122,7 +122,8 @@ class _Maker:
         """Write what has gathered as a pack, and the reference."""
         write_pack(self.shadow, self._objects, Disk())
         self._objects, self._bytes = [], 0
-        self.repository.set_head(self.head.commit)
+        if self.head.commit is not None:
+            self.repository.set_head(self.head.commit)
 
     def write_files(self) -> None:
         """Bring the workspace to the newest commit."""
