@@ -26,7 +26,7 @@ from stetd.editing.paths import (
     is_git_directory_name,
     may_be_link,
 )
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import TREE, Entry, Image, LoadTree
 from stetd.storage.stat_cache import Known, Stamp
@@ -83,7 +83,7 @@ class Scan:
         *,
         max_files: int,
         max_file_bytes: int,
-        excludes: Excludes = NOTHING_EXCLUDED,
+        excludes: Excludes,
         inner: Container[str] = (),
     ) -> None:
         self._worktree = worktree
