@@ -218,16 +218,34 @@ def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
     assert site.agent.call("clipboard_get", name="more")["text"] == f"x\nkey = {SECRET}\n"
 
 
+def until_rewriting(trace: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (trace.exists() and "forget.rewritten" in trace.read_text().split()):
+        assert time.monotonic() < deadline, "nothing was rewritten"
+        time.sleep(0.01)
+
+
+def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> None:
+    site, trace = own_site, own_site.root.parent / "trace"
+    for path in ("a.txt", "b.txt"):
+        site.overwrite(path, f"{SECRET} {path}\n")
+    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site.connect()
+    sent = [site.person.send("forget", path=path) for path in ("a.txt", "b.txt")]
+    until_rewriting(trace)
+    sent.append(site.person.send("verify"))
+    replies = [site.person.receive() for _ in sent]
+    assert [reply.id for reply in replies] == sent
+    assert site.person.result_of(replies[-1])["problems"] == []
+
+
 def test_clipboards_that_are_filled_beside_it_are_told_and_go(own_site: Site) -> None:
     site, trace = own_site, own_site.root.parent / "trace"
     history_of(site)
     site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
     site.connect()
     site.person.send("forget", path=".env", clipboards=True)
-    deadline = time.monotonic() + 60
-    while not (trace.exists() and "forget.rewritten" in trace.read_text().split()):
-        assert time.monotonic() < deadline, "nothing was rewritten"
-        time.sleep(0.01)
+    until_rewriting(trace)
     site.agent.call("clipboard_set", name="late", text=f"key = {SECRET}\n")
     reply = site.person.result_of(site.person.receive())
     assert [each["clipboard"] for each in reply["clipboards"]] == ["held", "late"]

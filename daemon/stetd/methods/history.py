@@ -57,10 +57,11 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     else:
         workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
         name, root = workspace.name, workspace.root
-        # A forget that runs must end first: until then pins still name the old history.
-        for job in caller.shared.upkeep.work:
-            if (job.what, job.root) == ("forget", root):
-                await asyncio.wait({job.task})
+        # Every forget must end first: until then pins still name the old history.
+        work = caller.shared.upkeep.work
+        tasks = [job.task for job in work if (job.what, job.root) == ("forget", root)]
+        if tasks:
+            await asyncio.wait(tasks)
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
