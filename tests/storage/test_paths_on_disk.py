@@ -140,6 +140,25 @@ def test_directory_behind_a_link(
 
 
 @pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("link", "d/e"),
+        ("link/.", "d/e"),
+        ("link/..", "d"),
+        ("link/../..", ""),
+        ("d/e/..", "d"),
+        ("f/..", ""),
+        (".", ""),
+    ],
+)
+def test_a_directory_by_a_path_that_goes_up_behind_a_link(
+    resolver: Resolver, root: Path, path: str, expected: str
+) -> None:
+    (root / "link").symlink_to("d/e")
+    assert resolver.canonical(path) == expected
+
+
+@pytest.mark.parametrize(
     ("link", "expected"), [("f", "f"), ("{root}/f", "f"), ("d/new", "d/new"), ("/etc/passwd", None)]
 )
 def test_last_component_that_is_a_link(

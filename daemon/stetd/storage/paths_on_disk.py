@@ -16,6 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -201,6 +202,8 @@ class Resolver:
             if refusal.kind != Kind.NOT_A_FILE:
                 raise
             parts = relative_parts(path, self._root, directory)
+            with suppress(Refused), self._walk(path, [*parts, "x"], follow_last=False) as inside:
+                return inside.path.rpartition("/")[0]
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
     def possible_paths(self, path: str, directory: str = "") -> Iterator[str]:
