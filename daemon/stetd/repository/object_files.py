@@ -426,11 +426,6 @@ class ObjectFiles:
             raise damage
         raise Missing(oid)
 
-    def is_empty(self) -> bool:
-        """Whether the repository has no object."""
-        loose = (loose_ids(self._repository, f"{first:02x}") for first in range(256))
-        return not pack_names(self._repository) and not any(loose)
-
     def _read_packed(self, oid: str) -> tuple[tuple[str, bytes] | None, Damaged | None]:
         """An object from a pack; or the damage of the last pack that has it."""
         if self._packs is None:

@@ -14,7 +14,7 @@ import msgspec
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
 from stetd.history.tree_bytes import differing, entries_of, find_in
-from stetd.repository.object_files import Damaged, Missing, ObjectFiles, loose_name
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles, loose_name, pack_names
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
     HISTORY,
@@ -24,6 +24,7 @@ from stetd.repository.references import (
     why_no_pin_name,
 )
 from stetd.repository.shallow import read_shallow
+from stetd.repository.stored_ids import all_loose_ids
 
 #: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
@@ -132,7 +133,8 @@ class StoredObjects:
     def is_empty(self) -> bool:
         """Whether the repository has no history reference and no object."""
         try:
-            return self.head() is None and self._files.is_empty()
+            has_objects = pack_names(self.path) or all_loose_ids(self.path)
+            return self.head() is None and not has_objects
         except MissingObject:
             return False
 
