@@ -214,7 +214,7 @@ def test_only_what_was_loose_before_the_first_write_is_looked_at(
     ShadowRepository(shadow).write(first[0][:1])
     for objects, head in (first, second):
         background.write(shadow, objects, head)
-        assert background.wait_for(shadow, 5)
+        background.wait_for(shadow)
     assert looked == [{EMPTY_TREE}, set()]
 
 
