@@ -26,7 +26,7 @@ from stet.session import retrying
 from stet.version import __version__
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
-from stet.wire.messages import Request, encode_result
+from stet.wire.messages import Request, encode_error, encode_result
 
 PATCH = [stet.replace("a", "b")]
 
@@ -125,6 +125,18 @@ def test_a_connection_that_is_closed_for_what_it_holds_is_no_refusal_of_the_call
     with scripted(script) as daemon, opened(daemon) as session:
         assert session.patch("f", PATCH).commit == "c" * 40
         assert daemon.requests[0].params == daemon.requests[1].params
+
+
+def test_a_connection_that_is_closed_right_after_an_answer_does_not_spoil_the_answer() -> None:
+    def answer_and_close(request: Request) -> object:
+        answer = encode_result(Encoding.MSGPACK, request.id, empty_edit("c" * 40))
+        closed = encode_error(Encoding.MSGPACK, None, -32000, "holds", {"kind": "overloaded"})
+        return Raw(b"".join(enclose(Encoding.MSGPACK, each) for each in (answer, closed)))
+
+    with scripted(answer_and_close) as daemon, opened(daemon) as session:
+        for _ in range(2):
+            assert session.patch("f", PATCH).commit == "c" * 40
+        assert len(daemon.hellos) == 2
 
 
 def test_what_cannot_be_repeated_is_not_sent_twice() -> None:

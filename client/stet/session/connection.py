@@ -84,7 +84,8 @@ class Connection:
             if not self._wait(bool(outgoing), deadline):
                 raise TimedOut(NO_ANSWER)
             self._receive()
-            while (answer := self._conversation.next_answer()) is not None:
+            # What comes after the last answer is the next call's: perhaps why this connection ends.
+            while positions and (answer := self._conversation.next_answer()) is not None:
                 yield positions.pop(answer.id), answer
 
     def ask(self, call: Call[T], deadline: float | None) -> T:
