@@ -5,13 +5,16 @@ The daemon is a scripted one: it loses connections, or refuses them, when a test
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from client.scripted_daemon import HangUp, Refusal, ScriptedDaemon, empty_edit, scripted
 from mcp_server.raw_client import RawClient
-from stet.mcp.sessions import MOST_OPEN
+from stet.calls import log
+from stet.mcp.sessions import MOST_OPEN, Sessions
+from stet.mcp.tool_calls import Caller
 from stet.wire.failures import Kind
 from stet.wire.messages import Request
 
@@ -96,3 +99,22 @@ def test_conversations_beside_it_do_not_make_a_call_a_new_one(
     daemon.script = answer
     server.call("undo", talk)
     assert len(undos(daemon)) == 1
+
+
+def test_calls_that_close_sessions_at_the_same_time_are_all_answered(
+    daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STET_RUNTIME_DIR", daemon.endpoint.runtime)
+    monkeypatch.setenv("STET_STATE_DIR", daemon.endpoint.state)
+
+    async def ask_all(sessions: Sessions, name: str, count: int) -> None:
+        callers = [Caller(f"{name}-{number}", "bot") for number in range(count)]
+        await asyncio.gather(*(sessions.perform(caller, log()) for caller in callers))
+
+    async def in_crowds() -> None:
+        sessions = Sessions("/")
+        await ask_all(sessions, "first", 3 * MOST_OPEN)
+        await ask_all(sessions, "second", 4)
+        assert len(sessions._open) == MOST_OPEN
+
+    asyncio.run(in_crowds())

@@ -65,8 +65,11 @@ class Sessions:
 
     async def _close_unused(self) -> None:
         """Close the least recently used sessions, which are the first ones of the dict."""
-        unused = [caller for caller, session in self._open.items() if not session.users]
-        for caller in unused[: max(0, len(self._open) - MOST_OPEN)]:
+        while len(self._open) > MOST_OPEN:
+            # Asked again after each wait, in which other calls take and close sessions.
+            caller = next((each for each, its in self._open.items() if not its.users), None)
+            if caller is None:
+                break
             session = self._open.pop(caller)
             if session.unsettled:
                 self._unsettled[caller] = session.unsettled
