@@ -100,6 +100,15 @@ def test_a_long_page_of_the_log_is_a_shorter_page() -> None:
     assert answer.text.endswith(f'call log again with cursor "{given[-1]["commit"]}".')
 
 
+def test_a_page_of_the_log_is_measured_with_the_name_that_its_session_gets() -> None:
+    mine = {"session": "s", "message": "x" * 900}
+    commits = [msgspec.structs.replace(info(number), **mine) for number in range(105)]
+    answer = answered(LogResult(commits, "next"), {}, "s")
+    assert answer.structured is not None
+    cursor = answer.structured["cursor"]
+    assert answer.text.endswith(f'call log again with cursor "{cursor}".')
+
+
 def test_a_long_line_of_a_file_says_where_the_next_one_is() -> None:
     long = reading("x" * MOST_TEXT * 2 + "\ny\n", lines=7)
     assert "Line 3 is longer than 100,000 characters" in note(answered(long, {"start": 3}))

@@ -46,11 +46,11 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
 
     A page of the log is halved until its text has at most MOST_TEXT characters.
     """
-    if isinstance(result, results.LogResult):
-        while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
-            commits = result.commits[: len(result.commits) // 2]
-            result = results.LogResult(commits, cursor=commits[-1].commit)
     text = _text(result, session)
+    while isinstance(result, results.LogResult) and len(text) > MOST_TEXT and result.commits[1:]:
+        commits = result.commits[: len(result.commits) // 2]
+        result = results.LogResult(commits, cursor=commits[-1].commit)
+        text = _text(result, session)
     kept = _truncated(text)
     structured = msgspec.to_builtins(result)
     if isinstance(result, results.EditResult) and result.commit is not None:
