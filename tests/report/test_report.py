@@ -136,6 +136,15 @@ def test_who_wrote_a_line_is_cut_as_text_and_newer_lines_are_of_a_stronger_colou
     assert re.findall(r'class="by c\d h(\d)"', text) == ["1", "5", "3"]
 
 
+def test_a_long_file_that_one_commit_wrote_is_cut() -> None:
+    text = "x\n" * 5000
+    run = BlameLines(line=1, count=5000, text=text, commit="ab" * 20, kind="edit", agent="bot")
+    made_page = made(commit(), blames=[BlameResult("a.py", [run])])
+
+    assert made_page.count("<i>x</i>") == 2000
+    assert "3,000 more lines: stet blame" in made_page
+
+
 def test_a_thousand_edits_take_less_than_five_megabytes() -> None:
     diff = "diff --git a/a.py b/a.py\n@@ -1,40 +1,40 @@\n" + "".join(
         f"{'-+ '[number % 3]}a line of text that is not short, number {number}\n"

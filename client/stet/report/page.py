@@ -190,16 +190,16 @@ def _blame(blame: BlameResult) -> Iterator[str]:
     times = sorted({run.time or "" for run in blame.lines})
     heats = {time: number * _HEAT_LEVELS // len(times) for number, time in enumerate(times, 1)}
     for run in blame.lines:
-        if run.line > _MOST_BLAMED_LINES:
-            yield f'<span class="at">{count - run.line + 1:,} more lines: stet blame</span>'
-            break
         name = run.agent or run.session
         kind = f"by {_colour(name)} h{heats[run.time or '']}" if name else ""
         author = padded(shortened(visible(name or run.kind), 18), 19)
         author += short(run.commit) if run.commit else ""
-        for offset, line in enumerate(run.text.split("\n")[: run.count]):
+        shown = min(run.count, max(_MOST_BLAMED_LINES - run.line + 1, 0))
+        for offset, line in enumerate(run.text.split("\n")[:shown]):
             margin = padded(f"{run.line + offset:>5}  {'' if offset else author}", 36)
             yield f"<span{_class_attr(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
+    if count > _MOST_BLAMED_LINES:
+        yield f'<span class="at">{count - _MOST_BLAMED_LINES:,} more lines: stet blame</span>'
     yield "</pre></details>\n"
 
 
