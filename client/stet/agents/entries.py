@@ -67,11 +67,11 @@ class Entries(msgspec.Struct, frozen=True):
         """The path of the server's entry in a file; None: the file has no servers."""
         return None if self.servers is None else (self.servers, NAME)
 
-    def own_server(self, root: Any) -> dict[str, Any] | None:
+    def server_in(self, root: Any) -> dict[str, Any] | None:
         """The server in a file's value, if stet wrote it."""
         servers = root.get(self.servers) if isinstance(root, dict) and self.servers else None
         value = servers.get(NAME) if isinstance(servers, dict) else None
-        return value if own_server(value) is not None else None
+        return value if own_server(value) else None
 
 
 def this_stet() -> tuple[str, ...]:
@@ -94,15 +94,22 @@ def _env(variables: Sequence[str]) -> list[str]:
     return ["env", *variables] if variables else []
 
 
-class _Command(NamedTuple):
-    """``[env NAME=VALUE ..] PROGRAM VERB ARGUMENT ..``"""
+class Command(NamedTuple):
+    """A command that stet wrote: ``[env NAME=VALUE ..] PROGRAM VERB ARGUMENT ..``"""
 
     variables: tuple[str, ...]
     program: tuple[str, ...]
+    verb: str
     arguments: tuple[str, ...]
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command without ``env`` and its variables."""
+        return (*self.program, self.verb, *self.arguments)
 
-def _command(argv: Sequence[str], verb: str) -> _Command | None:
+
+def own_command(argv: Sequence[str], verb: str) -> Command | None:
+    """The parts of a command that stet wrote; None for all others."""
     argv = tuple(argv)
     start = 0
     if argv[:1] == ("env",):
@@ -111,20 +118,14 @@ def _command(argv: Sequence[str], verb: str) -> _Command | None:
     if not argv or not os.path.isabs(argv[0]):
         return None
     if os.path.basename(argv[0]) == "stet" and argv[1:2] == (verb,):
-        return _Command(variables, argv[:1], argv[2:])
+        return Command(variables, argv[:1], verb, argv[2:])
     if argv[1:5] == (*_MODULE, verb):
-        return _Command(variables, argv[:4], argv[5:])
+        return Command(variables, argv[:4], verb, argv[5:])
     return None
 
 
 def _is_location(variable: str) -> bool:
     return variable.partition("=")[0] in LOCATIONS
-
-
-def own_command(argv: Sequence[str], verb: str) -> tuple[str, ...] | None:
-    """The program and its arguments of a command that stet wrote; None for all others."""
-    found = _command(argv, verb)
-    return None if found is None else (*found.program, verb, *found.arguments)
 
 
 def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -141,13 +142,17 @@ def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return options, others
 
 
-def own_server(value: Any) -> tuple[str, ...] | None:
+def own_server(value: Any) -> Command | None:
     """The command of a server's entry that stet wrote; None for all others."""
-    found = _server_command(value)
-    return None if found is None else (*found.program, "mcp", *found.arguments)
+    if not isinstance(value, dict) or not isinstance(value.get("args", []), list):
+        return None
+    command = value.get("command")  # a word beside ``args``, or the whole list
+    words: list[Any] = [*(command if isinstance(command, list) else [command])]
+    words += value.get("args", [])
+    return own_command(words, "mcp") if all(isinstance(each, str) for each in words) else None
 
 
-def own_handler(value: Any) -> tuple[str, ...] | None:
+def own_handler(value: Any) -> Command | None:
     """The command of a hook that stet wrote; None for all others."""
     command = value.get("command") if isinstance(value, dict) else None
     with suppress(ValueError):  # quotes that are not closed
@@ -162,14 +167,14 @@ def handlers(group: Any) -> list[Any]:
 
 
 def commands(found: Entries) -> list[tuple[str, ...]]:
-    """The commands that entries start."""
+    """The commands that entries start, without variables."""
     own = [own_server(found.server)]
     own += [own_handler(each) for group in found.groups for each in handlers(group.value)]
     # In a file of stet's own each is a list at the end of a line.
     for line in re.findall(r" = (\[.*\])$", found.whole or "", re.MULTILINE):
         with suppress(ValueError):
             own.append(own_command([str(word) for word in json.loads(line)], "hook"))
-    return [command for command in own if command is not None]
+    return [command.words for command in own if command is not None]
 
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,11 +182,11 @@ def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises CannotSplice if stet did not write that one.
     """
-    old = _server_command(found)
+    old = own_server(found)
     if old is None:
         raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
     value = dict(wanted)
-    new = _server_command(wanted)
+    new = own_server(wanted)
     assert new is not None, "BUG: it is written here"
     (before, others), (now, _) = own_options(old.arguments), own_options(new.arguments)
     arguments = old.arguments if before == now else (*new.arguments, *others)
@@ -206,21 +211,11 @@ def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return value | {key: each for key, each in found.items() if key not in _OWN_KEYS}
 
 
-def _server_command(value: Any) -> _Command | None:
-    """The command of a server's entry, which is a word and a list, or one list."""
-    if not isinstance(value, dict) or not isinstance(value.get("args", []), list):
-        return None
-    command = value.get("command")
-    words: list[Any] = [*(command if isinstance(command, list) else [command])]
-    words += value.get("args", [])
-    return _command(words, "mcp") if all(isinstance(each, str) for each in words) else None
-
-
 def merged_hook(found: str, wanted: str) -> str:
     """The wanted command of a hook, with the variables that were found and everything after
     ``hook``, where a person may have used the shell.
     """
-    old, new = _command(shlex.split(found), "hook"), _command(shlex.split(wanted), "hook")
+    old, new = (own_command(shlex.split(each), "hook") for each in (found, wanted))
     assert old is not None, "BUG: it was written here"
     assert new is not None, "BUG: it is written here"
     if old.program == new.program and set(filter(_is_location, old.variables)) == {*new.variables}:

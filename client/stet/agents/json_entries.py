@@ -72,7 +72,7 @@ class Json(msgspec.Struct, frozen=True):
                     value = group if own == handlers else {**group, "hooks": own}
                     groups.append(Group(event, value))
         words = _own_words(root, shape.listed)
-        return replace(shape, server=shape.own_server(root), groups=groups, words=words)
+        return replace(shape, server=shape.server_in(root), groups=groups, words=words)
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entries, and without what is empty then and not in ``before``.
@@ -88,7 +88,7 @@ class Json(msgspec.Struct, frozen=True):
         for event in reversed(list(_events(root))):
             for path in reversed(list(_own_in(root, event))):
                 text = remove(text, path, keep)
-        if shape.server_path is not None and shape.own_server(root) is not None:
+        if shape.server_path is not None and shape.server_in(root) is not None:
             text = remove(text, shape.server_path, keep)
         bare = text
         for key in shape.defaults:

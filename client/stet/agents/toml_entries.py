@@ -59,7 +59,7 @@ class Toml:
 
     def found(self, text: str, shape: Entries) -> Entries:
         """The entry in a text."""
-        return Entries(shape.servers, shape.own_server(value_of(text)))
+        return Entries(shape.servers, shape.server_in(value_of(text)))
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entry, and without the table of servers if that is empty then and
