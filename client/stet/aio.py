@@ -24,7 +24,6 @@ import msgspec
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
-from stet.session.blocking import with_request_id
 from stet.session.connection import NO_ANSWER
 from stet.session.conversation import Answer, Conversation, outcome
 from stet.session.event_stream import EventStream
@@ -125,9 +124,9 @@ class AsyncSession(SessionMethods):
         try:
             answer = await self._persist(attempt, retrying, repeatable=call.repeatable)
         except StetError as error:
-            answer = retrying.reason(error)
+            answer = retrying.reason(error, call.request_id)
         if isinstance(answer, StetError):
-            raise with_request_id(answer, call.request_id) from answer.__cause__
+            raise answer
         return answer
 
     def _retrying(self, *, patient: bool, wait: float = 0.0) -> Retrying:

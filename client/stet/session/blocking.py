@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 import msgspec
 
 from stet.calls import Call, LogFilters
-from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
+from stet.errors import ConnectionLost, ShuttingDown, StetError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet
 from stet.session.conversation import outcome
@@ -84,7 +84,7 @@ class Session(SessionMethods):
             retrying = Retrying(deadline=self._deadline(), patient=False)
             while True:
                 try:
-                    self._connected(self._deadline())
+                    self._connected(retrying.deadline)
                 except StetError as error:
                     pause = retrying.pause_after(error, time.monotonic())
                     if pause is None:
@@ -151,11 +151,11 @@ class Session(SessionMethods):
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    reason = retrying.reason(error)
                     for index in unanswered:
+                        reason = retrying.reason(error, batch[index].request_id)
                         lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
                         if outcomes[index] is None and (pause is None or lost):
-                            outcomes[index] = with_request_id(reason, batch[index].request_id)
+                            outcomes[index] = reason
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted (by KeyboardInterrupt, say): replies that are still to come would
@@ -205,12 +205,3 @@ class Session(SessionMethods):
 
     def _deadline(self, wait: float = 0.0) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout + wait
-
-
-def with_request_id(error: StetError, request_id: str | None) -> StetError:
-    """The same error; if it is a TransportError, with the request id of the unanswered call."""
-    if isinstance(error, TransportError) and request_id is not None:
-        named = type(error)(error.message, request_id=request_id)
-        named.__cause__ = error.__cause__ or error
-        return named
-    return error

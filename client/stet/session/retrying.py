@@ -19,6 +19,7 @@ from stet.errors import (
     ShuttingDown,
     StetError,
     TimedOut,
+    TransportError,
 )
 
 #: A call is given up after it has lost so many connections.
@@ -50,15 +51,21 @@ class Retrying:
         late = self.deadline is not None and now + pause >= self.deadline
         return None if late else pause
 
-    def reason(self, error: StetError) -> StetError:
-        """The error of a call that is given up. If a connection was lost during it, it may have
-        been carried out: then this is ConnectionLost, and a later error is only its cause.
+    def reason(self, error: StetError, request_id: str | None) -> StetError:
+        """The error of a call that is given up; one of transport has the call's request id.
+
+        If a connection was lost during the call, it may have been carried out. Then this is
+        ConnectionLost, and a later error is only its cause.
         """
-        if not self._losses or isinstance(error, ConnectionLost):
+        kind, message = type(error), error.message
+        if self._losses and not isinstance(error, ConnectionLost):
+            kind = ConnectionLost
+            message = f"the connection was lost under this call; then: {message}"
+        if not issubclass(kind, TransportError):
             return error
-        lost = ConnectionLost(f"the connection was lost under this call; then: {error.message}")
-        lost.__cause__ = error
-        return lost
+        reason = kind(message, request_id=request_id)
+        reason.__cause__ = error
+        return reason
 
     def _worth_it(self, error: Exception, now: float) -> bool:
         if isinstance(error, GarbledReply | TimedOut):
