@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,13 @@ def test_a_directory_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
     directory.mkdir(mode=0o700)
     with pytest.raises(UnsafeDirectory, match="Set STET_RUNTIME_DIR to a shorter directory"):
         check_private(str(directory))
+
+
+def test_the_command_that_mends_it_holds_for_any_name(tmp_path: Path) -> None:
+    directory = tmp_path / "it's; $(touch here)"
+    directory.mkdir(mode=0o755)
+    with pytest.raises(UnsafeDirectory) as refused:
+        check_private(str(directory))
+    assert refused.value.mend is not None
+    subprocess.run(refused.value.mend, shell=True, check=True, cwd=tmp_path)
+    check_private(str(directory))

@@ -80,7 +80,7 @@ def sdk_server() -> Server[Any]:
     hint = CacheHint(ttl_ms=catalogue.LIST_TTL_MS, scope=catalogue.CACHE_SCOPE)
     return Server(
         catalogue.NAME,
-        title=catalogue.TITLE,
+        title=catalogue.NAME,
         version=__version__,
         instructions=catalogue.INSTRUCTIONS,
         cache_hints={"tools/list": hint, "server/discover": hint},

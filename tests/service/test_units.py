@@ -165,11 +165,12 @@ def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:
     assert (bare, "-P", "-m", "stetd.cli") == program_beside(bare, "stetd", "stetd.cli")
 
 
-def test_directory_of_units_is_where_systemd_looks() -> None:
-    assert "/x/systemd/user" == unit_files.units_directory({"XDG_CONFIG_HOME": "/x", "HOME": "/h"})
-    assert "/h/.config/systemd/user" == unit_files.units_directory(
-        {"XDG_CONFIG_HOME": "relative", "HOME": "/h"}
-    )
+def test_directory_of_units_is_where_systemd_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert "/x/systemd/user" == unit_files.units_directory()
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
+    assert "/h/.config/systemd/user" == unit_files.units_directory()
 
 
 def test_wheel_has_the_units() -> None:

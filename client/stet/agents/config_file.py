@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from stet.errors import StetError
+from stet.service.socket_path import quoted
 
 #: A larger file, in bytes, is no configuration.
 _LARGEST = 32 * 1024 * 1024
@@ -90,7 +91,7 @@ def check_writable(file: ConfigFile) -> None:
     if not found.st_mode & stat.S_IWUSR:
         raise ConnectTrouble(
             f"{file.path} is read-only (mode {file.mode:04o}), so it is left alone. To let stet "
-            f"write there: chmod u+w '{file.path}'. If a program makes this file, put what "
+            f"write there: chmod u+w {quoted(file.path)}. If a program makes this file, put what "
             "stet connect prints into what it is made from."
         )
     if found.st_nlink > 1:

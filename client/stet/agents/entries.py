@@ -84,10 +84,10 @@ def locations(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
 
 
-def hook_command(program: Sequence[str], client: str, environ: Mapping[str, str]) -> str:
+def hook_command(program: Sequence[str], client: str, variables: Mapping[str, str]) -> str:
     """The command of a hook, for a shell."""
-    variables = [f"{name}={value}" for name, value in environ.items()]
-    return shlex.join([*_env(variables), *program, "hook", client])
+    given = [f"{name}={value}" for name, value in variables.items()]
+    return shlex.join([*_env(given), *program, "hook", client])
 
 
 def _env(variables: Sequence[str]) -> list[str]:

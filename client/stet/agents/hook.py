@@ -462,5 +462,5 @@ def _connection() -> socket.socket:
             os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setsid=True)
             started = True
         if time.monotonic() + _POLL_S > _run.deadline:
-            raise _Warning(f"{_run.verdict()}: no stet daemon answers yet") from None
+            raise _Warning(f"{_run.verdict()}: no stet daemon answers yet")
         time.sleep(_POLL_S)

@@ -16,7 +16,6 @@ import msgspec
 DIALECTS = ("patch", "patch_file", "patch_block", "apply_patch")
 
 NAME = "stet"
-TITLE = "stet"
 INSTRUCTIONS = """\
 Edit files, apply patches, undo edits, see the history of edits. Each call is carried out whole or \
 not at all, and recorded, so that the person can see it and take it back. An error changes nothing \

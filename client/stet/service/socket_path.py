@@ -81,6 +81,11 @@ def socket_path(directory: str, *, control: bool) -> str:
     return os.path.join(directory, CONTROL_SOCKET if control else AGENT_SOCKET)
 
 
+def quoted(path: str) -> str:
+    """A path in a printed shell command; always in quotes, so that its end is visible."""
+    return "'" + path.replace("'", "'\"'\"'") + "'"
+
+
 def check_private(directory: str) -> None:
     """Check that a directory is private to the user.
 
@@ -88,10 +93,9 @@ def check_private(directory: str) -> None:
     of mode 0700, and short enough for socket paths in it; FileNotFoundError if it does not exist.
     """
     found = os.lstat(directory)
-    quoted = f"'{directory}'"
     if not stat.S_ISDIR(found.st_mode):
         what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "not a directory"
-        mend = f"rm {quoted}"
+        mend = f"rm {quoted(directory)}"
         raise UnsafeDirectory(f"{directory} is {what}. Remove it: {mend}", mend)
     if found.st_uid != os.geteuid():
         raise UnsafeDirectory(
@@ -99,7 +103,7 @@ def check_private(directory: str) -> None:
             "Set STET_RUNTIME_DIR to a directory of your own."
         )
     if stat.S_IMODE(found.st_mode) != 0o700:
-        mend = f"chmod 700 {quoted}"
+        mend = f"chmod 700 {quoted(directory)}"
         raise UnsafeDirectory(
             f"{directory} has mode {stat.S_IMODE(found.st_mode):04o} where 0700 is needed: "
             f"others could reach the sockets in it. Run: {mend}",
@@ -117,7 +121,7 @@ def check_owner(path: str, info: os.stat_result, directory: str) -> None:
     """Raise UnsafeDirectory unless ``path``, in a state directory or itself one, is the user's."""
     if info.st_uid == os.geteuid():
         return
-    mend = f"sudo chown -R {os.geteuid()} '{directory}'"
+    mend = f"sudo chown -R {os.geteuid()} {quoted(directory)}"
     raise UnsafeDirectory(
         f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
         f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 
 from stet.errors import StetError
 
@@ -24,11 +23,11 @@ class UnitTrouble(StetError):
     KIND = "unit_trouble"
 
 
-def why_not(environ: Mapping[str, str] = os.environ) -> str | None:
+def why_not() -> str | None:
     """Why no user manager can be reached; None if one can."""
     if shutil.which("systemctl") is None:
         return "there is no systemctl on this machine"
-    runtime = environ.get("XDG_RUNTIME_DIR")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         return "XDG_RUNTIME_DIR is not set, so no user manager can be found"
     if not os.path.exists(os.path.join(runtime, "systemd", "private")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stet.errors import StetError
@@ -45,9 +45,9 @@ class Installed(NamedTuple):
     config: str
 
 
-def units_directory(environ: Mapping[str, str] = os.environ) -> str:
+def units_directory() -> str:
     """The directory of a user's own units for ``systemd --user``."""
-    return os.path.join(config_home(environ), "systemd", "user")
+    return os.path.join(config_home(os.environ), "systemd", "user")
 
 
 def unit_path(name: str) -> str:
