@@ -1,4 +1,4 @@
-"""stet: let an agent edit, and let what it did stand or be taken back, one call at a time.
+"""The Python client of stet: agents edit files by calls that are recorded and can be undone.
 
     import stet
     with stet.connect(workspace=".", session="conv-1", agent="my-agent") as s:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stet.session.blocking import connect as connect
     from stet.session.patches import *  # noqa: F403 - what is in its __all__
 
-#: Where each name is defined that is not an error.
+#: The module of each public name that is not an error.
 _HOMES = {
     "Call": "calls",
     "Change": "session.patches",

@@ -45,8 +45,8 @@ class StetError(Exception):
     ``error.data``, with ``kind`` in it; ``code`` is the JSON-RPC error code.
     """
 
-    #: The kind that a subclass means: its name in snake case, unless it says another. The
-    #: instance's ``kind`` is the reply's own.
+    #: The kind of a subclass: its name in snake case, unless it sets another. An instance has the
+    #: ``kind`` of its reply.
     KIND: ClassVar[str] = Kind.INTERNAL
 
     def __init_subclass__(cls) -> None:
@@ -277,14 +277,14 @@ class GarbledReply(ConnectionLost):
 
 
 _BY_KIND: dict[str, type[StetError]] = {
-    str(known.KIND): known
-    for known in StetError.__subclasses__()
-    if not issubclass(known, TransportError)
+    str(each.KIND): each
+    for each in StetError.__subclasses__()
+    if not issubclass(each, TransportError)
 }
 
 
 def from_reply(code: int, message: str, data: Mapping[str, Any] | None) -> StetError:
     """The exception for the ``error`` member of a reply."""
     kind = (data or {}).get("kind")
-    known = _BY_KIND.get(kind, StetError) if isinstance(kind, str) else StetError
-    return known(message, data, code=code)
+    error = _BY_KIND.get(kind, StetError) if isinstance(kind, str) else StetError
+    return error(message, data, code=code)

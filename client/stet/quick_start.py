@@ -1,8 +1,8 @@
-"""Loads msgspec in half the time, for programs of ours that end soon or should begin soon.
+"""Loads msgspec in half the time, for stet's own programs; they must start fast.
 
-msgspec takes two names from typing_extensions, if that is installed, and else from typing, which
-has them as well since Python 3.11. Loading it takes as long as all the rest of msgspec. Not for
-programs that use this package as a library: what they load is theirs to say.
+msgspec takes two names from typing_extensions if that is installed, else from typing, which has
+them since Python 3.11. Loading typing_extensions takes as long as all the rest of msgspec. Programs
+that use this package as a library decide themselves what they load, so nothing is done there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def load(name: str, *, without: str) -> None:
-    """Load a module that can do ``without`` another one, which stays as it is for all others."""
+    """Load a module while it can't import another one, ``without`` which it works, too."""
     if name in sys.modules or without in sys.modules:
         return
     sys.modules[without] = None  # type: ignore[assignment]

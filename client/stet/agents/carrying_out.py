@@ -217,7 +217,7 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     for group in wanted.groups:
         if [group] != [each for each in now.groups if each.event == group.event]:
             return False
-    return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
+    return remaining(target.kind, file.text, wanted, config_file.backups(file)).exact
 
 
 def _disconnecting(target: Target) -> _Step | Change | None:
@@ -238,10 +238,10 @@ def _disconnecting(target: Target) -> _Step | Change | None:
             return None
         config_file.check_writable(file)
         backups = config_file.backups(file)
-        result = undone(kind, file.text, target.wanted, backups)
-    data = None if result.text is None else result.text.encode("utf-8")
-    action = "removed" if data is None else "restored" if result.exact else "changed"
-    return _Step(file, Change(file.named, action), data, spent=result.backup)
+        left = remaining(kind, file.text, target.wanted, backups)
+    data = None if left.text is None else left.text.encode("utf-8")
+    action = "removed" if data is None else "restored" if left.exact else "changed"
+    return _Step(file, Change(file.named, action), data, spent=left.backup)
 
 
 @contextlib.contextmanager
@@ -320,22 +320,21 @@ def _inner_directories(request: Request, path: str) -> list[str]:
     return directories
 
 
-# -- a file as it was before --------------------------------------------------------------
+# -- a file without stet ------------------------------------------------------------------
 
 
-class Undone(NamedTuple):
-    """A file's text without stet; None: remove the file. ``backup``: the one that it equals."""
+class Remaining(NamedTuple):
+    """A file's text without stet's entries; None: remove the file. ``exact``: nothing of a person's
+    is lost, as a file of that text was there before, or none. ``backup``: the one with that text.
+    """
 
     text: str | None
     exact: bool
     backup: Backup | None = None
 
 
-def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Undone:
+def remaining(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Remaining:
     """A file's text without stet's entries; backups newest first. Raises CannotSplice."""
-    own = kind.found(text, shape)
-    if not own:
-        return Undone(text, True)
     # The readable backups from before stet was connected.
     clean: list[tuple[Backup, str]] = []
     for backup in backups:
@@ -346,7 +345,7 @@ def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -
                 clean.append((backup, before))
     left = kind.removed(text, shape, clean[0][1] if clean else None)
     if left is None:
-        # Only this text has a person's comments in the entries.
-        return Undone(None, kind.written("", own) == text)
+        # A person's additions to the entries are nowhere else.
+        return Remaining(None, exact=kind.written("", kind.found(text, shape)) == text)
     restored = next((backup for backup, before in clean if before == left), None)
-    return Undone(left, restored is not None, restored)
+    return Remaining(left, restored is not None, restored)

@@ -47,7 +47,7 @@ _LARGEST_PAYLOAD = 32 << 20
 _LARGEST_REPLY = 64 << 20
 _LONGEST_WARNING = 400
 _LONGEST_SHOWN = 150
-_LATE = "perhaps not recorded: the stet daemon did not answer in time"
+_NO_ANSWER = "perhaps not recorded: the stet daemon did not answer in time"
 #: The share of the remaining time that the daemon may take to scan files.
 _SHARE = 0.7
 _LONGEST_S = 60.0
@@ -56,7 +56,7 @@ _POLL_S = 0.02
 _MOST_WORKSPACES = 4
 #: Variables in which clients give the directory that they were started in.
 _PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
-#: The limit of a request.
+#: The most ``late`` paths that one request may have.
 _MOST_LATE = 1000
 # Runs in a process of its own. -P: do not search the agent's directory for modules.
 _START = """
@@ -120,7 +120,7 @@ class _Run:
         """The seconds until the deadline. Raises _Warning if there are none."""
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise _Warning(_LATE)
+            raise _Warning(_NO_ANSWER)
         return left
 
 
@@ -282,7 +282,7 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
         try:
             told = _tell(event, paths, directory)
         except _Refused as refusal:
-            # Not what lies deeper: a directory in one that is not allowed may be.
+            # Paths in other directories are tried: one inside this directory may be allowed.
             others = [path for path in paths if above[path] != directory]
             more = len(paths) - len(others) - 1
             files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
@@ -298,8 +298,8 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
 
 
 def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str]:
-    """Say hello in the workspace around ``directory`` and observe; those of the paths that are its.
-    Raises _Warning, _Refused (another directory may not be), OSError.
+    """Report to the workspace around ``directory``. Returns those of the paths that belong to it.
+    Raises _Warning, _Refused (only there; another workspace may accept it), OSError.
     """
     hello = {
         "protocol": 1,
@@ -318,7 +318,7 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
                 connected.settimeout(_run.left())
                 line = replies.readline(_LARGEST_REPLY + 1)
             except TimeoutError:
-                raise _Warning(_LATE) from None
+                raise _Warning(_NO_ANSWER) from None
             return _result(line)
 
         entered = ask(1, "hello", hello)
@@ -387,7 +387,7 @@ def _existing(path: str) -> str:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a message can hold it, half a surrogate pair can't."""
+    """Whether a message can hold it: UTF-8 has no half of a surrogate pair."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -396,7 +396,7 @@ def _is_text(path: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    """A path that leaves room for what is said of it."""
+    """A path, or the end of a long one, so that a warning has room for the reason."""
     return path if len(path) <= _LONGEST_SHOWN else "..." + path[-_LONGEST_SHOWN:]
 
 
@@ -432,7 +432,7 @@ def _connection() -> socket.socket:
     """A connection to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
     runtime = runtime_directory()
     path = socket_path(runtime, control=False)
-    started = False
+    runs = False
     while True:
         try:
             check_private(runtime)
@@ -446,21 +446,21 @@ def _connection() -> socket.socket:
         except UnsafeDirectory as error:
             raise _Warning(f"{_run.verdict()}: {error}") from error
         except (FileNotFoundError, ConnectionRefusedError):
-            # Without workspaces there is nothing that a daemon could have to do with it.
-            if not started and not os.path.isdir(os.path.join(state_directory(), "workspaces")):
+            # Where there are no workspaces, a daemon has nothing to record.
+            if not runs and not os.path.isdir(os.path.join(state_directory(), "workspaces")):
                 raise _NotUsed("no stet daemon answers") from None
-            if not started and not _run.start:
+            if not runs and not _run.start:
                 raise _Warning(f"{_run.verdict()}: no stet daemon answers") from None
         except BlockingIOError:  # its backlog is full
-            started = True
+            runs = True
         else:
             return connected
-        if not started:
+        if not runs:
             # By a process that outlives this one and holds none of its pipes.
             nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
             command = [sys.executable, "-P", "-c", _START]
             os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setsid=True)
-            started = True
+            runs = True
         if time.monotonic() + _POLL_S > _run.deadline:
             raise _Warning(f"{_run.verdict()}: no stet daemon answers yet")
         time.sleep(_POLL_S)

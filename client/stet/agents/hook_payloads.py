@@ -75,9 +75,9 @@ _NO_DIRECTORY = "the payload has no absolute cwd"
 class HookEvent:
     """The time before or after a use of a tool, the start of a session, or the stop of a turn.
 
-    ``paths`` are absolute; None: any file below ``directory`` (None only if it is not needed) and
-    below ``places``, other directories of a command. ``use`` is the same before and after a use;
-    ``request``, if the client gives an id, is also different from that of all other uses.
+    ``paths`` are absolute. None: any file, below ``directory`` or below ``places``, which are other
+    directories of a command. ``directory`` is None if the client gives none and none is needed.
+    ``use`` is the same before and after a use. ``request`` is the client's id of the use, unique.
 
     ``late``: files that a command names and may change without a reported end, or after it
     (``background``); those of ``new`` only if they do not exist yet. At a stop ``background`` says

@@ -83,7 +83,7 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
         behind = len(changed) - (len(text) - end)
         changed = changed[:behind] + text[at:end] + changed[behind:]
     else:
-        # Whether the last line was ended can be seen afterwards: then there is an empty line.
+        # An empty line before the table will tell that the last line ended with a newline.
         table = _table(text, servers, value)
         changed = text + table if text else table.lstrip()
     above = expected.setdefault(servers, {})
@@ -114,14 +114,15 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
     changed = _without(text, servers, gone)
     start, at, end = _place(text, changed)
     if start < end:
-        # The last line of a text that was not ended has its end only because of the table.
+        # Also the newline that came with the table: an empty line, or at the end of the text the
+        # last line's.
         empty = r"(?:(?<=\n)|\A)\r?\n\Z" if text[at:] else r"\r?\n\Z"
         changed = re.sub(empty, "", text[:start]) + text[at:]
     return _checked(changed, expected)
 
 
 def _without(text: str, servers: str, gone: bool) -> str:
-    """The text as tomlkit takes the entry out, and what is ``gone`` then, the table of servers."""
+    """The text without the entry, by tomlkit; ``gone``: also without the table of servers."""
     document = _parsed(text)
     del document[servers][NAME]
     if gone:
@@ -165,8 +166,8 @@ def _alter(table: Any, value: Mapping[str, Any]) -> None:
 
 
 def _place(text: str, changed: str) -> tuple[int, int, int]:
-    """Where the one passage is that ``changed`` is without, with the place of the comments at its
-    end; the end of the text where it is not one passage.
+    """The passage that ``changed`` lacks: its start, that of the comments at its end, and its end.
+    If it lacks several passages, all three are the end of the text.
     """
     same = next((at for at, each in enumerate(changed) if each != text[at]), len(changed))
     start = text.rfind("\n", 0, same) + 1

@@ -39,8 +39,8 @@ class EventStream:
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
-        #: Lost events to give after the gap that is being filled. An attribute, because the
-        #: connection may be lost before, and the next one does not repeat them.
+        #: Lost events to give after the gap that is being filled. They are kept here, because the
+        #: connection may be lost meanwhile, and the next one does not repeat them.
         self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
         #: How often it has subscribed. Events between two connections are lost, except commits.

@@ -40,7 +40,7 @@ _TYPING_S, _GATHER_S = 0.15, 0.1
 _LOOK_S = 1.0
 #: Seconds between refreshes of relative times.
 _AGE_S = 20
-#: Seconds without an answer after which that is said, as on the command line.
+#: Seconds without an answer after which the person is told, as on the command line.
 _SILENT_S = 5.0
 #: Rows from the top within which the list follows new edits.
 _FOLLOWED = 100
