@@ -2,7 +2,7 @@
 
     StetError                    kind, message, data, failures
       OldTextNotFound, ...       a refusal by the daemon; the class name is the kind in
-                                 CamelCase. A refused call changed nothing (P9).
+                                 CamelCase. A refused call changed nothing.
       TransportError             no answer; ``request_id`` says what to ask again with
         DaemonUnreachable        no daemon answers and none could be started
         ConnectionLost           the connection broke, also after retries
@@ -252,7 +252,7 @@ class TransportError(StetError):
     """No answer. ``request_id`` is that of the unanswered writing call, or None.
 
     A writing call may or may not have been carried out; asked again with the same
-    ``request_id`` it is carried out at most once (P6).
+    ``request_id`` it is carried out at most once.
     """
 
     def __init__(self, message: str, *, request_id: str | None = None) -> None:

@@ -93,8 +93,7 @@ class Change(msgspec.Struct, frozen=True):
 
 class _Step(msgspec.Struct):
     """A file and its wanted content. ``keep``: back it up first; ``spent``: a backup to remove.
-
-    ``begun``: its ``missing`` directories may have been made; ``written``: all is done.
+    ``missing``: directories that may have been made for it.
     """
 
     file: ConfigFile
@@ -102,7 +101,6 @@ class _Step(msgspec.Struct):
     data: bytes | None
     keep: bool = False
     spent: Backup | None = None
-    begun: bool = False
     written: bool = False
     missing: Sequence[str] = ()
 
@@ -270,12 +268,11 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
             if step.keep:
                 step.change = replace(step.change, backup=config_file.back_up(step.file))
             step.missing = config_file.missing_directories(path)
-            step.begun = True
             config_file.replace(step.file, step.data)
             step.written = True
     except BaseException as error:
-        begun = [step for step in reversed(steps) if step.begun]
-        outcome = " ".join(filter(None, map(_put_back, begun))) or "Nothing was changed."
+        failures = filter(None, map(_put_back, reversed(steps)))
+        outcome = " ".join(failures) or "Nothing was changed."
         if isinstance(error, ConnectTrouble):
             raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
         if isinstance(error, OSError):
@@ -287,6 +284,8 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
 def _put_back(step: _Step) -> str:
     """Restore a file; returns a sentence for the person if that fails."""
     file, backup = step.file, step.change.backup
+    if step.data == file.data:
+        return ""
     try:
         now = config_file.read(file.path).data
         if now == step.data:

@@ -1,6 +1,6 @@
 """The rules by which a session retries after a lost connection; no I/O, no clock.
 
-Only calls are retried that read, set a value, or carry a ``request_id`` (P6). The rules:
+Only calls are retried that read, set a value, or carry a ``request_id``. The rules:
 
 - the connection is lost during a call: the call may lose at most LOSSES connections, as a call
   that crashes the daemon must not crash it for ever;
