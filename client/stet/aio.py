@@ -240,7 +240,7 @@ class _Link:
         future = None if answer.id is None else self._waiting.get(answer.id)
         if future is not None and not future.done():
             future.set_result(answer)
-        if not answer.named:
+        if self._conversation.refused:
             raise ConnectionLost("the daemon refused what was sent last")
 
     def _break(self, error: StetError) -> None:

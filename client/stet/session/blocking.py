@@ -22,7 +22,6 @@ from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet
-from stet.session.conversation import outcome
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
@@ -175,16 +174,12 @@ class Session(SessionMethods):
         calls unanswered: of transport, a refused hello, or ShuttingDown (not carried out).
         """
         connection = self._connected(deadline)
-        requests = [(batch[i].method, batch[i].params) for i in unanswered]
         stopping: ShuttingDown | None = None
-        for position, answer in connection.exchange(requests, deadline):
-            if isinstance(answer.error, ShuttingDown):
-                stopping = answer.error
+        for position, found in connection.exchange([batch[i] for i in unanswered], deadline):
+            if isinstance(found, ShuttingDown):
+                stopping = found
             else:
-                index = unanswered[position]
-                outcomes[index] = outcome(batch[index], answer, connection.encoding)
-            if not answer.named:
-                self._drop()
+                outcomes[unanswered[position]] = found
         if stopping is not None:
             raise stopping
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from stet.calls import Call
 from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, TimedOut
 from stet.service.spawn import reach
-from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.conversation import Conversation, outcome
 from stet.session.methods import Opening
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
@@ -54,27 +54,22 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
 
-    @property
-    def encoding(self) -> Encoding:
-        """The encoding of the messages."""
-        return self._conversation.encoding
-
     def exchange(
-        self, requests: Sequence[tuple[str, Mapping[str, Any]]], deadline: float | None
-    ) -> Iterator[tuple[int, Answer]]:
-        """Send all requests at once; yield (position in ``requests``, answer) as answers arrive.
+        self, batch: Sequence[Call[T]], deadline: float | None
+    ) -> Iterator[tuple[int, T | StetError]]:
+        """Send all calls at once; yield (position in ``batch``, outcome) as answers arrive.
 
-        A request that can't be encoded is answered with InvalidParams here. ``deadline`` is a value
-        of time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these, and after
-        an answer that is not ``named``, the connection must be closed.
+        The outcome of a call that can't be encoded is InvalidParams. ``deadline`` is a value of
+        time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these the connection
+        must be closed.
         """
         positions: dict[int | None, int] = {}
         sent: list[bytes] = []
-        for position, (method, params) in enumerate(requests):
+        for position, call in enumerate(batch):
             try:
-                number, data = self._conversation.send(method, params)
+                number, data = self._conversation.send(call.method, call.params)
             except InvalidParams as error:
-                yield position, Answer(None, None, error)
+                yield position, error
             else:
                 positions[number] = position
                 sent.append(data)
@@ -86,12 +81,13 @@ class Connection:
             self._receive()
             # What comes after the last answer is the next call's: perhaps why this connection ends.
             while positions and (answer := self._conversation.next_answer()) is not None:
-                yield positions.pop(answer.id), answer
+                position = positions.pop(answer.id)
+                found = outcome(batch[position], answer, self._conversation.encoding)
+                yield position, found
 
     def ask(self, call: Call[T], deadline: float | None) -> T:
         """The result of one call. Raises StetError."""
-        ((_, answer),) = self.exchange([(call.method, call.params)], deadline)
-        result = outcome(call, answer, self.encoding)
+        ((_, result),) = self.exchange([call], deadline)
         if isinstance(result, StetError):
             raise result
         return result
@@ -121,7 +117,8 @@ class Connection:
         """Whether an idle connection can't be used any more: the daemon has closed it (at a stop,
         say), or it belongs to the parent of this process (after a fork).
         """
-        return self._process != os.getpid() or bool(self._poll.poll(0))
+        foreign = self._process != os.getpid()
+        return foreign or self._conversation.refused or bool(self._poll.poll(0))
 
     def close(self) -> None:
         """Close the socket. May be called twice."""

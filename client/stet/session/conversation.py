@@ -50,15 +50,11 @@ def unsendable(what: str, error: Exception) -> InvalidParams:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The reply to request ``id`` (None: to no request): a still encoded result, or the error.
-    Not ``named``: the daemon refused a request without saying which, and this was the only one;
-    the connection must be closed.
-    """
+    """The reply to request ``id`` (None: to no request): a still encoded result, or the error."""
 
     id: int | None
     result: msgspec.Raw | None
     error: StetError | None
-    named: bool = True
 
 
 class Conversation:
@@ -70,6 +66,8 @@ class Conversation:
         self.waiting: set[int] = set()
         #: Params of the received notifications; there are none before ``subscribe``.
         self.events: deque[dict[str, Any]] = deque()
+        #: The daemon refused what it can't answer by an id; then it closes the connection.
+        self.refused = False
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._last_id = 0
 
@@ -133,7 +131,8 @@ class Conversation:
                 f"the daemon refused one of {len(self.waiting)} calls without saying which: "
                 f"{refusal.message}"
             ) from refusal
-        return Answer(self.waiting.pop() if self.waiting else None, None, refusal, named=False)
+        self.refused = True
+        return Answer(self.waiting.pop() if self.waiting else None, None, refusal)
 
 
 def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
