@@ -25,7 +25,7 @@ from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
 from stet.session.connection import NO_ANSWER
-from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.conversation import Conversation
 from stet.session.event_stream import EventStream
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
 from stet.session.retrying import Retrying
@@ -193,7 +193,7 @@ class _Link:
         self._reader = reader
         self._writer = writer
         self._conversation = Conversation(encoding)
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self.broken: StetError | None = None
         self._receiving = asyncio.create_task(self._receive())
 
@@ -201,17 +201,16 @@ class _Link:
         """The outcome of a call. Raises ConnectionLost, GarbledReply."""
         if self.broken is not None:
             raise self.broken
-        number, data = self._conversation.send(call.method, call.params)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        number, data = self._conversation.send(call)
+        future: asyncio.Future[T | StetError] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         # Written before the first await, so that calls are sent in order. No drain(): the caller
         # waits for the answer anyway.
         self._writer.write(data)
         try:
-            answer = await future
+            return await future
         finally:
             self._waiting.pop(number, None)
-        return outcome(call, answer, self._conversation.encoding)
 
     async def close(self) -> None:
         self._break(ConnectionLost("the session was closed before the reply came"))
@@ -225,8 +224,8 @@ class _Link:
         try:
             while data := await self._reader.read(_RECEIVE_BYTES):
                 self._conversation.feed(data)
-                while (answer := self._conversation.next_answer()) is not None:
-                    self._deliver(answer)
+                while (found := self._conversation.next_outcome()) is not None:
+                    self._deliver(*found)
             self._break(ConnectionLost("the daemon closed the connection before the reply came"))
         except StetError as error:
             self._break(error)
@@ -236,10 +235,10 @@ class _Link:
             # Not close(): it would first wait until all is sent, and the daemon no longer reads.
             self._writer.transport.abort()
 
-    def _deliver(self, answer: Answer) -> None:
-        future = None if answer.id is None else self._waiting.get(answer.id)
+    def _deliver(self, number: int | None, found: Any) -> None:
+        future = None if number is None else self._waiting.get(number)
         if future is not None and not future.done():
-            future.set_result(answer)
+            future.set_result(found)
         if self._conversation.refused:
             raise ConnectionLost("the daemon refused what was sent last")
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stet.calls import Call
-from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, TimedOut
+from stet.errors import ConnectionLost, InvalidParams, StetError, TimedOut
 from stet.service.spawn import reach
-from stet.session.conversation import Conversation, outcome
+from stet.session.conversation import Conversation
 from stet.session.methods import Opening
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
@@ -67,7 +67,7 @@ class Connection:
         sent: list[bytes] = []
         for position, call in enumerate(batch):
             try:
-                number, data = self._conversation.send(call.method, call.params)
+                number, data = self._conversation.send(call)
             except InvalidParams as error:
                 yield position, error
             else:
@@ -80,10 +80,8 @@ class Connection:
                 raise TimedOut(NO_ANSWER)
             self._receive()
             # What comes after the last answer is the next call's: perhaps why this connection ends.
-            while positions and (answer := self._conversation.next_answer()) is not None:
-                position = positions.pop(answer.id)
-                found = outcome(batch[position], answer, self._conversation.encoding)
-                yield position, found
+            while positions and (found := self._conversation.next_outcome()) is not None:
+                yield positions.pop(found[0]), found[1]
 
     def ask(self, call: Call[T], deadline: float | None) -> T:
         """The result of one call. Raises StetError."""
@@ -98,9 +96,9 @@ class Connection:
         """
         events = self._conversation.events
         while not events:
-            answer = self._conversation.next_answer()
-            if answer is not None:
-                raise answer.error or GarbledReply("the daemon answered what was not asked")
+            found = self._conversation.next_outcome()
+            if found is not None:
+                raise found[1]  # nothing was asked: it is a refusal of no request
             if not events:
                 if not self._wait(False, deadline):
                     return None

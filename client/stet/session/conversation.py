@@ -1,18 +1,17 @@
 """The client's side of a connection, without any I/O: encodes requests, decodes replies.
 
-    bytes to send   <- conversation.send(method, params)
+    bytes to send   <- conversation.send(call)
     received bytes  -> conversation.feed(data)
-    answers         <- conversation.next_answer()   until it returns None
+    outcomes        <- conversation.next_outcome()   until it returns None
 
-Any number of requests may wait for answers. Each answer has the id of its request, and answers may
+Any number of requests may wait for answers. Each outcome has the id of its request, and answers may
 overtake each other. :mod:`stet.session.connection` and :mod:`stet.aio` do the I/O.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -28,7 +27,6 @@ from stet.errors import (
 from stet.wire import messages
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 
-T = TypeVar("T")
 #: Characters shown on each side of one that can't be sent.
 _SHOWN = 40
 #: Exceptions of the encoders and of check_params. UnicodeEncodeError is a ValueError.
@@ -49,21 +47,13 @@ def unsendable(what: str, error: Exception) -> InvalidParams:
     )
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The reply to request ``id`` (None: to no request): a still encoded result, or the error."""
-
-    id: int | None
-    result: msgspec.Raw | None
-    error: StetError | None
-
-
 class Conversation:
     """The state of one connection: unanswered requests, and received bytes and events."""
 
     def __init__(self, encoding: Encoding) -> None:
-        self.encoding = encoding
-        #: Ids of the unanswered requests.
-        self.waiting: set[int] = set()
+        self._encoding = encoding
+        #: The unanswered calls, by the ids of their requests.
+        self._waiting: dict[int, Call[Any]] = {}
         #: Params of the received notifications; there are none before ``subscribe``.
         self.events: deque[dict[str, Any]] = deque()
         #: The daemon refused what it can't answer by an id; then it closes the connection.
@@ -71,28 +61,31 @@ class Conversation:
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._last_id = 0
 
-    def send(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
-        """A new request: its id and the bytes to send.
+    def send(self, call: Call[Any]) -> tuple[int, bytes]:
+        """A new request for a call: its id and the bytes to send.
 
         Raises InvalidParams for params that can't be encoded, or that would make the daemon refuse
         the message without its id.
         """
         number = self._last_id + 1
         try:
-            messages.check_params(params)
-            payload = messages.encode_request(self.encoding, number, method, params)
+            messages.check_params(call.params)
+            payload = messages.encode_request(self._encoding, number, call.method, call.params)
         except UNSENDABLE as error:
-            raise unsendable(f"the params of {method}", error) from error
+            raise unsendable(f"the params of {call.method}", error) from error
         self._last_id = number
-        self.waiting.add(number)
-        return number, enclose(self.encoding, payload)
+        self._waiting[number] = call
+        return number, enclose(self._encoding, payload)
 
     def feed(self, data: bytes) -> None:
         """Append received bytes."""
         self._framer.feed(data)
 
-    def next_answer(self) -> Answer | None:
-        """The next answer; None if more bytes are needed. Events go to ``events``.
+    def next_outcome(self) -> tuple[int | None, Any] | None:
+        """A request's id (None: of no request), and its call's result, or the error.
+
+        None if more bytes are needed. Events go to ``events``. The error is the daemon's refusal,
+        or GarbledReply for a result of another shape.
 
         Raises GarbledReply for a message that answers no request; ConnectionLost if the daemon says
         why it closes the connection, or refuses one of several requests without saying which. After
@@ -103,50 +96,45 @@ class Conversation:
                 frame = self._framer.next_frame()
                 if frame is None:
                     return None
-                message = messages.decode_reply(self.encoding, frame)
+                message = messages.decode_reply(self._encoding, frame)
             except (FrameError, messages.MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
             if not isinstance(message, messages.Event):
-                return self._answer(message)
+                return self._outcome(message)
             self.events.append(message.params)
 
-    def _answer(self, reply: messages.Reply) -> Answer:
+    def _outcome(self, reply: messages.Reply) -> tuple[int | None, Any]:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
             return self._unnamed(refusal)
-        if not isinstance(reply.id, int) or reply.id not in self.waiting:
+        if not isinstance(reply.id, int) or reply.id not in self._waiting:
             raise GarbledReply(f"the daemon answered a request that was not asked: id {reply.id!r}")
-        self.waiting.discard(reply.id)
-        return Answer(reply.id, reply.result, refusal)
+        call = self._waiting.pop(reply.id)
+        return reply.id, refusal or self._decoded(call, reply.result)
 
-    def _unnamed(self, refusal: StetError) -> Answer:
-        if isinstance(refusal, Overloaded) and self.waiting:
+    def _decoded(self, call: Call[Any], result: msgspec.Raw | None) -> Any:
+        assert result is not None, "BUG: a reply with neither result nor error"
+        kind: Any = Any if call.result is object else call.result
+        try:
+            return messages.decode_result(self._encoding, result, kind)
+        except messages.MalformedMessage as error:
+            return GarbledReply(
+                f"the daemon's result of {call.method} has another shape than this version of "
+                f"stet knows: {error.message}",
+                request_id=call.request_id,
+            )
+
+    def _unnamed(self, refusal: StetError) -> tuple[int | None, StetError]:
+        if isinstance(refusal, Overloaded) and self._waiting:
             # The daemon closes the connection; a call that has arrived is carried out all the same.
             text = f"the daemon closed the connection: {refusal.message}"
             raise ConnectionLost(text) from refusal
-        if len(self.waiting) > 1:
+        if len(self._waiting) > 1:
             # All the others may have been carried out, so all must be sent again.
             raise ConnectionLost(
-                f"the daemon refused one of {len(self.waiting)} calls without saying which: "
+                f"the daemon refused one of {len(self._waiting)} calls without saying which: "
                 f"{refusal.message}"
             ) from refusal
         self.refused = True
-        return Answer(self.waiting.pop() if self.waiting else None, None, refusal)
-
-
-def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
-    """The typed result of a call, its refusal, or GarbledReply for a result of another shape."""
-    if answer.error is not None:
-        return answer.error
-    assert answer.result is not None, "BUG: an answer with neither result nor error"
-    wanted: Any = Any if call.result is object else call.result
-    try:
-        value: T = messages.decode_result(encoding, answer.result, wanted)
-    except messages.MalformedMessage as error:
-        return GarbledReply(
-            f"the daemon's result of {call.method} has another shape than this version of "
-            f"stet knows: {error.message}",
-            request_id=call.request_id,
-        )
-    return value
+        return (self._waiting.popitem()[0] if self._waiting else None), refusal
