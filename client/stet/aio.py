@@ -235,8 +235,8 @@ class _Link:
             # Not close(): it would first wait until all is sent, and the daemon no longer reads.
             self._writer.transport.abort()
 
-    def _deliver(self, number: int | None, found: Any) -> None:
-        future = None if number is None else self._waiting.get(number)
+    def _deliver(self, number: int, found: Any) -> None:
+        future = self._waiting.get(number)
         if future is not None and not future.done():
             future.set_result(found)
         if self._conversation.refused:

@@ -11,7 +11,7 @@ import stet
 from client.scripted_daemon import HangUp, Raw, Script, ScriptedDaemon, scripted
 from stet.wire.events import LostEvent, ModeEvent
 from stet.wire.framing import Encoding, enclose
-from stet.wire.messages import Request, encode_event, encode_result
+from stet.wire.messages import Request, encode_error, encode_event, encode_result
 
 MODE: dict[str, object] = {
     "event": "mode",
@@ -50,6 +50,20 @@ def test_that_events_are_lost_is_told_also_when_the_connection_is_lost_then() ->
         session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
         with session, session.events() as events:
             assert [events.wait(20), events.wait(20)] == EXPECTED
+
+
+def test_a_stream_whose_connection_is_closed_for_what_it_holds_goes_on_with_another() -> None:
+    closed = encode_error(Encoding.MSGPACK, None, -32000, "holds", {"kind": "overloaded"})
+    answers = iter([enclose(Encoding.MSGPACK, closed), b""])
+
+    def answer(request: Request) -> object:
+        more = next(answers)
+        return Raw(subscribed(request, *([] if more else [MODE])).data + more)
+
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        with session, session.events() as events:
+            assert events.wait(20) == EXPECTED[1]
 
 
 def test_that_events_are_lost_is_told_with_asyncio_too() -> None:

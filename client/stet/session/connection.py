@@ -63,7 +63,7 @@ class Connection:
         time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these the connection
         must be closed.
         """
-        positions: dict[int | None, int] = {}
+        positions: dict[int, int] = {}
         sent: list[bytes] = []
         for position, call in enumerate(batch):
             try:
@@ -95,14 +95,11 @@ class Connection:
         Raises ConnectionLost and GarbledReply; after these the connection must be closed.
         """
         events = self._conversation.events
-        while not events:
-            found = self._conversation.next_outcome()
-            if found is not None:
-                raise found[1]  # nothing was asked: it is a refusal of no request
-            if not events:
-                if not self._wait(False, deadline):
-                    return None
-                self._receive()
+        # No call waits for its outcome here: this only collects events.
+        while self._conversation.next_outcome() is None and not events:
+            if not self._wait(False, deadline):
+                return None
+            self._receive()
         return events.popleft()
 
     def interrupt(self) -> None:

@@ -81,8 +81,8 @@ class Conversation:
         """Append received bytes."""
         self._framer.feed(data)
 
-    def next_outcome(self) -> tuple[int | None, Any] | None:
-        """A request's id (None: of no request), and its call's result, or the error.
+    def next_outcome(self) -> tuple[int, Any] | None:
+        """A request's id, and its call's result or error.
 
         None if more bytes are needed. Events go to ``events``. The error is the daemon's refusal,
         or GarbledReply for a result of another shape.
@@ -103,7 +103,7 @@ class Conversation:
                 return self._outcome(message)
             self.events.append(message.params)
 
-    def _outcome(self, reply: messages.Reply) -> tuple[int | None, Any]:
+    def _outcome(self, reply: messages.Reply) -> tuple[int, Any]:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
@@ -125,9 +125,9 @@ class Conversation:
                 request_id=call.request_id,
             )
 
-    def _unnamed(self, refusal: StetError) -> tuple[int | None, StetError]:
-        if isinstance(refusal, Overloaded) and self._waiting:
-            # The daemon closes the connection; a call that has arrived is carried out all the same.
+    def _unnamed(self, refusal: StetError) -> tuple[int, StetError]:
+        if isinstance(refusal, Overloaded) or not self._waiting:
+            # The daemon closes the connection; what has arrived is carried out all the same.
             text = f"the daemon closed the connection: {refusal.message}"
             raise ConnectionLost(text) from refusal
         if len(self._waiting) > 1:
@@ -137,4 +137,4 @@ class Conversation:
                 f"{refusal.message}"
             ) from refusal
         self.refused = True
-        return (self._waiting.popitem()[0] if self._waiting else None), refusal
+        return self._waiting.popitem()[0], refusal
