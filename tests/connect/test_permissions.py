@@ -49,7 +49,7 @@ def test_what_a_person_allows_stays(person: Person) -> None:
 
 
 def test_an_odd_list_is_refused(person: Person) -> None:
-    person.write(CLAUDE, b'{"permissions": {"allow": {}}}')
+    person.write(CLAUDE, b'{"permissions": {"allow": 7}}')
     before = person.tree()
     assert "not an array" in person.refused("connect", "claude-code", "--write")
     assert before == person.tree()

@@ -41,7 +41,7 @@ class Json(msgspec.Struct, frozen=True):
                 text = put(text, path, dict(wanted.server))
             else:
                 text = altered(text, path, entries.rewritten(lookup(root, path), wanted.server))
-        for key, value in wanted.defaults.items() if wanted.groups else ():
+        for key, value in wanted.defaults.items():
             if not has(root, (key,)):
                 text = put(text, (key,), value)
         for group in wanted.groups:
