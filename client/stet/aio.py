@@ -24,7 +24,7 @@ import msgspec
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
-from stet.session.connection import NO_ANSWER
+from stet.session.connection import NO_ANSWER, RECEIVE_BYTES
 from stet.session.conversation import Conversation
 from stet.session.event_stream import EventStream
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
@@ -34,8 +34,6 @@ from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo
 
 T = TypeVar("T")
-
-_RECEIVE_BYTES = 256 * 1024
 
 
 def connect(
@@ -222,7 +220,7 @@ class _Link:
 
     async def _receive(self) -> None:
         try:
-            while data := await self._reader.read(_RECEIVE_BYTES):
+            while data := await self._reader.read(RECEIVE_BYTES):
                 self._conversation.feed(data)
                 while (found := self._conversation.next_outcome()) is not None:
                     self._deliver(*found)

@@ -319,6 +319,12 @@ def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
     assert time.monotonic() - began < retrying.PATIENCE / 2
 
 
+def test_a_result_that_is_null_is_an_answer() -> None:
+    with scripted(lambda request: None) as daemon, opened(daemon, timeout=2) as session:
+        assert session.request("later", {"request_id": "r"}) is None
+        assert len(daemon.requests) == 1
+
+
 def test_pipelined_calls_get_their_own_answers() -> None:
     def answer(request: Request) -> object:
         return {"name": request.params["name"], "text": "t" * 100_000}

@@ -124,7 +124,7 @@ class _Server:
             if call.params.get("session") == OWN_SESSION:
                 call.params["session"] = caller.session
             result = await self._sessions.perform(caller, call)
-            request = getattr(result, "request", None) if call.result is EditResult else None
+            request = result.request if call.result is EditResult else None
             answer = answered(result, call.params, caller.session)
         except StetError as error:
             request = error.data.get("request_id")

@@ -140,11 +140,11 @@ class Session(SessionMethods):
         Writing calls are carried out in this order. If one is refused, the later ones are carried
         out nevertheless.
         """
-        outcomes: list[T | StetError | None] = [None] * len(batch)
+        outcomes: dict[int, T | StetError] = {}
         with self._lock:
             deadline = self._deadline(sum(call.wait for call in batch))
             retrying = Retrying(deadline=deadline, patient=not self._opening.start)
-            while unanswered := [i for i, known in enumerate(outcomes) if known is None]:
+            while unanswered := [i for i in range(len(batch)) if i not in outcomes]:
                 try:
                     self._attempt(batch, unanswered, outcomes, deadline)
                 except StetError as error:
@@ -153,21 +153,21 @@ class Session(SessionMethods):
                     for index in unanswered:
                         reason = retrying.reason(error, batch[index].request_id)
                         lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
-                        if outcomes[index] is None and (pause is None or lost):
-                            outcomes[index] = reason
+                        if pause is None or lost:
+                            outcomes.setdefault(index, reason)
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted (by KeyboardInterrupt, say): replies that are still to come would
                     # be taken for the answers to later calls.
                     self._drop()
                     raise
-        return [known for known in outcomes if known is not None]
+        return [outcomes[i] for i in range(len(batch))]
 
     def _attempt(
         self,
         batch: Sequence[Call[T]],
         unanswered: Sequence[int],
-        outcomes: list[T | StetError | None],
+        outcomes: dict[int, T | StetError],
         deadline: float | None,
     ) -> None:
         """Send the unanswered calls once, and fill in their outcomes. Raises the error that leaves

@@ -25,7 +25,7 @@ from stet.wire.results import HelloResult
 
 T = TypeVar("T")
 
-_RECEIVE_BYTES = 256 * 1024
+RECEIVE_BYTES = 256 * 1024
 _FOR_EVER_S = 2_000_000
 NO_ANSWER = (
     "the daemon did not answer in time. A call that changes something may still be carried out: "
@@ -140,7 +140,7 @@ class Connection:
 
     def _receive(self) -> None:
         try:
-            data = self._socket.recv(_RECEIVE_BYTES)
+            data = self._socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
