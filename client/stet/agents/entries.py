@@ -51,7 +51,7 @@ class Entries(msgspec.Struct, frozen=True):
     of a file that is stet's alone; then there is nothing else.
     """
 
-    servers: str | None = None
+    servers: str = ""
     server: Mapping[str, Any] | None = None
     groups: Sequence[Group] = ()
     defaults: Mapping[str, Any] = {}
@@ -63,9 +63,9 @@ class Entries(msgspec.Struct, frozen=True):
         return self.server is not None or bool(self.groups or self.words or self.whole)
 
     @property
-    def server_path(self) -> tuple[str, str] | None:
-        """The path of the server's entry in a file; None: the file has no servers."""
-        return None if self.servers is None else (self.servers, NAME)
+    def server_path(self) -> tuple[str, str]:
+        """The path of the server's entry in a file that has servers."""
+        return self.servers, NAME
 
     def server_in(self, root: Any) -> dict[str, Any] | None:
         """The server in a file's value, if stet wrote it."""

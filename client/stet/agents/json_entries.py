@@ -35,8 +35,8 @@ class Json(msgspec.Struct, frozen=True):
     def written(self, text: str, wanted: Entries) -> str:
         """The text with these entries. Raises CannotSplice and NotJson."""
         root = jsonc.value_of(text)
-        path = wanted.server_path
-        if path is not None and wanted.server is not None:
+        if wanted.server is not None:
+            path = wanted.server_path
             if not has(root, path):
                 text = put(text, path, dict(wanted.server))
             else:
@@ -88,13 +88,13 @@ class Json(msgspec.Struct, frozen=True):
         for event in reversed(list(_events(root))):
             for path in reversed(list(_own_in(root, event))):
                 text = remove(text, path, keep)
-        if shape.server_path is not None and shape.server_in(root) is not None:
+        if shape.server_in(root) is not None:
             text = remove(text, shape.server_path, keep)
         bare = text
         for key in shape.defaults:
             if before is not None and not has(keep, (key,)) and has(root, (key,)):
                 bare = remove(bare, (key,), keep)
-        if before is not None and jsonc.value_of(bare) == keep:
+        if jsonc.value_of(bare) == keep:
             text = bare  # a person's own hooks need these members
         left = jsonc.outline(text)
         if before is not None and jsonc.outline(before) is None and left is not None:

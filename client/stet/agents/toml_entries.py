@@ -46,7 +46,7 @@ class Toml:
 
     def written(self, text: str, wanted: Entries) -> str:
         """The text with this server. Raises CannotSplice and TOMLDecodeError."""
-        if wanted.server_path is None or wanted.server is None:
+        if wanted.server is None:
             return text
         root = value_of(text)
         value: Mapping[str, Any] = wanted.server
@@ -65,7 +65,6 @@ class Toml:
         """The text without the entry, and without the table of servers if that is empty then and
         not in ``before``; None if nothing of use is left.
         """
-        assert shape.servers is not None, "BUG: something was found"
         keep = before is not None and shape.servers in value_of(before)
         left = removed(text, shape.servers, keep=keep)
         return left if before is not None or left.removeprefix("\ufeff").strip() else None
