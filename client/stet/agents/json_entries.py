@@ -97,10 +97,10 @@ class Json(msgspec.Struct, frozen=True):
         if jsonc.value_of(bare) == keep:
             text = bare  # a person's own hooks need these members
         left = jsonc.outline(text)
-        if before is not None and jsonc.outline(before) is None and left is not None:
-            lead, value = text[: left.start], text[left.start :]
-            if lead.rstrip() == before.rstrip() and _is_blank(value, shape):
-                return before  # where no value was, none is left
+        assert left is not None, "BUG: entries were in an object"
+        lead, value = text[: left.start], text[left.start :]
+        if before is not None and lead.rstrip() == before.rstrip() and _is_blank(value, shape):
+            return before  # where no value was, none is left
         return None if before is None and _is_blank(text, shape) else text
 
 
@@ -111,7 +111,7 @@ def _is_blank(text: str, shape: Entries) -> bool:
 
 
 def _words(root: Any, listed: tuple[str, ...]) -> list[Any]:
-    words = lookup(root, listed) if listed and has(root, listed) else ()
+    words = lookup(root, listed) if has(root, listed) else ()
     return words if isinstance(words, list) else []
 
 
