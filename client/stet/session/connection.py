@@ -44,10 +44,12 @@ def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloRe
 
 
 class Connection:
-    """One connected socket and the conversation over it. Not thread-safe, except interrupt()."""
+    """A connected, non-blocking socket and the conversation over it.
+
+    Not thread-safe, except interrupt().
+    """
 
     def __init__(self, connected: socket.socket, encoding: Encoding) -> None:
-        connected.setblocking(False)
         self._socket = connected
         self._process = os.getpid()
         self._conversation = Conversation(encoding)
