@@ -7,6 +7,8 @@ import os
 import threading
 import time
 
+import pytest
+
 import stet
 from client.scripted_daemon import HangUp, Raw, Script, ScriptedDaemon, scripted
 from stet.wire.events import LostEvent, ModeEvent
@@ -64,6 +66,15 @@ def test_a_stream_whose_connection_is_closed_for_what_it_holds_goes_on_with_anot
         session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
         with session, session.events() as events:
             assert events.wait(20) == EXPECTED[1]
+
+
+def test_an_event_of_another_shape_is_an_error_and_not_asked_for_without_end() -> None:
+    with scripted(lambda request: subscribed(request, {**MODE, "workspace": 7})) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        with session, session.events() as events:
+            with pytest.raises(stet.GarbledReply, match="event has another shape"):
+                events.wait(2)
+            assert len(daemon.requests) == 1
 
 
 def test_that_events_are_lost_is_told_with_asyncio_too() -> None:

@@ -62,7 +62,7 @@ class EventStream:
     def wait(self, timeout: float | None = None) -> AnyEvent | None:
         """The next event; None if none comes in ``timeout`` seconds, or after close().
 
-        Raises the daemon's refusal after a reconnect (WorkspaceNotAllowed, say).
+        Raises the daemon's refusal after a reconnect (WorkspaceNotAllowed, say), and GarbledReply.
         """
         try:
             with self._turn:
@@ -82,6 +82,9 @@ class EventStream:
                     return None
                 pause = FIRST_PAUSE
                 self._take(params)
+            except GarbledReply:
+                self._drop()
+                raise
             except _GONE:
                 self._drop()
                 left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
