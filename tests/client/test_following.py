@@ -71,6 +71,13 @@ def test_after_a_reconnect_what_happened_meanwhile_is_asked_for() -> None:
     assert follower.take(event(6)) == event(6)
 
 
+def test_lost_events_that_were_no_commits_leave_nothing_to_fill() -> None:
+    follower = following(3)
+    assert follower.take(LostEvent(2)) == Gap(("/w",), LostEvent(2))
+    assert follower.filled("/w", CaughtUp([], complete=True)) == []
+    assert follower.take(event(4)) == event(4)
+
+
 def test_a_filling_that_was_interrupted_is_done_again() -> None:
     follower = following(3)
     assert follower.began(head(5)) == Gap(("/w",))
