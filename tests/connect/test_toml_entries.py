@@ -113,6 +113,11 @@ def test_an_entry_within_a_line_is_changed_and_taken_out() -> None:
     assert "[servers]\nz = { b = 1 }\n" == removed(text, SERVERS)
 
 
+def test_an_entry_in_two_places_is_taken_out_from_between_what_is_a_persons() -> None:
+    text = "servers.stet.command = 'x'\n# mine\na = 1\n# my own\nservers.stet.args = []\n# end\n"
+    assert removed(text, SERVERS) == "# mine\na = 1\n# my own\n# end\n"
+
+
 @pytest.mark.parametrize("text", ["servers = {}", "servers = 1"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(CannotSplice):

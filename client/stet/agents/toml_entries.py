@@ -46,10 +46,8 @@ class Toml:
 
     def written(self, text: str, wanted: Entries) -> str:
         """The text with this server. Raises CannotSplice and TOMLDecodeError."""
-        if wanted.server is None:
-            return text
-        root = value_of(text)
-        value: Mapping[str, Any] = wanted.server
+        assert wanted.server is not None, "BUG: no other entries are written into TOML"
+        root, value = value_of(text), wanted.server
         if has(root, wanted.server_path):
             found = lookup(root, wanted.server_path)
             value = entries.rewritten(found, value)
