@@ -101,6 +101,7 @@ EDITING_WORD = "mcp__stet"
 class Client(msgspec.Struct, frozen=True):
     """A client: its name on the command line and in the history, and the form of its configuration.
 
+    ``servers``: the key of its MCP servers. ``fixed``: members that each server's entry has.
     ``mcp_name``: its name in MCP's ``initialize``. ``expands``: it replaces ``$`` in strings.
     ``forwards``: it starts a server with few variables, unless ``env_vars`` names more.
     ``one_list``: a server's command is one list, and its variables are its ``environment``.
@@ -115,7 +116,7 @@ class Client(msgspec.Struct, frozen=True):
     place: Places
     servers: str
     mcp_name: str
-    marks: Mapping[str, Any] = {}
+    fixed: Mapping[str, Any] = {}
     toml: bool = False
     strict: bool = False
     expands: bool = True
@@ -138,7 +139,7 @@ class Client(msgspec.Struct, frozen=True):
         self, command: list[str], variables: Mapping[str, str], forwarded: list[str]
     ) -> dict[str, Any]:
         """The entry of an MCP server with these variables, in the client's form."""
-        value: dict[str, Any] = {**self.marks}
+        value: dict[str, Any] = {**self.fixed}
         if self.one_list:
             value["command"] = command
         else:
@@ -203,7 +204,7 @@ CLAUDE_CODE = Client(
     _place(".mcp.json", ".claude.json", moved="CLAUDE_CONFIG_DIR"),
     "mcpServers",
     "claude-code",
-    marks={"type": "stdio"},
+    fixed={"type": "stdio"},
     strict=True,
     hooks=Hooks(
         _CLAUDE_SETTINGS,
@@ -308,7 +309,7 @@ VSCODE = Client(
     _place(".vscode/mcp.json", "Code/User/mcp.json", config_home),
     "servers",
     "Visual Studio Code",
-    marks={"type": "stdio"},
+    fixed={"type": "stdio"},
     project_variable="${workspaceFolder}",
     hooks=Hooks(
         _place(".github/hooks/stet.json", ".copilot/hooks/stet.json"),
@@ -330,7 +331,7 @@ ZED = Client(
     _place(".zed/settings.json", "zed/settings.json", config_home),
     "context_servers",
     "Zed",
-    marks={"source": "custom"},
+    fixed={"source": "custom"},
     expands=False,
     boundary=f"Zed asks before stet edits, as its settings say. {_NO_MORE}",
     hints=(
@@ -346,7 +347,7 @@ OPENCODE = Client(
     _place("opencode.json", "opencode/opencode.json", config_home),
     "mcp",
     "opencode",
-    marks={"type": "local", "enabled": True},
+    fixed={"type": "local", "enabled": True},
     expands=False,
     one_list=True,
     own_files=(

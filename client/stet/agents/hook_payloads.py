@@ -62,8 +62,8 @@ _NAMES = ("file_path", "filePath", "notebook_path", "target_file", "target_noteb
 _LISTS = ("files", "paths", "edits", "replacements")
 _MOST_PATHS = 1000
 _PATCH = "*** Begin Patch"
-_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-_SIGNS = frozenset("&|;()<>")
+_PATCH_HEADERS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_OPERATORS = frozenset("&|;()<>")
 _NOT_PLAIN = frozenset("$`*?[]{}!\\\n\0")
 #: Characters of a command that are read; the rest may be contents of files.
 _LONGEST = 20_000
@@ -278,14 +278,14 @@ class Command:
 def in_patch(text: str) -> Iterator[str]:
     """The files that the text of an ``apply_patch`` names."""
     for line in text.splitlines():
-        for mark in _MARKS:
-            if line.startswith(mark) and line[len(mark) :].strip():
-                yield line[len(mark) :].strip()
+        for header in _PATCH_HEADERS:
+            if line.startswith(header) and (name := line.removeprefix(header).strip()):
+                yield name
 
 
 def _path(word: str, directory: str) -> str | None:
     """A word as an absolute path; None if it is an option, an operator, or no plain word."""
-    if not word or word[0] == "-" or word[0] in _SIGNS or not _NOT_PLAIN.isdisjoint(word):
+    if not word or word[0] == "-" or word[0] in _OPERATORS or not _NOT_PLAIN.isdisjoint(word):
         return None
     if word[0] == "~":
         if word[1:2] not in ("", "/"):

@@ -195,7 +195,7 @@ def _refused(constant: str) -> Any:
 
 def _skip(text: str, at: int) -> int:
     found = _TRIVIA.match(text, at)
-    assert found is not None, "BUG: it matches nothing, too"
+    assert found is not None, "BUG: the pattern matches an empty text"
     return found.end()
 
 
