@@ -137,11 +137,12 @@ def test_catching_up_reads_pages_until_it_meets_what_is_known(
     assert asked == [None, *(each.cursor for each in told[:-1])]
 
 
-def test_catching_up_ends_somewhere() -> None:
+@pytest.mark.parametrize("until", [f"{0:040}", None])
+def test_catching_up_ends_somewhere(until: str | None) -> None:
     numbers = iter(range(100, 90, -1))
 
     def ask(call: Call[LogResult]) -> LogResult:
         number = next(numbers)
         return page(number, number, f"{number:040}")
 
-    assert not catch_up(ask, f"{0:040}").complete
+    assert not catch_up(ask, until).complete
