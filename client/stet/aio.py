@@ -180,7 +180,7 @@ class AsyncSession(SessionMethods):
 
 
 class _Link:
-    """One connection. A task receives the replies for the futures in ``_waiting``.
+    """One connection. A task receives the outcomes for the futures of the calls that wait.
 
     ``broken`` is the error that ended the connection; nothing can be asked after that.
     """
@@ -191,7 +191,6 @@ class _Link:
         self._reader = reader
         self._writer = writer
         self._conversation = Conversation(encoding)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self.broken: StetError | None = None
         self._receiving = asyncio.create_task(self._receive())
 
@@ -199,16 +198,11 @@ class _Link:
         """The outcome of a call. Raises ConnectionLost, GarbledReply."""
         if self.broken is not None:
             raise self.broken
-        number, data = self._conversation.send(call)
         future: asyncio.Future[T | StetError] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
         # Written before the first await, so that calls are sent in order. No drain(): the caller
         # waits for the answer anyway.
-        self._writer.write(data)
-        try:
-            return await future
-        finally:
-            self._waiting.pop(number, None)
+        self._writer.write(self._conversation.send(call, future))
+        return await future
 
     async def close(self) -> None:
         self._break(ConnectionLost("the session was closed before the reply came"))
@@ -223,7 +217,11 @@ class _Link:
             while data := await self._reader.read(RECEIVE_BYTES):
                 self._conversation.feed(data)
                 while (found := self._conversation.next_outcome()) is not None:
-                    self._deliver(*found)
+                    future, outcome = found
+                    if not future.done():
+                        future.set_result(outcome)
+                    if self._conversation.refused:
+                        raise ConnectionLost("the daemon refused what was sent last")
             self._break(ConnectionLost("the daemon closed the connection before the reply came"))
         except StetError as error:
             self._break(error)
@@ -233,17 +231,10 @@ class _Link:
             # Not close(): it would first wait until all is sent, and the daemon no longer reads.
             self._writer.transport.abort()
 
-    def _deliver(self, number: int, found: Any) -> None:
-        future = self._waiting.get(number)
-        if future is not None and not future.done():
-            future.set_result(found)
-        if self._conversation.refused:
-            raise ConnectionLost("the daemon refused what was sent last")
-
     def _break(self, error: StetError) -> None:
         if self.broken is None:
             self.broken = error
-        for future in self._waiting.values():
+        for _, future in self._conversation.waiting.values():
             if not future.done():
                 future.set_exception(error)
 

@@ -65,25 +65,22 @@ class Connection:
         time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these the connection
         must be closed.
         """
-        positions: dict[int, int] = {}
         sent: list[bytes] = []
         for position, call in enumerate(batch):
             try:
-                number, data = self._conversation.send(call)
+                sent.append(self._conversation.send(call, position))
             except InvalidParams as error:
                 yield position, error
-            else:
-                positions[number] = position
-                sent.append(data)
         outgoing = memoryview(b"".join(sent))
-        while positions:
+        waiting = self._conversation.waiting
+        while waiting:
             outgoing = self._send(outgoing)
             if not self._wait(bool(outgoing), deadline):
                 raise TimedOut(NO_ANSWER)
             self._receive()
             # What comes after the last answer is the next call's: perhaps why this connection ends.
-            while positions and (found := self._conversation.next_outcome()) is not None:
-                yield positions.pop(found[0]), found[1]
+            while waiting and (found := self._conversation.next_outcome()) is not None:
+                yield found
 
     def ask(self, call: Call[T], deadline: float | None) -> T:
         """The result of one call. Raises StetError."""

@@ -1,11 +1,11 @@
 """The client's side of a connection, without any I/O: encodes requests, decodes replies.
 
-    bytes to send   <- conversation.send(call)
+    bytes to send   <- conversation.send(call, token)
     received bytes  -> conversation.feed(data)
-    outcomes        <- conversation.next_outcome()   until it returns None
+    token, outcome  <- conversation.next_outcome()   until it returns None
 
-Any number of requests may wait for answers. Each outcome has the id of its request, and answers may
-overtake each other. :mod:`stet.session.connection` and :mod:`stet.aio` do the I/O.
+Any number of calls may wait for answers, and answers may overtake each other. A token says which
+call an outcome is of. :mod:`stet.session.connection` and :mod:`stet.aio` do the I/O.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Conversation:
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
-        #: The unanswered calls, by the ids of their requests.
-        self._waiting: dict[int, Call[Any]] = {}
+        #: The unanswered calls and their tokens, by the ids of their requests.
+        self.waiting: dict[int, tuple[Call[Any], Any]] = {}
         #: Params of the received notifications; there are none before ``subscribe``.
         self.events: deque[dict[str, Any]] = deque()
         #: The daemon refused what it can't answer by an id; then it closes the connection.
@@ -61,8 +61,8 @@ class Conversation:
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._last_id = 0
 
-    def send(self, call: Call[Any]) -> tuple[int, bytes]:
-        """A new request for a call: its id and the bytes to send.
+    def send(self, call: Call[Any], token: object) -> bytes:
+        """The bytes to send for a call; ``token`` will come with its outcome.
 
         Raises InvalidParams for params that can't be encoded, or that would make the daemon refuse
         the message without its id.
@@ -74,15 +74,15 @@ class Conversation:
         except UNSENDABLE as error:
             raise unsendable(f"the params of {call.method}", error) from error
         self._last_id = number
-        self._waiting[number] = call
-        return number, enclose(self._encoding, payload)
+        self.waiting[number] = call, token
+        return enclose(self._encoding, payload)
 
     def feed(self, data: bytes) -> None:
         """Append received bytes."""
         self._framer.feed(data)
 
-    def next_outcome(self) -> tuple[int, Any] | None:
-        """A request's id, and its call's result or error.
+    def next_outcome(self) -> tuple[Any, Any] | None:
+        """A call's token, and its result or error.
 
         None if more bytes are needed. Events go to ``events``. The error is the daemon's refusal,
         or GarbledReply for a result of another shape.
@@ -103,15 +103,15 @@ class Conversation:
                 return self._outcome(message)
             self.events.append(message.params)
 
-    def _outcome(self, reply: messages.Reply) -> tuple[int, Any]:
+    def _outcome(self, reply: messages.Reply) -> tuple[Any, Any]:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
             return self._unnamed(refusal)
-        if not isinstance(reply.id, int) or reply.id not in self._waiting:
+        if not isinstance(reply.id, int) or reply.id not in self.waiting:
             raise GarbledReply(f"the daemon answered a request that was not asked: id {reply.id!r}")
-        call = self._waiting.pop(reply.id)
-        return reply.id, refusal or self._decoded(call, reply.result)
+        call, token = self.waiting.pop(reply.id)
+        return token, refusal or self._decoded(call, reply.result)
 
     def _decoded(self, call: Call[Any], result: msgspec.Raw | None) -> Any:
         assert result is not None, "BUG: a reply with neither result nor error"
@@ -125,16 +125,17 @@ class Conversation:
                 request_id=call.request_id,
             )
 
-    def _unnamed(self, refusal: StetError) -> tuple[int, StetError]:
-        if isinstance(refusal, Overloaded) or not self._waiting:
+    def _unnamed(self, refusal: StetError) -> tuple[Any, StetError]:
+        if isinstance(refusal, Overloaded) or not self.waiting:
             # The daemon closes the connection; what has arrived is carried out all the same.
             text = f"the daemon closed the connection: {refusal.message}"
             raise ConnectionLost(text) from refusal
-        if len(self._waiting) > 1:
+        if len(self.waiting) > 1:
             # All the others may have been carried out, so all must be sent again.
             raise ConnectionLost(
-                f"the daemon refused one of {len(self._waiting)} calls without saying which: "
+                f"the daemon refused one of {len(self.waiting)} calls without saying which: "
                 f"{refusal.message}"
             ) from refusal
         self.refused = True
-        return self._waiting.popitem()[0], refusal
+        _, (_, token) = self.waiting.popitem()
+        return token, refusal
