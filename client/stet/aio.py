@@ -222,12 +222,12 @@ class _Link:
                         future.set_result(outcome)
                     if self._conversation.refused:
                         raise ConnectionLost("the daemon refused what was sent last")
-            self._break(ConnectionLost("the daemon closed the connection before the reply came"))
         except StetError as error:
             self._break(error)
         except OSError as error:
             self._break(ConnectionLost(f"the connection to the daemon broke: {error.strerror}"))
         finally:
+            self._break(ConnectionLost("the daemon closed the connection before the reply came"))
             # Not close(): it would first wait until all is sent, and the daemon no longer reads.
             self._writer.transport.abort()
 
