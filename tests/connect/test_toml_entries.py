@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stet.agents.entries import Entries
 from stet.agents.jsonc import CannotSplice
-from stet.agents.toml_entries import put, removed, value_of
+from stet.agents.toml_entries import Toml, put, removed, value_of
 
 SERVERS = "servers"
 VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c": "\x7fü"}, "t": 5}
@@ -130,6 +131,12 @@ def test_a_document_that_would_not_come_back_to_the_byte_is_refused() -> None:
         removed(text, SERVERS)
     with pytest.raises(CannotSplice):
         put(text, SERVERS, VALUE)
+
+
+def test_an_entry_that_is_as_it_should_be_stays_in_any_document() -> None:
+    text = "[[list]]\n[servers.stet]\ncommand = '/stet'\nargs = ['mcp']\n[z]\n[[list]]\n"
+    wanted = Entries(SERVERS, {"command": "/stet", "args": ["mcp"]})
+    assert text == Toml().written(text, wanted)
 
 
 def test_what_was_put_in_comes_out_whatever_the_order_of_the_other_tables() -> None:
