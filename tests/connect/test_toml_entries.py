@@ -48,8 +48,10 @@ def test_a_table_is_put_in_and_taken_out_again(text: str) -> None:
 
 
 def test_it_is_one_block_at_the_end() -> None:
-    expected = 'a = 1 # x\n\n[servers.stet]\ncommand = "/stet"\nargs = ["mcp"]\n'
-    assert expected == put("a = 1 # x\n", SERVERS, {"command": "/stet", "args": ["mcp"]})
+    block = '[servers.stet]\ncommand = "/stet"\nargs = ["mcp"]\n'
+    for before in ("", "a = 1 # x\n\n"):
+        text = before.removesuffix("\n")
+        assert before + block == put(text, SERVERS, {"command": "/stet", "args": ["mcp"]})
 
 
 def test_it_is_replaced_where_it_stands_and_what_a_client_put_below_it_stays() -> None:
