@@ -27,16 +27,9 @@ if TYPE_CHECKING:
 #: The module of each public name that is not an error.
 _HOMES = {
     "Call": "calls",
-    "Change": "session.patches",
-    "Patch": "session.patches",
-    "Reindent": "session.patches",
-    "Session": "session.blocking",
-    "append_eof": "session.patches",
-    "change": "session.patches",
-    "connect": "session.blocking",
-    "overwrite": "session.patches",
-    "prepend_bof": "session.patches",
-    "replace": "session.patches",
+    **dict.fromkeys(("Session", "connect"), "session.blocking"),
+    **dict.fromkeys(("Change", "Patch", "Reindent", "append_eof", "change"), "session.patches"),
+    **dict.fromkeys(("overwrite", "prepend_bof", "replace"), "session.patches"),
 }
 #: The public modules of the package.
 _MODULES = frozenset({"aio", "calls", "errors"})

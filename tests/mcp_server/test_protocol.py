@@ -77,7 +77,7 @@ def sdk_server() -> Server[Any]:
             _meta={"of": introduced.client_info.name if introduced else ""},
         )
 
-    hint = CacheHint(ttl_ms=catalogue.LIST_TTL_MS, scope=catalogue.CACHE_SCOPE)
+    hint = CacheHint(ttl_ms=3_600_000, scope="private")
     return Server(
         catalogue.NAME,
         title=catalogue.NAME,

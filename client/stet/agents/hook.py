@@ -407,11 +407,8 @@ def _is_below(path: str, root: str) -> bool:
 def _result(line: bytes) -> dict[str, Any]:
     """What a reply says. Raises _Warning, _Refused."""
     if not line.endswith(b"\n"):
-        trouble = (
-            "reply is too large"
-            if len(line) > _LARGEST_REPLY
-            else "stet daemon closed the connection"
-        )
+        is_large = len(line) > _LARGEST_REPLY
+        trouble = "reply is too large" if is_large else "stet daemon closed the connection"
         raise _Warning(f"perhaps not recorded: the {trouble}")
     try:
         reply = json.loads(line)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -32,11 +32,6 @@ _RESULT_LIMIT = {"anthropic/maxResultSizeChars": 250_000}
 
 #: Stands for the workspace in the descriptions of paths.
 _PLACEHOLDER = "the working directory"
-
-#: How long a client may cache the list of tools. The list of a process never changes: another
-#: version or other options need another process.
-LIST_TTL_MS = 3_600_000
-CACHE_SCOPE: Literal["private"] = "private"
 
 
 def definitions(

@@ -34,8 +34,9 @@ _SERVER_META = {"io.modelcontextprotocol/serverInfo": _SERVER}
 _ABOUT = {"capabilities": {"tools": {"listChanged": False}}, "instructions": catalogue.INSTRUCTIONS}
 _RESULT_FIELDS = {
     "resultType": "complete",
-    "ttlMs": catalogue.LIST_TTL_MS,
-    "cacheScope": catalogue.CACHE_SCOPE,
+    # The list of tools of a process never changes: other options need another process.
+    "ttlMs": 3_600_000,
+    "cacheScope": "private",
     "_meta": _SERVER_META,
 }
 
