@@ -114,6 +114,14 @@ def test_after_a_lost_connection_a_daemon_that_is_gone_does_not_hide_it_either()
             session.patch("f", PATCH)
 
 
+def test_after_a_lost_connection_no_answer_in_time_is_told_as_such() -> None:
+    script = in_turn(HangUp(), Silence())
+    with scripted(script) as daemon, opened(daemon, timeout=0.5) as session:
+        with pytest.raises(stet.TimedOut):
+            session.patch("f", PATCH)
+        assert len(daemon.requests) == 2
+
+
 def test_after_a_lost_connection_the_answer_to_the_call_itself_is_told() -> None:
     script = in_turn(HangUp(), Refusal(Kind.NO_CHANGE))
     with scripted(script) as daemon, opened(daemon) as session, pytest.raises(stet.NoChange):
@@ -133,7 +141,7 @@ def test_a_connection_that_is_closed_right_after_an_answer_does_not_spoil_the_an
         closed = encode_error(Encoding.MSGPACK, None, -32000, "holds", {"kind": "overloaded"})
         return Raw(b"".join(enclose(Encoding.MSGPACK, each) for each in (answer, closed)))
 
-    with scripted(answer_and_close) as daemon, opened(daemon) as session:
+    with scripted(answer_and_close) as daemon, opened(daemon, timeout=None) as session:
         for _ in range(2):
             assert session.patch("f", PATCH).commit == "c" * 40
         assert len(daemon.hellos) == 2
