@@ -106,7 +106,13 @@ class AsyncSession(SessionMethods):
 
         ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
-        return AsyncEventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
+
+        async def opening() -> Opening:
+            if self._link is None:
+                await self.open()  # the daemon may have to name the session
+            return msgspec.structs.replace(self._opening, timeout=self.timeout)
+
+        return AsyncEventStream(opening, names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -246,7 +252,9 @@ class AsyncEventStream:
     and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
-    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, opening: Callable[[], Awaitable[Opening]], names: Sequence[str] = ()
+    ) -> None:
         self._opening = opening
         self._names = names
         self._stream: EventStream | None = None
@@ -296,7 +304,8 @@ class AsyncEventStream:
 
     async def _subscribed(self) -> EventStream:
         if self._stream is None and not self._closed:
-            self._stream = await _in_thread(lambda: EventStream(self._opening, self._names))
+            opening = await self._opening()
+            self._stream = await _in_thread(lambda: EventStream(opening, self._names))
         if self._stream is None:
             raise StopAsyncIteration
         if self._closed:

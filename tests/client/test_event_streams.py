@@ -87,15 +87,35 @@ def test_that_events_are_lost_is_told_with_asyncio_too() -> None:
         asyncio.run(asyncio.wait_for(story(), 20))
 
 
+def test_a_stream_of_a_session_that_is_not_open_yet_is_of_the_same_session() -> None:
+    async def story() -> None:
+        session = stet.aio.connect("/ws", endpoint=daemon.endpoint, start=False)
+        async with session.events() as events:
+            assert await anext(events) == EXPECTED[1]
+        async with session:
+            await session.status()
+
+    def answer(request: Request) -> object:
+        if request.method == "subscribe":
+            return subscribed(request, MODE)
+        return {"version": "9", "protocol": 1}
+
+    with scripted(answer) as daemon:
+        asyncio.run(asyncio.wait_for(story(), 20))
+        assert [hello.get("session") for hello in daemon.hellos] == [None, "made-up"]
+
+
 def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
     other = {**MODE, "session": "s2"}
 
     async def story() -> None:
         before = sockets()
-        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+        session = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        stream = session.events()
         given = await asyncio.gather(anext(stream), anext(stream))
         assert [None, "s2"] == [event.session for event in given if isinstance(event, ModeEvent)]
         await stream.close()
+        await session.close()
         assert len(daemon.requests) == 1
         assert await asyncio.to_thread(closed_again, before)
 
