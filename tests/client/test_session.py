@@ -97,6 +97,7 @@ def test_after_a_lost_connection_a_refused_hello_does_not_hide_that_it_may_be_ca
             session.patch("f", PATCH, request_id="mine")
         assert lost.value.request_id == "mine"
         assert isinstance(lost.value.__cause__, stet.Overloaded)
+        assert len(daemon.hellos) == 2, "a refusal is not asked for again"
         with pytest.raises(stet.Overloaded):
             session.patch("f", PATCH)
 

@@ -127,6 +127,13 @@ def test_a_place_that_is_none_is_refused(text: str) -> None:
         put(text, SERVERS, VALUE)
 
 
+def test_a_file_that_was_made_for_stet_stays_if_a_person_has_added_to_it() -> None:
+    made = put("", SERVERS, VALUE)
+    shape = Entries(SERVERS, VALUE)
+    assert Toml().removed(made, shape, None) is None
+    assert Toml().removed(made + "[mine]\na = 1\n", shape, None) == "[mine]\na = 1\n"
+
+
 def test_a_document_that_would_not_come_back_to_the_byte_is_refused() -> None:
     text = "[[list]]\n[servers.stet]\na = 1\n[z]\n[[list]]\n"
     with pytest.raises(CannotSplice):
