@@ -324,8 +324,8 @@ MUTANTS = [
         "observed-without-a-note",
         "what stood before a tool is not recorded",
         "observing/recording.py",
-        '        always_recorded=asked.phase == "before" and asked.use is not None,',
-        "        always_recorded=False,",
+        '        journal_if_unchanged=asked.phase == "before" and asked.use is not None,',
+        "        journal_if_unchanged=False,",
         ("tests/hooks/test_observe.py",),
     ),
 ]

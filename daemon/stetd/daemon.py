@@ -27,7 +27,7 @@ from stetd.processes.historian_client import Historian, Run, start_process
 from stetd.processes.historian_messages import Base, Options
 from stetd.processes.works import Policy
 from stetd.recovery.startup import Recovery, split_records
-from stetd.recovery.workspaces import Opening
+from stetd.recovery.workspaces import WorkspaceOpener
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
@@ -99,7 +99,7 @@ class Daemon(msgspec.Struct):
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
-        base, opening = Base.of(checkpoint), Opening(state, recovery, journal)
+        base, opening = Base.of(checkpoint), WorkspaceOpener(state, recovery, journal)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)

@@ -29,7 +29,7 @@ from stetd.state.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint, WorkspaceState
-from stetd.transaction.heads import Head, History
+from stetd.transaction.heads import Head, HistoryBuilder
 
 FAR = 60
 VERSIONS = 50
@@ -89,7 +89,7 @@ class _Maker:
 
     def commit(self, files: dict[str, bytes], **meta: object) -> str:
         """Put a commit on top that sets these files."""
-        history = History(self.head, self.repository.load_tree, 0)
+        history = HistoryBuilder(self.head, self.repository.load_tree, 0)
         images = {}
         for path, data in files.items():
             oid = object_id("blob", data)

@@ -23,7 +23,7 @@ from planning_calls import planning
 from stet.wire.failures import Kind, Refused
 from stetd.editing.edits import Plan
 from stetd.history.excluding import NOTHING_EXCLUDED
-from stetd.planning.calls import PlanDialect, plan_dialects, plan_here
+from stetd.planning.calls import PlanDialect, plan_dialects, plan_directly
 from stetd.planning.planner import (
     Exhausted,
     NoPlanner,
@@ -36,7 +36,7 @@ from stetd.planning.planner import (
 )
 from stetd.planning.world import CallWorld
 from stetd.processes import framing
-from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
+from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 
@@ -122,7 +122,7 @@ def called(root: Path, call: tuple[str, Mapping[str, Any]]) -> Planning:
     return planning(root, *call, clipboards=CLIPBOARDS)
 
 
-def told(asked: Planning, plan: PlanDialect = plan_here) -> object:
+def told(asked: Planning, plan: PlanDialect = plan_directly) -> object:
     """The plans of a call, or what it is refused with, planned here."""
     try:
         with (
@@ -176,7 +176,7 @@ def test_a_plan_does_not_hold_once_a_file_that_it_was_made_from_is_another(
         root.joinpath("a.py").unlink()
     else:
         root.joinpath("a.py").write_bytes(content)
-    with pytest.raises(Changed):
+    with pytest.raises(PlanOutdated):
         told(asked, Replay(recorded))
 
 
@@ -185,7 +185,7 @@ def test_a_plan_does_not_hold_once_the_clipboards_are_others(
     planner: Planner, root: Path, clipboards: dict[str, str]
 ) -> None:
     recorded = planned(planner, called(root, CALLS["exact"]))
-    with pytest.raises(Changed):
+    with pytest.raises(PlanOutdated):
         told(planning(root, *CALLS["exact"], clipboards), Replay(recorded))
 
 
@@ -196,7 +196,7 @@ def test_a_refusal_does_not_hold_either_once_there_is_what_was_missing(
     recorded = planned(planner, asked)
     assert recorded[0].refusal is not None
     root.joinpath("a.py").write_bytes(b"def f7(y):\n")
-    with pytest.raises(Changed):
+    with pytest.raises(PlanOutdated):
         told(asked, Replay(recorded))
 
 
@@ -205,9 +205,9 @@ def test_only_what_was_planned_is_replayed(planner: Planner, root: Path) -> None
     recorded = planned(planner, asked)
     replay = Replay(recorded)
     told(asked, replay)
-    with pytest.raises(Changed):
+    with pytest.raises(PlanOutdated):
         told(asked, replay)
-    with pytest.raises(Changed):
+    with pytest.raises(PlanOutdated):
         told(called(root, CALLS["a move"]), Replay(recorded))
 
 

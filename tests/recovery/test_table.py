@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from stetd.history.objects import Image
-from stetd.recovery.table import Decision, Link, decide, looks_torn
+from stetd.recovery.table import ChainImage, Decision, decide, looks_torn
 
 A, B, C, OTHER = (Image(letter * 40, 0o100644) for letter in "abcd")
 DONE, WRITE, KEEP, TORN = (
     Decision.DONE, Decision.WRITE_LAST, Decision.KEEP, Decision.RESTORE_TORN,
 )  # fmt: skip
 
-UNMARKED = [Link(A, published=True), Link(B)]
-MARKED = [Link(A, published=True), Link(B, published=True)]
-CREATED = [Link(None, published=True), Link(B)]
-DELETED = [Link(A, published=True), Link(None)]
-THEN_C = [*MARKED, Link(C)]
-UNDONE = [*MARKED, Link(A, published=True)]
-ABORTED = [*UNMARKED, Link(A)]
-ABORTED_AND_PUT_BACK = [*UNMARKED, Link(A, published=True)]
+UNMARKED = [ChainImage(A, published=True), ChainImage(B)]
+MARKED = [ChainImage(A, published=True), ChainImage(B, published=True)]
+CREATED = [ChainImage(None, published=True), ChainImage(B)]
+DELETED = [ChainImage(A, published=True), ChainImage(None)]
+THEN_C = [*MARKED, ChainImage(C)]
+UNDONE = [*MARKED, ChainImage(A, published=True)]
+ABORTED = [*UNMARKED, ChainImage(A)]
+ABORTED_AND_PUT_BACK = [*UNMARKED, ChainImage(A, published=True)]
 
 #: chain, on disk, torn, in the same boot, in another boot
 TABLE = [
@@ -52,7 +52,11 @@ TABLE = [
 
 @pytest.mark.parametrize(("chain", "found", "torn", "same_boot", "another_boot"), TABLE)
 def test_row(
-    chain: list[Link], found: Image | None, torn: bool, same_boot: Decision, another_boot: Decision
+    chain: list[ChainImage],
+    found: Image | None,
+    torn: bool,
+    same_boot: Decision,
+    another_boot: Decision,
 ) -> None:
     assert decide(chain, found, same_boot=True, torn=torn) is same_boot
     assert decide(chain, found, same_boot=False, torn=torn) is another_boot

@@ -14,7 +14,7 @@ from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
 from stetd.engine import writer
-from stetd.engine.checkpointing import Checkpoints
+from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.preparing import Preparer
 from stetd.engine.writer import Writer
 from stetd.recovery import files as settling
@@ -25,7 +25,7 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction import transaction
-from stetd.transaction.transaction import FileWork
+from stetd.transaction.transaction import PreparedFile
 
 
 def no_fsync() -> None:
@@ -120,7 +120,7 @@ def abort_names_one_path() -> None:
 def put_back_without_looking() -> None:
     """What comes out when a file is put back is not looked at."""
 
-    def swap_back(self: transaction.Restorer, work: FileWork) -> None:
+    def swap_back(self: transaction.Restorer, work: PreparedFile) -> None:
         self.worktree.swap(work.target, work.temporary)
 
     transaction.Restorer._swap_back = swap_back  # type: ignore[method-assign]
@@ -128,13 +128,13 @@ def put_back_without_looking() -> None:
 
 def watermark_after_the_syncs() -> None:
     """A checkpoint's snapshot is taken when its syncs are done."""
-    finish = Checkpoints._finish
+    finish = Checkpointer._finish
 
-    def finish_later(self: Checkpoints, snapshot: Any, *more: Any) -> Coroutine[Any, Any, None]:
+    def finish_later(self: Checkpointer, snapshot: Any, *more: Any) -> Coroutine[Any, Any, None]:
         position = self._journal.position
         return finish(self, self._state.checkpoint(position.segment, position.offset), *more)
 
-    Checkpoints._finish = finish_later  # type: ignore[method-assign,assignment]
+    Checkpointer._finish = finish_later  # type: ignore[method-assign,assignment]
 
 
 def segments_dropped_early() -> None:

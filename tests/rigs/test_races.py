@@ -25,7 +25,7 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.worktree import OnDisk, Worktree, temporary_name
-from stetd.transaction.transaction import Displaced, FileWork, Restorer, install
+from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install
 
 OPERATIONS = 10_000
 _LIMIT = 1 << 20
@@ -68,10 +68,12 @@ def operations(kind: str, count: int) -> list[Operation]:
 class Quiet(Restorer):
     """Restores without a journal."""
 
-    def _record_outside(self, work: FileWork, file: OnDisk | None, *, sync: bool = True) -> None:
+    def _record_outside(
+        self, work: PreparedFile, file: OnDisk | None, *, sync: bool = True
+    ) -> None:
         self.number += 1
 
-    def _swap_back(self, work: FileWork) -> None:
+    def _swap_back(self, work: PreparedFile) -> None:
         self.journal = cast("Any", self)
         super()._swap_back(work)
 
@@ -110,7 +112,7 @@ class Contained:
             return not operation.reads
         content = operation.text.encode() if operation.text is not None else None
         after = Image(object_id("blob", content), 0o100644) if content is not None else None
-        work = FileWork(target, found, content, after, temporary_name())
+        work = PreparedFile(target, found, content, after, temporary_name())
         try:
             install(work, self._worktree)
         except (Displaced, OSError):

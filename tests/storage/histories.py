@@ -11,7 +11,7 @@ from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
 from stetd.repository.making_repository import create_repository
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
-from stetd.transaction.heads import Head, History
+from stetd.transaction.heads import Head, HistoryBuilder
 
 
 class Histories:
@@ -27,7 +27,7 @@ class Histories:
     def commit(self, files: Mapping[str, str | bytes | None], **meta: Any) -> str:
         """Put a commit on top that sets these files (None: removes); its id."""
         number = len(self.oids) + 1
-        history = History(self.head, self.repository.load_tree, number)
+        history = HistoryBuilder(self.head, self.repository.load_tree, number)
         blobs, images = [], {}
         for path, content in files.items():
             data = content.encode() if isinstance(content, str) else content

@@ -9,7 +9,7 @@ import pytest
 from stetd.history.objects import Image, object_id
 from stetd.storage.journal_format import PathChange
 from stetd.transaction.heads import (
-    History,
+    HistoryBuilder,
     few_names,
     outside_changes,
     permissions_of,
@@ -51,7 +51,7 @@ def test_what_was_found_is_told_from_what_the_history_has(
     changes: dict[str, Image | None],
     first_seen: bool,
 ) -> None:
-    history = History(histories.head, histories.repository.load_tree, 0)
+    history = HistoryBuilder(histories.head, histories.repository.load_tree, 0)
     assert (changes, first_seen) == outside_changes(history, found)
 
 
@@ -62,7 +62,7 @@ def test_a_record_of_what_was_found_says_what_the_history_had_before_each(
     found = seal_outside(
         [("changed outside", {"f": Y, "new": X}), ("the file as it stands", {"f": None})],
         {Y.oid: b"y\n", X.oid: b"x\n"},
-        History(histories.head, histories.repository.load_tree, 0),
+        HistoryBuilder(histories.head, histories.repository.load_tree, 0),
         number=1,
         workspace="w",
     )

@@ -15,7 +15,7 @@ from stetd.storage.journal_format import Abort, Change, Published, Record
 from stetd.storage.worktree import Worktree
 from stetd.transaction import transaction
 from stetd.transaction.drafts import Draft, DraftFile, Requester
-from stetd.transaction.heads import History, SealedRecord
+from stetd.transaction.heads import HistoryBuilder, SealedRecord
 from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 from storage.histories import Histories
@@ -88,8 +88,8 @@ class Calls:
         )
         return found
 
-    def history(self) -> History:
-        return History(self.histories.head, self.histories.repository.load_tree, 0)
+    def history(self) -> HistoryBuilder:
+        return HistoryBuilder(self.histories.head, self.histories.repository.load_tree, 0)
 
 
 @pytest.fixture

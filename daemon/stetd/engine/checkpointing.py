@@ -25,7 +25,7 @@ from stetd.storage.request_record import RequestRecord
 _log = logging.getLogger(__name__)
 
 
-class Checkpoints:
+class Checkpointer:
     """Takes checkpoints. Calls ``make_read_only`` when none can be taken any more."""
 
     def __init__(

@@ -22,7 +22,7 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
 from stetd.transaction.heads import SealedRecord, seal_outside
-from stetd.transaction.transaction import FileWork
+from stetd.transaction.transaction import PreparedFile
 
 _log = logging.getLogger(__name__)
 _MAX_WATCHED = 256
@@ -56,7 +56,7 @@ class GraceWatch:
         self.period = period_s
         self._watched: deque[_Watched] = deque()
 
-    def watch(self, workspace: Workspace, work: FileWork) -> None:
+    def watch(self, workspace: Workspace, work: PreparedFile) -> None:
         """Take over the descriptor of a displaced file."""
         fd, work.displaced_fd = work.displaced_fd, -1
         if fd < 0:

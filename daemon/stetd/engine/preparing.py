@@ -27,11 +27,11 @@ from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
-from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_here
+from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_directly
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
-from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
+from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.refusals import (
     TOOL_DISABLED,
@@ -58,7 +58,7 @@ from stetd.transaction.transaction import Prepared
 _log = logging.getLogger(__name__)
 
 #: How often the response for a call may be outdated when it comes; then the call is refused.
-_MAX_OVERTAKEN = 5
+_MAX_OUTDATED = 5
 #: Bytes of the journal at which edits are refused: if the history can't be written, and if writing
 #: it only takes long. Never less than ``checkpoint_bytes``.
 MAX_UNWRITTEN, _MAX_BEHIND = 64 << 20, 512 << 20
@@ -90,7 +90,7 @@ class EditJob(msgspec.Struct):
     #: The historian's answers about such requests.
     recalled: dict[Key, RequestRecord | None] = {}
     #: How often the response did not hold any more when it was used.
-    overtaken: int = 0
+    times_outdated: int = 0
 
 
 class Outcome(msgspec.Struct):
@@ -189,10 +189,10 @@ class Preparer:
         except TakesLong:
             job.needs_asking = True
             return None
-        except Changed as change:
-            job.overtaken += 1
-            if job.overtaken == _MAX_OVERTAKEN:
-                return Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
+        except PlanOutdated as change:
+            job.times_outdated += 1
+            if job.times_outdated == _MAX_OUTDATED:
+                return Outcome(job, answer=contended(change.path, _MAX_OUTDATED))
             job.needs_asking = True
             return None
         except Refused as refusal:
@@ -204,7 +204,7 @@ class Preparer:
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
             return Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if not _changes(prepared):
+        if not _has_effect(prepared):
             prepared.close()
             return Outcome(job, answer=prepared.result)
         return Outcome(job, prepared=prepared)
@@ -212,7 +212,7 @@ class Preparer:
     def _prepare(
         self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
     ) -> Prepared:
-        """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
+        """Plan a call and seal it. Raises Refused, TakesLong, PlanOutdated."""
         call, session = job.call, job.session
         if call.method == OBSERVE:
             return observe(
@@ -256,7 +256,7 @@ class Preparer:
 
     def _record_session(self, session: Session | None, prepared: Prepared) -> None:
         """Record a new session before its first transaction. Raises Refused."""
-        if session is None or not _changes(prepared):
+        if session is None or not _has_effect(prepared):
             return
         try:
             self._sessions.keep(session)
@@ -277,11 +277,11 @@ class Preparer:
         return read_note(noted.reply)
 
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
-        """Plan a call, or use the response. Raises Refused, TakesLong, Changed."""
+        """Plan a call, or use the response. Raises Refused, TakesLong, PlanOutdated."""
         call, session, response = job.call, job.session, job.response
         limits, protection = self.limits, self._protection
 
-        def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
+        def plan(plan_dialect: PlanDialect = plan_directly) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
 
         if isinstance(response, Exception):
@@ -371,11 +371,11 @@ class Preparer:
         job.recalled[key] = found[0] if found else None
 
 
-def _changes(prepared: Prepared) -> bool:
+def _has_effect(prepared: Prepared) -> bool:
     """Whether there is anything to record."""
     record = prepared.record
     return (
-        bool(record.commits or record.clipboards or prepared.always_recorded)
+        bool(record.commits or record.clipboards or prepared.journal_if_unchanged)
         and not prepared.preview
     )
 

@@ -26,14 +26,14 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
 from stetd.config.settings import Settings
-from stetd.engine.checkpointing import Checkpoints
+from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import Planners
 from stetd.engine.preparing import EditJob, Outcome, Preparer, without_traceback
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
-from stetd.planning.proposals import Proposal, Proposing
+from stetd.planning.proposals import Proposal, ProposalRequest
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
@@ -137,7 +137,7 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpoints(
+        self.checkpoints = Checkpointer(
             state,
             journal,
             historian,
@@ -404,7 +404,7 @@ class Writer:
             if job.old_request is not None:
                 await self.preparer.recall(job)
             elif call.needs_history:
-                asked, view = Proposing(call, limits), self.view(workspace, call.directory)
+                asked, view = ProposalRequest(call, limits), self.view(workspace, call.directory)
                 job.response = await self.historian.ask("take back", asked, Proposal, view)
             elif self._planners is not None:
                 job.planned = True

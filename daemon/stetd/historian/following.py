@@ -35,7 +35,7 @@ from stetd.storage.journal_format import (
 )
 from stetd.storage.priority import yield_processor
 from stetd.storage.request_record import RequestRecord, answered
-from stetd.transaction.heads import Head, History, RecordContradicts, remake
+from stetd.transaction.heads import Head, HistoryBuilder, RecordContradicts, remake
 
 _log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class Following(msgspec.Struct):
             line.repository = StoredObjects(line.shadow)
             line.head = head_at(line.repository, line.start.head, line.start.commits)
         assert line.head is not None, "BUG: a repository without a head"
-        history = History(line.head, line.repository.load_tree, 0)
+        history = HistoryBuilder(line.head, line.repository.load_tree, 0)
         for commit in record.commits:
             # Records that are kept for a deferred workspace may begin before Git's head.
             if line.begun or commit.parent == history.head.commit:

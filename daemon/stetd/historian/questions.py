@@ -34,7 +34,7 @@ from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest, ScanResult
 from stetd.parameters import Blame, Diff, Export, Log, Read, Show
-from stetd.planning.proposals import Proposing
+from stetd.planning.proposals import ProposalRequest
 from stetd.processes import historian_messages as messages
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.processes.works import (
@@ -219,7 +219,7 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "take back": (Proposing, proposed),
+    "take back": (ProposalRequest, proposed),
     "snapshot": (Taking, taken),
     "leave out": (LeavingOut, left_out),
 }

@@ -17,7 +17,7 @@ from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
 from stetd.parameters import NoParams, Root, invalid
 from stetd.recovery.startup import with_new_history
-from stetd.recovery.workspaces import Opening, open_repository
+from stetd.recovery.workspaces import WorkspaceOpener, open_repository
 from stetd.refusals import damaged_history, io_failure, read_only
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
 from stetd.session.modes import UNRESTRICTED, Standing, mode_at
@@ -35,7 +35,7 @@ class Workspaces(msgspec.Struct, frozen=True):
     """Allows, reopens and forgets workspaces. ``on_opened`` is called for each that was opened."""
 
     writer: Writer
-    opening: Opening
+    opening: WorkspaceOpener
     own: Directories
     on_opened: Callable[[Workspace], None]
 

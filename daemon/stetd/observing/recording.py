@@ -34,7 +34,7 @@ from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal_format import Change, PathChange
 from stetd.transaction.heads import (
     Head,
-    History,
+    HistoryBuilder,
     few_names,
     outside_changes,
     permissions_after,
@@ -137,7 +137,7 @@ def observe(
         head=history.head,
         session=session,
         targets=[],
-        always_recorded=asked.phase == "before" and asked.use is not None,
+        journal_if_unchanged=asked.phase == "before" and asked.use is not None,
     )
 
 
@@ -157,7 +157,7 @@ class _Recorder(msgspec.Struct):
     call: EditCall
     asked: Observation
     seen: CurrentContent
-    history: History
+    history: HistoryBuilder
     protection: Protection
     note: BeforeNote
 
@@ -267,7 +267,7 @@ class _Recorder(msgspec.Struct):
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
         images = [(path, self._image_before(path), own[path]) for path in own]
-        return msgspec.structs.replace(self.call.who, method=METHOD).commit(
+        return msgspec.structs.replace(self.call.who, method=METHOD).commit_meta(
             "observed",
             self.history.time,
             f"observed {self.asked.tool or 'edit'}: {few_names(own)}",

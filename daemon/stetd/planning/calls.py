@@ -38,7 +38,7 @@ MAX_CALLS = 1000
 PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
 
 
-def plan_here(method: str, params: Mapping[str, Any], world: World) -> Plan:
+def plan_directly(method: str, params: Mapping[str, Any], world: World) -> Plan:
     """The plan of one call of a dialect. Raises Refused; TakesLong if the time is limited."""
     return DIALECTS[method](params, world)
 
@@ -50,12 +50,12 @@ def plan_call(
     session: Session | None,
     limits: CallLimits,
     protection: Protection,
-    plan_dialect: PlanDialect = plan_here,
+    plan_dialect: PlanDialect = plan_directly,
     proposal: Proposal | None = None,
 ) -> Draft:
     """Plan a call on ``base``; check limits and draft. ``proposal``: the historian's plan for it.
 
-    Raises Refused, errors of ``plan_dialect``, and Changed if the proposal does not hold any more.
+    Raises Refused, errors of ``plan_dialect``, and PlanOutdated if the proposal does not hold.
     """
     clipboards = session.clipboards if session else {}
     with closing(CallWorld(workspace.worktree, call, limits, clipboards, base.files)) as world:

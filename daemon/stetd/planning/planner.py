@@ -27,7 +27,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__
 from stetd.editing.edits import Plan, World
 from stetd.history.excluding import NOTHING_EXCLUDED
-from stetd.planning.calls import plan_dialects, plan_here
+from stetd.planning.calls import plan_dialects, plan_directly
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes import children, framing
 from stetd.processes.framing import Declined, Failed, Message
@@ -216,7 +216,7 @@ def _planned(asked: Planning) -> Planned | Failed:
     def plan(method: str, params: Mapping[str, Any], world: World) -> Plan:
         recording = RecordingWorld(world)
         try:
-            made = plan_here(method, params, recording)
+            made = plan_directly(method, params, recording)
         except Refused as refusal:
             plans.append(RecordedPlan(method, recording.asked, refusal=Declined.of(refusal)))
             raise

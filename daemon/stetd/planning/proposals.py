@@ -12,11 +12,11 @@ import msgspec
 
 from stetd.history.objects import Image
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes.recorded_plans import Changed
+from stetd.processes.recorded_plans import PlanOutdated
 from stetd.transaction.drafts import Draft
 
 
-class Proposing(msgspec.Struct, frozen=True):
+class ProposalRequest(msgspec.Struct, frozen=True):
     """The historian's question: plan this call."""
 
     call: EditCall
@@ -43,13 +43,14 @@ class Proposal(msgspec.Struct, frozen=True):
     warnings: list[str]
     reverts: tuple[str, ...]
     leftover_directories: list[str]
-    record_always: bool
+    commit_if_unchanged: bool
     #: Number of the last record of the history that was read.
     number: int
 
 
 _AS_IN_A_DRAFT = (
-    "kind", "subject", "message", "warnings", "reverts", "leftover_directories", "record_always",
+    "kind", "subject", "message", "warnings", "reverts", "leftover_directories",
+    "commit_if_unchanged",
 )  # fmt: skip
 
 
@@ -65,11 +66,11 @@ def proposal_of(draft: Draft, number: int) -> Proposal:
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
-    """The draft on the current files. Raises Changed if one has another image; Refused."""
+    """The draft on the current files. Raises PlanOutdated if one has another image; Refused."""
     for file in proposal.files:
         found = world.read_entry(file.path)
         if (found.image if found is not None else None) != file.found:
-            raise Changed(file.path)
+            raise PlanOutdated(file.path)
     files = []
     for file in proposal.files:
         item = world.draft_file(file.path, file.after)

@@ -253,12 +253,12 @@ class CallWorld:
                     path=path,
                 ) from refusal
             raise
-        if self._unpublished and self._waits(target):
+        if self._unpublished and self._depends_on_batch(target):
             target.close()
             raise NotYetPublished
         return target
 
-    def _waits(self, target: Target) -> bool:
+    def _depends_on_batch(self, target: Target) -> bool:
         """Whether earlier calls of the batch change a link on the way to this path, or make a file
         above or below it.
         """

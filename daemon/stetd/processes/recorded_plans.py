@@ -23,7 +23,7 @@ Kind = Literal["read", "look", "clipboards"]
 Answer = SourceFile | Mapping[str, str] | Refused
 
 
-class Changed(Exception):
+class PlanOutdated(Exception):
     """The world's answer about ``path`` differs from the one when the call was planned."""
 
     def __init__(self, path: str) -> None:
@@ -111,7 +111,7 @@ def refused_anew(refusal: Refused) -> Refused:
 
 
 class Replay:
-    """Plans calls as they were recorded. Raises Changed if a plan is not valid any more."""
+    """Plans calls as they were recorded. Raises PlanOutdated if a plan is not valid any more."""
 
     def __init__(self, recorded: Iterable[RecordedPlan]) -> None:
         self._left = iter(recorded)
@@ -120,10 +120,10 @@ class Replay:
         """The next recorded plan, which must be one of this method. Raises its refusal."""
         known = next(self._left, None)
         if known is None or known.method != method:
-            raise Changed("")
+            raise PlanOutdated("")
         for asked in known.asked:
             if _digest(_answer(world, asked.kind, asked.path)) != asked.digest:
-                raise Changed(asked.path)
+                raise PlanOutdated(asked.path)
         if known.refusal is not None:
             raise known.refusal.refusal
         assert known.plan is not None, "BUG: neither a plan nor a refusal"

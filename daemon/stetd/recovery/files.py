@@ -23,7 +23,7 @@ from stetd import __version__
 from stetd.failpoints import failpoint
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, same_image
-from stetd.recovery.table import Decision, Link, decide, looks_torn
+from stetd.recovery.table import ChainImage, Decision, decide, looks_torn
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
@@ -32,7 +32,7 @@ from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
 from stetd.transaction.heads import seal_outside
 from stetd.transaction.sealing import seal_restoring
-from stetd.transaction.transaction import Displaced, FileWork, Restorer, install, mark_published
+from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
 #: A commit (or a rewritten history), and the number of its record.
@@ -65,7 +65,7 @@ class MadeDirectories(msgspec.Struct, frozen=True):
     boot: str
 
 
-class Replay(msgspec.Struct):
+class PendingRecords(msgspec.Struct):
     """The records about one workspace since the checkpoint, and those kept because it is deferred.
 
     ``first`` is the place of the first of them in the journal (segment, offset), ``last`` the
@@ -77,7 +77,7 @@ class Replay(msgspec.Struct):
     #: Numbers of these records.
     numbers: set[int] = set()
     #: Path to its images in the order of the journal.
-    chains: dict[str, list[Link]] = {}
+    chains: dict[str, list[ChainImage]] = {}
     #: Path to the boot id of its last record.
     boots: dict[str, str] = {}
     temporaries: list[Temporary] = []
@@ -110,12 +110,12 @@ class FileRecovery(msgspec.Struct):
 
     state: State
     workspace: Workspace
-    replay: Replay
+    pending: PendingRecords
     boot: str
     published: set[int]
     report: Recovered
     records: list[Change] = []
-    works: list[tuple[int, FileWork]] = []
+    works: list[tuple[int, PreparedFile]] = []
     objects: list[NewObject] = []
     handled: set[str] = set()
     #: Names of temporary files that must not be removed.
@@ -129,7 +129,7 @@ class FileRecovery(msgspec.Struct):
         """Find displaced saves that were not put back (ARCHITECTURE.md 6)."""
         saves: dict[str, list[OnDisk]] = {}
         first: dict[str, Temporary] = {}
-        for temporary in self.replay.temporaries:
+        for temporary in self.pending.temporaries:
             if temporary.settled_by in self.published:
                 continue
             try:
@@ -138,7 +138,7 @@ class FileRecovery(msgspec.Struct):
                 if found is None:
                     continue
                 if found.data is None:
-                    self._put_back_no_file(temporary)
+                    self._put_back_non_file(temporary)
                 elif self._is_displaced_save(temporary, found):
                     saves.setdefault(temporary.path, []).append(found)
                     first.setdefault(temporary.path, temporary)
@@ -160,7 +160,7 @@ class FileRecovery(msgspec.Struct):
 
     def _images_since(self, temporary: Temporary) -> list[Image | None]:
         """The images that we put at a path: by a temporary file's record, and later."""
-        return [link.image for link in self.replay.chains[temporary.path][temporary.position :]]
+        return [link.image for link in self.pending.chains[temporary.path][temporary.position :]]
 
     def _is_ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
         """Whether the current file at a path is one of these images, or a torn one."""
@@ -170,7 +170,7 @@ class FileRecovery(msgspec.Struct):
         images = self._images_since(temporary)
         if any(same_image(image, each) for each in images):
             return True
-        if now is None or now.data is None or self.replay.boots[temporary.path] == self.boot:
+        if now is None or now.data is None or self.pending.boots[temporary.path] == self.boot:
             return False
         return looks_torn(now.data, self._contents(images))
 
@@ -208,7 +208,7 @@ class FileRecovery(msgspec.Struct):
         else:
             self._record(path, [*saves, now])
 
-    def _put_back_no_file(self, temporary: Temporary) -> None:
+    def _put_back_non_file(self, temporary: Temporary) -> None:
         """Put back a displaced directory (or pipe, ..), which the history can't keep."""
         self.kept_temporaries.add(temporary.name)
         now = self._read(temporary.path)
@@ -237,14 +237,14 @@ class FileRecovery(msgspec.Struct):
 
     def clear_temporaries(self) -> None:
         """Remove the temporary files of settled paths."""
-        for temporary in self.replay.temporaries:
+        for temporary in self.pending.temporaries:
             if temporary.name not in self.kept_temporaries and temporary.path not in self.unsettled:
                 self._discard(temporary)
         failpoint("recovery.cleared")
 
     def remove_directories(self) -> None:
         """Remove the directories that undone or voided calls have made, if they are empty."""
-        for made in self.replay.directories:
+        for made in self.pending.directories:
             # A mark says that they were removed; after a power cut they may be there again.
             if made.settled_by in self.published and made.boot == self.boot:
                 continue
@@ -260,10 +260,10 @@ class FileRecovery(msgspec.Struct):
 
     def check_paths(self) -> None:
         """Decide about every other path by the table."""
-        for path, chain in self.replay.chains.items():
+        for path, chain in self.pending.chains.items():
             if path in self.handled:
                 continue
-            same_boot = self.replay.boots.get(path) == self.boot
+            same_boot = self.pending.boots.get(path) == self.boot
             try:
                 self._decide(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:
@@ -279,7 +279,7 @@ class FileRecovery(msgspec.Struct):
         self.handled.add(path)
 
     def _decide(
-        self, path: str, chain: list[Link], found: OnDisk | None, *, same_boot: bool
+        self, path: str, chain: list[ChainImage], found: OnDisk | None, *, same_boot: bool
     ) -> None:
         image = found.image if found else None
         contents = self._contents([link.image for link in chain])
@@ -365,7 +365,7 @@ class FileRecovery(msgspec.Struct):
                 work.target.close()
         failpoint("recovery.carried_out")
 
-    def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
+    def _carry_out(self, number: int, work: PreparedFile, journal: Journal) -> None:
         worktree, first = self.workspace.worktree, self.state.number + 1
         history = self.workspace.history(int(time.time()))
         restorer = Restorer(worktree, journal, history, self.state.number, self.workspace.name)
@@ -399,7 +399,7 @@ class FileRecovery(msgspec.Struct):
                 return None
 
     def _content(self, image: Image) -> bytes:
-        for known in (self.replay.blobs, self.replay.private):
+        for known in (self.pending.blobs, self.pending.private):
             if image.oid in known:
                 return known[image.oid]
         return self.workspace.repository.blob(image.oid)

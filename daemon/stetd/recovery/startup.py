@@ -19,8 +19,8 @@ from typing import NamedTuple
 import msgspec
 
 from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import FileRecovery, MadeDirectories, Recovered, Replay, Temporary
-from stetd.recovery.table import Link
+from stetd.recovery.files import FileRecovery, MadeDirectories, PendingRecords, Recovered, Temporary
+from stetd.recovery.table import ChainImage
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
 from stetd.session.sessions import with_clipboards
@@ -47,7 +47,7 @@ from stetd.storage.journal_format import (
     WorkspaceState,
 )
 from stetd.storage.request_record import answered
-from stetd.transaction.heads import Head, History, RecordContradicts, remake
+from stetd.transaction.heads import Head, HistoryBuilder, RecordContradicts, remake
 
 
 class PlacedRecord(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Recovery:
     def __init__(self, state: State, boot: str) -> None:
         self._state = state
         self._boot = boot
-        self._replays: dict[str, Replay] = {}
+        self._pending: dict[str, PendingRecords] = {}
         #: Each history's head that Git durably has, by the checkpoint.
         self._starts: dict[str, Reached] = {}
         self._published: set[int] = set()
@@ -116,9 +116,9 @@ class Recovery:
         files, and for its commits if its history is damaged.
         """
         state = self._state
-        mark = (0, 0)
+        watermark = (0, 0)
         if checkpoint is not None:
-            mark = checkpoint.segment, checkpoint.offset
+            watermark = checkpoint.segment, checkpoint.offset
             state.load_checkpoint(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
@@ -129,34 +129,34 @@ class Recovery:
             elif isinstance(placed.record, Abort):
                 self._voided.update(dict.fromkeys(placed.record.voided, placed.record.number))
         for placed in records:
-            self._collect(placed, mark)
-            if (placed.segment, placed.offset) >= mark:
+            self._collect(placed, watermark)
+            if (placed.segment, placed.offset) >= watermark:
                 self.report.records += 1
                 self._apply(placed.record)
 
-    def _collect(self, placed: PlacedRecord, mark: tuple[int, int]) -> None:
+    def _collect(self, placed: PlacedRecord, watermark: tuple[int, int]) -> None:
         """Collect a record if its effect on the workspace's files, or on Git, may be missing."""
         record, place = placed.record, (placed.segment, placed.offset)
         if isinstance(record, Published):
-            for replay in self._replays.values():
-                if record.number in replay.numbers:
-                    replay.last = placed.segment
+            for pending in self._pending.values():
+                if record.number in pending.numbers:
+                    pending.last = placed.segment
         if not isinstance(record, Change | Abort):
             return
         held = self._state.unsettled.get(record.workspace)
-        if place < mark and (held is None or not held.holds(*place)):
+        if place < watermark and (held is None or not held.holds(*place)):
             return
-        replay = self._replays.setdefault(record.workspace, Replay(first=place))
-        replay.last = placed.segment
-        replay.numbers.add(record.number)
-        replay.blobs.update(record.blobs)
-        replay.private.update(record.private)
+        pending = self._pending.setdefault(record.workspace, PendingRecords(first=place))
+        pending.last = placed.segment
+        pending.numbers.add(record.number)
+        pending.blobs.update(record.blobs)
+        pending.private.update(record.private)
         if isinstance(record, Change):
-            self._note_change(replay, placed.boot, record)
+            self._note_change(pending, placed.boot, record)
         else:
-            self._note_abort(replay, placed.boot, record)
-        if place < mark and held is not None and held.start is not None:
-            self._collect_commits(replay, record)
+            self._note_abort(pending, placed.boot, record)
+        if place < watermark and held is not None and held.start is not None:
+            self._collect_commits(pending, record)
 
     def _apply(self, record: Record) -> None:
         state = self._state
@@ -178,15 +178,17 @@ class Recovery:
             case WorkspaceForgotten(name):
                 state.change_known(name, allowed=False)
 
-    def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
+    def _note_change(self, pending: PendingRecords, boot: str, record: Change) -> None:
         settled_by = self._voided.get(record.number, record.number)
         marked = record.performed or settled_by in self._published
         for change in record.paths:
-            chain = replay.chains.setdefault(change.path, [Link(change.before, published=True)])
+            chain = pending.chains.setdefault(
+                change.path, [ChainImage(change.before, published=True)]
+            )
             if not same_image(chain[-1].image, change.before):
-                chain.append(Link(change.before, published=True))
-            chain.append(Link(change.after, published=marked))
-            replay.boots[change.path] = boot
+                chain.append(ChainImage(change.before, published=True))
+            chain.append(ChainImage(change.after, published=marked))
+            pending.boots[change.path] = boot
             if change.temporary:
                 temporary = Temporary(
                     path=change.path,
@@ -196,13 +198,13 @@ class Recovery:
                     before=change.before,
                     position=len(chain) - 1,
                 )
-                replay.temporaries.append(temporary)
+                pending.temporaries.append(temporary)
         paths = record.leftover_directories
         if settled_by != record.number:
             made = {path for commit in record.commits for path in commit.meta.directories}
             paths = sorted(made, reverse=True)
         if paths:
-            replay.directories.append(MadeDirectories(paths, settled_by, boot))
+            pending.directories.append(MadeDirectories(paths, settled_by, boot))
 
     def _apply_change(self, record: Change) -> None:
         state = self._state
@@ -226,26 +228,26 @@ class Recovery:
             known = answered(record)
             state.requests[known.key] = known
 
-    def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
+    def _note_abort(self, pending: PendingRecords, boot: str, record: Abort) -> None:
         marked = record.number in self._published
         for path, image in record.stands.items():
-            replay.chains.setdefault(path, []).append(Link(image, published=marked))
-            replay.boots[path] = boot
+            pending.chains.setdefault(path, []).append(ChainImage(image, published=marked))
+            pending.boots[path] = boot
 
-    def _collect_commits(self, replay: Replay, record: Change | Abort) -> None:
+    def _collect_commits(self, pending: PendingRecords, record: Change | Abort) -> None:
         """Collect the commits of a record before the watermark, which a damaged Git may lack."""
         if record.number in self._voided:
             return
-        replay.commits += [(record.number, commit) for commit in record.commits]
+        pending.commits += [(record.number, commit) for commit in record.commits]
         rewritten = record.rewritten if isinstance(record, Change) else None
         if rewritten is not None and rewritten.head:
-            replay.commits.append((record.number, rewritten))
+            pending.commits.append((record.number, rewritten))
 
     def _apply_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
         if not rewritten.head:
             self._state.change_known(name, forgetting=None)
             return
-        self._replays[name].commits.append((number, rewritten))
+        self._pending[name].commits.append((number, rewritten))
         self._state.change_known(
             name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
         )
@@ -253,7 +255,7 @@ class Recovery:
     def _apply_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
             return
-        self._replays[name].commits += [(number, commit) for commit in commits]
+        self._pending[name].commits += [(number, commit) for commit in commits]
         count = self._state.known[name].commits + len(commits)
         self._state.change_known(name, head=commits[-1].oid, commits=count)
 
@@ -266,9 +268,11 @@ class Recovery:
         history is damaged.
         """
         start = self.start_of(name)
-        replay = self._replays.setdefault(name, Replay((0, 0)))
-        history = History(head_at(repository, start.head, start.commits), repository.load_tree, 0)
-        for number, commit in replay.commits_after(start.head):
+        pending = self._pending.setdefault(name, PendingRecords((0, 0)))
+        history = HistoryBuilder(
+            head_at(repository, start.head, start.commits), repository.load_tree, 0
+        )
+        for number, commit in pending.commits_after(start.head):
             if isinstance(commit, Rewritten):
                 history.head = head_at(repository, commit.head, commit.commits)
             else:
@@ -288,8 +292,8 @@ class Recovery:
     def heads_since_checkpoint(self, name: str) -> list[Reached]:
         """The heads of a history: the one that Git has, and that of each later commit."""
         heads = [self.start_of(name)]
-        replay = self._replays.get(name)
-        for _, commit in replay.commits_after(heads[0].head) if replay is not None else ():
+        pending = self._pending.get(name)
+        for _, commit in pending.commits_after(heads[0].head) if pending is not None else ():
             if isinstance(commit, Rewritten):
                 heads.append(Reached(commit.head, commit.commits))
             else:
@@ -305,11 +309,11 @@ class Recovery:
         and JournalBroken if that fails; MissingObject, with nothing journalled, if the history
         lacks content that is needed. If a path stays unsettled, the workspace is deferred.
         """
-        replay = self._replays.get(workspace.name)
-        if replay is None:
+        pending = self._pending.get(workspace.name)
+        if pending is None:
             return Settled([], set(), {})
         settling = FileRecovery(
-            self._state, workspace, replay, self._boot, self._published, self.report
+            self._state, workspace, pending, self._boot, self._published, self.report
         )
         settling.check_temporaries()
         settling.check_paths()
@@ -318,23 +322,23 @@ class Recovery:
         settling.clear_temporaries()
         settling.remove_directories()
         if settling.unsettled:
-            replay.last = journal.position.segment  # the decisions are kept as well
+            pending.last = journal.position.segment  # the decisions are kept as well
             self.defer(workspace.name)
         else:
             self.forget(workspace.name)
-        return Settled(settling.objects, set(replay.chains), settling.unsettled)
+        return Settled(settling.objects, set(pending.chains), settling.unsettled)
 
     def defer(self, name: str, *, damaged: bool = False) -> None:
         """Keep the workspace's records, here and in the journal, until it can be opened.
 
         ``damaged``: the commits are kept, too, because Git may lack them.
         """
-        replay = self._replays.get(name)
-        if replay is not None and (replay.chains or (damaged and replay.commits)):
+        pending = self._pending.get(name)
+        if pending is not None and (pending.chains or (damaged and pending.commits)):
             start = self.start_of(name) if damaged else None
-            self._state.unsettled[name] = Unsettled(*replay.first, replay.last, start)
+            self._state.unsettled[name] = Unsettled(*pending.first, pending.last, start)
 
     def forget(self, name: str) -> None:
         """Drop the workspace's records: its files are settled."""
-        self._replays.pop(name, None)
+        self._pending.pop(name, None)
         self._state.unsettled.pop(name, None)

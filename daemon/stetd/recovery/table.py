@@ -27,7 +27,7 @@ class Decision(Enum):
     RESTORE_TORN = auto()
 
 
-class Link(msgspec.Struct, frozen=True):
+class ChainImage(msgspec.Struct, frozen=True):
     """One image of a chain. ``published``: its record, or the abort that voids it, has a mark."""
 
     image: Image | None
@@ -47,7 +47,7 @@ def looks_torn(data: bytes, contents: Sequence[bytes]) -> bool:
 
 
 def decide(
-    chain: Sequence[Link],
+    chain: Sequence[ChainImage],
     found: Image | None,
     *,
     same_boot: bool,

@@ -45,7 +45,7 @@ class _Damaged(Exception):
     """The history can't be opened; the message says why."""
 
 
-class Opening(msgspec.Struct, frozen=True):
+class WorkspaceOpener(msgspec.Struct, frozen=True):
     """Opens workspaces, or defers them."""
 
     state: State

@@ -10,13 +10,13 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
-from stetd.processes.recorded_plans import Changed
+from stetd.processes.recorded_plans import PlanOutdated
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction.heads import Head, History
+from stetd.transaction.heads import Head, HistoryBuilder
 from stetd.transaction.transaction import Prepared
 
 #: Records that are remembered to check proposals.
@@ -62,9 +62,9 @@ class Workspace:
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
 
-    def history(self, now: int, head: Head | None = None) -> History:
+    def history(self, now: int, head: Head | None = None) -> HistoryBuilder:
         """A history on a head, by default the workspace's, for new commits at this time."""
-        return History(head or self.head, self.repository.load_tree, now, self.excludes)
+        return HistoryBuilder(head or self.head, self.repository.load_tree, now, self.excludes)
 
     def note_commits(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
         """Remember the commits that record ``number`` added; None: not known."""
@@ -76,12 +76,12 @@ class Workspace:
         self._recent.append((number, touched))
 
     def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
-        """Raise Changed if a record after ``number`` touched these paths or undid these commits."""
+        """Raise PlanOutdated if a record after ``number`` touched these paths or commits."""
         forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
         later = (touched for each, touched in self._recent if each > number)
         own = {*paths, *reverts}
         if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
-            raise Changed(paths[0] if paths else "")
+            raise PlanOutdated(paths[0] if paths else "")
 
     @property
     def shadow(self) -> str:

@@ -27,7 +27,7 @@ class Requester(msgspec.Struct, frozen=True):
     request: str | None
     why: str = ""
 
-    def commit(self, kind: str, time: int, subject: str, **more: Any) -> CommitMeta:
+    def commit_meta(self, kind: str, time: int, subject: str, **more: Any) -> CommitMeta:
         """The metadata of a commit that was asked for in this way."""
         asked = msgspec.structs.asdict(self)
         return CommitMeta(
@@ -67,7 +67,7 @@ class Draft(msgspec.Struct):
     #: The client wants to see the result only.
     preview: bool = False
     #: Make a commit even if no file changes: what an undo takes back may be gone already.
-    record_always: bool = False
+    commit_if_unchanged: bool = False
     #: What ``patch_block`` returns beside the message, for one file or several; None: nothing.
     result: BlockResult | list[BlockResult] | None = None
     #: Protected files that the call changes; its commit names them.

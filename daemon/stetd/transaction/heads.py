@@ -43,7 +43,7 @@ class Head(msgspec.Struct, frozen=True):
         return Image(found[1], found[0]) if found is not None else None
 
 
-class History(msgspec.Struct):
+class HistoryBuilder(msgspec.Struct):
     """A head, and the commits and objects that were added to reach it.
 
     ``excludes``: files that commits leave out. Not needed to make commits again: recorded changes
@@ -57,9 +57,9 @@ class History(msgspec.Struct):
     commits: list[CommitRecord] = []
     objects: list[NewObject] = []
 
-    def continued(self) -> History:
+    def continued(self) -> HistoryBuilder:
         """A history that begins at this head, with nothing added."""
-        return History(self.head, self.load, self.time, self.excludes)
+        return HistoryBuilder(self.head, self.load, self.time, self.excludes)
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Add a commit; returns its id. ``tree``: the one to change, if not the head's."""
@@ -105,7 +105,7 @@ class RecordContradicts(Exception):
     """A journal record contradicts the history in Git; the message says how."""
 
 
-def remake(history: History, number: int, commit: CommitRecord) -> None:
+def remake(history: HistoryBuilder, number: int, commit: CommitRecord) -> None:
     """Make a commit of record ``number`` again and check its id. Raises RecordContradicts."""
     if commit.parent != history.head.commit:
         raise RecordContradicts(
@@ -176,7 +176,7 @@ def regraded(
 
 
 def outside_changes(
-    history: History, found: Mapping[str, Image | None]
+    history: HistoryBuilder, found: Mapping[str, Image | None]
 ) -> tuple[dict[str, Image | None], bool]:
     """The changes that bring the history to what was found on disk, without excluded files.
 
@@ -225,7 +225,7 @@ class SealedRecord(msgspec.Struct, Generic[R]):
     """A record that no plan made (outside edits, an abort), and the history with its commits."""
 
     record: R
-    history: History
+    history: HistoryBuilder
 
     @property
     def objects(self) -> list[NewObject]:
@@ -237,7 +237,7 @@ class SealedRecord(msgspec.Struct, Generic[R]):
 def seal_outside(
     steps: Sequence[tuple[str, Mapping[str, Image | None]]],
     blobs: Mapping[str, bytes],
-    history: History,
+    history: HistoryBuilder,
     *,
     number: int,
     workspace: str,

@@ -22,13 +22,13 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
-    History,
+    HistoryBuilder,
     SealedRecord,
     outside_changes,
     permissions_after,
     regraded,
 )
-from stetd.transaction.transaction import FileWork, Prepared
+from stetd.transaction.transaction import Prepared, PreparedFile
 
 _NOT_KEPT = (
     "This call was carried out. What it answered is not kept, because it changed a file that is "
@@ -36,7 +36,7 @@ _NOT_KEPT = (
 )
 
 
-def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
+def _missing_directories(works: Iterable[PreparedFile]) -> tuple[str, ...]:
     """The directories that have to be made for these files."""
     made = set()
     for work in works:
@@ -46,24 +46,24 @@ def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
     return tuple(sorted(made))
 
 
-def _work(item: DraftFile, worktree: Worktree) -> FileWork:
+def _work(item: DraftFile, worktree: Worktree) -> PreparedFile:
     """Add to a draft's file its mode, its image afterwards and its temporary name."""
     if item.after is None:
-        return FileWork(item.target, item.found, None, None, temporary_name())
+        return PreparedFile(item.target, item.found, None, None, temporary_name())
     mode, found = item.mode, item.found
     if mode is None and found is not None and not (item.new or stat.S_ISLNK(found.mode)):
         mode = found.mode  # not a link's: what replaces a link is a new file
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
     after = Image(object_id("blob", item.after), worktree.resulting_mode(item.target, mode))
-    return FileWork(item.target, item.found, item.after, after, temporary_name())
+    return PreparedFile(item.target, item.found, item.after, after, temporary_name())
 
 
 def seal(
     draft: Draft,
     who: Requester,
     *,
-    history: History,
+    history: HistoryBuilder,
     number: int,
     digest: bytes,
     workspace: str,
@@ -77,7 +77,7 @@ def seal(
     outside, first_seen = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
-    if changed or draft.record_always:
+    if changed or draft.commit_if_unchanged:
         if outside:
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
@@ -90,7 +90,7 @@ def seal(
             and found.get(f.old_path)  # no file was there: the call itself made it, so no move
             and not (excludes(f.old_path) or excludes(f.target.path))
         )
-        meta = who.commit(
+        meta = who.commit_meta(
             draft.kind,
             time,
             draft.subject,
@@ -150,7 +150,7 @@ def seal(
 
 def _result(
     draft: Draft,
-    works: list[FileWork],
+    works: list[PreparedFile],
     commit: str | None,
     outside: str | None,
     who: Requester,
@@ -192,7 +192,7 @@ def _with_warnings(message: str, warnings: Sequence[str]) -> str:
     return "\n".join([message, *(f"Warning: {text}" for text in warnings)])
 
 
-def _status(work: FileWork) -> str:
+def _status(work: PreparedFile) -> str:
     return "A" if work.before is None else "D" if work.after is None else "M"
 
 
@@ -216,7 +216,7 @@ def _kept_reply(result: EditResult) -> EditResult:
     )
 
 
-def _link_warnings(works: list[FileWork]) -> list[str]:
+def _link_warnings(works: list[PreparedFile]) -> list[str]:
     return [
         f"{work.target.path} had {work.before.links} hard links; this name now has a file of "
         "its own, the other names keep the old content."
@@ -226,7 +226,7 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
 
 
 def _describe_change(
-    work: FileWork, found: OnDisk | None, old_path: str | None
+    work: PreparedFile, found: OnDisk | None, old_path: str | None
 ) -> tuple[FileChange, str]:
     """One file of a result, and its diff; ``found``: the file before, at its path or old path."""
     before = found.image if found else None
@@ -261,7 +261,7 @@ def seal_restoring(
     content: bytes | None,
     *,
     meta: CommitMeta | None,
-) -> tuple[SealedRecord[Change], FileWork]:
+) -> tuple[SealedRecord[Change], PreparedFile]:
     """Add to a sealed record a file to which recovery will write ``after``.
 
     ``meta``: also make a commit of it; None: the head has this image already.
@@ -277,4 +277,4 @@ def seal_restoring(
         commits=history.commits,
         performed=False,
     )
-    return SealedRecord(record, history), FileWork(target, before, content, after, temporary)
+    return SealedRecord(record, history), PreparedFile(target, before, content, after, temporary)

@@ -28,7 +28,7 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.heads import (
     Head,
-    History,
+    HistoryBuilder,
     SealedRecord,
     outside_changes,
     seal_outside,
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _MAX_RECORDED = 1 << 26
 
 
-class FileWork(msgspec.Struct):
+class PreparedFile(msgspec.Struct):
     """One file of a prepared transaction."""
 
     target: Target
@@ -92,7 +92,7 @@ class Prepared(msgspec.Struct):
 
     record: Change
     result: EditResult
-    files: list[FileWork]
+    files: list[PreparedFile]
     objects: list[NewObject]
     head: Head
     session: Session | None
@@ -100,7 +100,7 @@ class Prepared(msgspec.Struct):
     #: The client wants to see the result only: never published.
     preview: bool = False
     #: Record the call even if it changes nothing: a later call reads its reply.
-    always_recorded: bool = False
+    journal_if_unchanged: bool = False
 
     @property
     def abort_reserve(self) -> int:
@@ -139,7 +139,7 @@ class Prepared(msgspec.Struct):
 # -- one file: stage, exchange, compare
 
 
-def install(work: FileWork, worktree: Worktree) -> None:
+def install(work: PreparedFile, worktree: Worktree) -> None:
     """Stage a file, exchange it with the one at its path, and compare that with what was read.
 
     Raises Displaced if they differ, or if the file's directory was moved away; OSError, with the
@@ -159,7 +159,7 @@ def install(work: FileWork, worktree: Worktree) -> None:
     _check_directory(work, worktree)  # it may have been moved since the first check
 
 
-def _check_directory(work: FileWork, worktree: Worktree) -> None:
+def _check_directory(work: PreparedFile, worktree: Worktree) -> None:
     if not worktree.resolver.in_place(work.target):
         found = None  # no file, or one that can't be read
         with suppress(OSError, Refused), worktree.resolve_exactly(work.target.path) as target:
@@ -167,7 +167,7 @@ def _check_directory(work: FileWork, worktree: Worktree) -> None:
         raise Displaced(work.target.path, found)
 
 
-def _stage(work: FileWork, content: bytes, mode: int, worktree: Worktree) -> None:
+def _stage(work: PreparedFile, content: bytes, mode: int, worktree: Worktree) -> None:
     """Write the new content to the temporary file."""
     _make_directories(work, worktree)
     failpoint("publish.before_stage")
@@ -184,7 +184,7 @@ def _stage(work: FileWork, content: bytes, mode: int, worktree: Worktree) -> Non
         raise Displaced(work.target.path, work.before)
 
 
-def _make_directories(work: FileWork, worktree: Worktree) -> None:
+def _make_directories(work: PreparedFile, worktree: Worktree) -> None:
     if not work.target.missing:
         return
     try:
@@ -196,7 +196,7 @@ def _make_directories(work: FileWork, worktree: Worktree) -> None:
     failpoint("publish.made_directories")
 
 
-def _create(work: FileWork, worktree: Worktree) -> None:
+def _create(work: PreparedFile, worktree: Worktree) -> None:
     """Rename the temporary file to a path that must be free."""
     try:
         worktree.rename_in(work.target, work.temporary)
@@ -206,7 +206,7 @@ def _create(work: FileWork, worktree: Worktree) -> None:
     failpoint("publish.in_place")
 
 
-def _replace(work: FileWork, before: OnDisk, worktree: Worktree) -> None:
+def _replace(work: PreparedFile, before: OnDisk, worktree: Worktree) -> None:
     """Exchange the file with the temporary one, or rename it out; compare what was displaced."""
     try:
         if work.content is None:
@@ -226,7 +226,7 @@ def _replace(work: FileWork, before: OnDisk, worktree: Worktree) -> None:
         raise Displaced(work.target.path, displaced)
 
 
-def _read_target(work: FileWork, worktree: Worktree) -> OnDisk | None:
+def _read_target(work: PreparedFile, worktree: Worktree) -> OnDisk | None:
     """The file at the target's name now; None if it can't be read, or is no file."""
     try:
         return worktree.read_name(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
@@ -234,7 +234,7 @@ def _read_target(work: FileWork, worktree: Worktree) -> OnDisk | None:
         return None
 
 
-def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:
+def keep_displaced(work: PreparedFile, displaced: OnDisk, worktree: Worktree) -> None:
     """Keep a descriptor of the file at the temporary name, which is about to be removed."""
     work.displaced = displaced
     if work.displaced_fd < 0:
@@ -248,7 +248,7 @@ def abort(
     voided: Sequence[Prepared],
     cause: Exception,
     *,
-    history: History,
+    history: HistoryBuilder,
     number: int,
     journal: Journal,
     worktree: Worktree,
@@ -335,11 +335,11 @@ class Restorer(msgspec.Struct):
 
     worktree: Worktree
     journal: Journal
-    history: History
+    history: HistoryBuilder
     number: int
     workspace: str
 
-    def restore_all(self, works: Sequence[FileWork]) -> None:
+    def restore_all(self, works: Sequence[PreparedFile]) -> None:
         """Restore all files, the last first. Raises the first error, after all were tried."""
         failures: list[Exception] = []
         for work in reversed(works):
@@ -351,7 +351,7 @@ class Restorer(msgspec.Struct):
         if failures:
             raise failures[0]
 
-    def restore(self, work: FileWork, *, record_displaced: bool = False) -> None:
+    def restore(self, work: PreparedFile, *, record_displaced: bool = False) -> None:
         """Restore one file to what it was, or to what was saved since.
 
         ``record_displaced``: the journal does not have the displaced file yet; record it first.
@@ -369,7 +369,7 @@ class Restorer(msgspec.Struct):
         self.worktree.discard(work.target, work.temporary)
         self.worktree.remove_made(work.target, work.made_directories)
 
-    def _swap_back(self, work: FileWork) -> None:
+    def _swap_back(self, work: PreparedFile) -> None:
         """Exchange until the displaced file is the one that we put in place last.
 
         A displaced save is journalled before it goes in place again, but synced only at the end:
@@ -397,18 +397,18 @@ class Restorer(msgspec.Struct):
         if needs_sync:
             self.journal.sync()
 
-    def _image_at_temporary(self, work: FileWork) -> Image | None:
+    def _image_at_temporary(self, work: PreparedFile) -> Image | None:
         """The image that goes in place next; None if it can't be read, which is no obstacle."""
         try:
             return self._read_temporary(work).image
         except OSError:
             return None
 
-    def _read_temporary(self, work: FileWork) -> OnDisk:
+    def _read_temporary(self, work: PreparedFile) -> OnDisk:
         target = work.target
         return self.worktree.read_name(target.dir_fd, work.temporary, path=target.path)
 
-    def _remove_created(self, work: FileWork) -> None:
+    def _remove_created(self, work: PreparedFile) -> None:
         try:
             self.worktree.rename_out(work.target, work.temporary)
         except FileNotFoundError:
@@ -420,12 +420,14 @@ class Restorer(msgspec.Struct):
             self._record_outside(work, displaced)
             self._rename_back(work)
 
-    def _rename_back(self, work: FileWork) -> None:
+    def _rename_back(self, work: PreparedFile) -> None:
         # If a newer file is there it stays: the history has the displaced one already.
         with suppress(FileExistsError):
             self.worktree.rename_in(work.target, work.temporary)
 
-    def _record_outside(self, work: FileWork, file: OnDisk | None, *, sync: bool = True) -> None:
+    def _record_outside(
+        self, work: PreparedFile, file: OnDisk | None, *, sync: bool = True
+    ) -> None:
         """Journal what somebody has done to a file meanwhile; None: deleted it."""
         self.number += 1
         sealed = seal_outside(

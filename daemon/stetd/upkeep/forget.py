@@ -166,7 +166,7 @@ class _Forgetting(msgspec.Struct):
 
     def _forget_commit(self, found: LeftOut) -> str:
         """Write the commit durably; returns its id."""
-        meta = self.who.commit(
+        meta = self.who.commit_meta(
             "forget",
             int(time.time()),
             f"forget {self.asked.path}: {counted(found.touched, 'commit')} changed it, "

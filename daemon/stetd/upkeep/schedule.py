@@ -234,7 +234,7 @@ def record(
 async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | None:
     """Wait for a checkpoint. Returns the newest durable one, which is older if this one failed.
 
-    ``fresh``: as in :meth:`stetd.engine.checkpointing.Checkpoints.begin`.
+    ``fresh``: as in :meth:`stetd.engine.checkpointing.Checkpointer.begin`.
     """
     done = asyncio.Event()
     writer.checkpoints.begin(done.set, fresh=fresh)

@@ -66,7 +66,7 @@ def _commit(
     changed = result.added + result.modified + result.removed
     noun = "file" if result.files == 1 else "files"
     subject = f"snapshot: {result.files:,} {noun}, {changed:,} changed"
-    meta = who.commit("snapshot", now, subject, permissions=_kept(taken.permissions))
+    meta = who.commit_meta("snapshot", now, subject, permissions=_kept(taken.permissions))
     commit = history.add(meta, changes, taken.tree)
     if history.head.tree.oid == head.tree.oid:
         return None

@@ -62,7 +62,7 @@ def take_back(
         files=_files(world, work),
         reverts=tuple(commit.oid for commit in chosen),
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
-        record_always=True,
+        commit_if_unchanged=True,
     )
 
 

@@ -29,7 +29,7 @@ from stetd.history.undoing import (
 )
 from stetd.parameters import invalid
 from stetd.planning.file_reading import possible_paths
-from stetd.planning.proposals import Proposal, Proposing, proposal_of
+from stetd.planning.proposals import Proposal, ProposalRequest, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
@@ -230,7 +230,7 @@ _PLANNERS = {
 }
 
 
-def proposed(view: ReadView, asked: Proposing) -> Proposal:
+def proposed(view: ReadView, asked: ProposalRequest) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
     plan = _PLANNERS[asked.call.method]
     with closing(CallWorld(view.worktree, asked.call, asked.limits)) as world:
