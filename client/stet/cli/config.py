@@ -107,7 +107,7 @@ def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
 
 def _toml(value: Any) -> str:
     """A value in the syntax of the file, except for the escapes of a TOML string."""
-    return f"{value:g}" if isinstance(value, float) else msgspec.json.encode(value).decode()
+    return f"{value:.15g}" if isinstance(value, float) else msgspec.json.encode(value).decode()
 
 
 def _source(option: dict[str, Any]) -> str:

@@ -154,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gc_idle_s: Annotated[
         _SecondsOrZero,
         "Seconds without a writing call after which a history in which much lies "
-        "about is packed; 0: only by stet gc.",
+        "about is packed; 0: only by stet gc, and retention does not run by itself.",
     ] = 60
     exclude: Annotated[
         tuple[str, ...],
