@@ -82,6 +82,8 @@ def test_stet_alone_says_where_one_is(ws: Installation) -> None:
     assert said[0].split() == ["workspace", ws.workspace]
     assert "unrestricted" in said[1]
     assert "3 edits by bot/c in 1 file" in said[2]
+    assert said[2].endswith(f", {ws.json('log')['commits'][0]['time']}")
+    assert not ws.stet("--dates", "relative").stdout.splitlines()[2].endswith("Z")
 
 
 def test_stet_alone_where_agents_may_not_edit_says_how_to_let_them(ws: Installation) -> None:
@@ -185,6 +187,15 @@ def test_options_of_all_commands_may_stand_in_front() -> None:
     behind = parse(["log", "a.py", "-C", "/tmp", "--json"])
     assert before == behind
     assert parse(["-C", "/tmp", "clip", "list"]).directory == "/tmp"
+
+
+def test_what_follows_two_dashes_belongs_to_the_command() -> None:
+    assert parse(["log", "--text", "diff", "--", "a.py"]).path == "a.py"
+    assert parse(["undo", "-m", "diff", "--", "4f3c"]).commits == ["4f3c"]
+    limited = parse(["log", "-3", "--", "-4"])
+    assert (limited.limit, limited.path) == (3, "-4")
+    shown = parse(["-C", "/tmp", "diff", "HEAD", "--", "a.py"])
+    assert (shown.commits, shown.paths) == (["HEAD"], ["a.py"])
 
 
 @pytest.mark.parametrize(

@@ -85,16 +85,15 @@ def parse(argv: Sequence[str]) -> Arguments:
     """Parse the command line. ``run`` of the result names a module of this package and its function
     that runs the command. Exits with status 2 on wrong usage.
     """
-    own, paths = list(argv), list[str]()
-    if "--" in own and "diff" in own[: own.index("--")]:  # argparse would merge the two
-        at = own.index("--")
-        own, paths = own[:at], own[at + 1 :]
+    own, paths = _command_first(argv), list[str]()
+    dashes = own.index("--") if "--" in own else len(own)
+    if own[0] == "diff":  # argparse would merge commits and paths
+        own, paths = own[:dashes], own[dashes + 1 :]
+    elif own[0] == "log":  # git log -3
+        own[:dashes] = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in own[:dashes]]
     if {"--version", "--json"} <= {*own}:
         print(f'{{"stet": "{__version__}"}}')
         raise SystemExit(0)
-    own = _command_first(own)
-    if own[0] == "log" and "--" not in argv:  # git log -3
-        own = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in own]
     only = None if own[0] in ("-h", "--help", "--version") else own[0]
     if only is not None:
         _check_command(only, [*COMMANDS])
@@ -108,7 +107,7 @@ def parse(argv: Sequence[str]) -> Arguments:
             whole.parsers[arguments.prog.removeprefix("stet").strip() or "overview"].error(
                 f"unrecognized arguments: {' '.join(unknown)}"
             )
-    if paths or arguments.run == "history.diff":
+    if own[0] == "diff":
         arguments.paths = paths
     return arguments
 

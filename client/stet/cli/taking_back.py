@@ -25,7 +25,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.terminal import log_lines, render
-from stet.terminal.spans import PAUSE_S, Line, Span, ago, plural, visible, who
+from stet.terminal.spans import PAUSE_S, Line, Span, plural, visible, when, who
 from stet.wire.results import CommitInfo, EditResult
 
 #: The most reverted commits that are listed; further ones are only counted.
@@ -135,7 +135,7 @@ def _report(
     yield (Span(title, "bold"),)
     yield from log_lines.log(commits, output.now, output.width)
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
-    if commits and more > 0:  # oops has listed them before it asked
+    if more > 0:
         yield (Span(f"and {more} more"),)
     yield from _change_lines(result, output, preview=preview)
 
@@ -169,8 +169,8 @@ def oops(arguments: Arguments, output: Output) -> None:
         call = calls.undo(ids, **arguments.given("message", "preview"))
         result = asking.ask(session, call, output, also_changed=also)
     if result is not None:
-        title = f"Undone: {plural(len(ids), 'edit')}"
-        output.lines(_report(result, [], output, title, preview=False))
+        title = Span(f"Undone: {plural(len(ids), 'edit')}", "bold")
+        output.lines([(title,), *_change_lines(result, output, preview=False)])
 
 
 def _newest_burst(session: stet.Session, name: str | None) -> list[CommitInfo]:
@@ -269,18 +269,16 @@ def overview(arguments: Arguments, output: Output) -> None:
         "burst": [each.commit for each in burst],
         "requests": [each.request for each in asked],
     }
-    output.tell(told, _overview_lines(session.workspace or "", mode, burst, len(asked)))
-
-
-def _overview_lines(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:
-    style = "green" if mode == "unrestricted" else "yellow"
-    yield (Span("workspace  ", "dim"), Span(visible(root), "bold"))
-    yield (Span("mode       ", "dim"), Span(mode, style))
     said = "no edit of an agent to take back"
     if burst:
-        said = f"{_summary(burst)}, {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
-    yield (Span("last burst ", "dim"), Span(said))
-    waiting = f"{plural(pending, 'request')} for write access: stet requests" if pending else "none"
-    yield (Span("requests   ", "dim"), Span(waiting, "yellow" if pending else ""))
+        said = f"{_summary(burst)}, {when(burst[0].time, output.now)}"
+    waiting = f"{plural(len(asked), 'request')} for write access: stet requests"
     next_ = "stet log, stet ui, stet oops" if burst else "stet connect CLIENT, stet log"
-    yield (Span("next       ", "dim"), Span(f"{next_}; all commands: stet help"))
+    facts = {
+        "workspace": Span(visible(session.workspace or ""), "bold"),
+        "mode": Span(mode, "green" if mode == "unrestricted" else "yellow"),
+        "last burst": Span(said),
+        "requests": Span(waiting, "yellow") if asked else Span("none"),
+        "next": Span(f"{next_}; all commands: stet help"),
+    }
+    output.tell(told, [(Span(f"{label:<11}", "dim"), fact) for label, fact in facts.items()])
