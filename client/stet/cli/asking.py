@@ -117,27 +117,23 @@ def confirm(question: str, otherwise: str = "Nothing was changed.") -> bool:
 def commit_named(session: stet.Session, word: str) -> str:
     """Convert a commit as people write it (``@``, ``HEAD^``, ``4f3c^~2``) to the daemon's syntax.
 
-    Raises StetError for a name that is no pin, UsageError for the path of a recorded file.
+    Raises UsageError for the path of a recorded file, unless a pin has the same name.
     """
     found = _STEPS.fullmatch(word)
     base, steps = found.groups() if found else (word, "")
     base = "HEAD" if base == "@" else base
     if not re.fullmatch("HEAD|[0-9a-f]{4,40}", base):
-        _check_pin(session, base)
+        _refuse_path(session, base)
     count = sum(1 if each[1] is None else int(each[1] or 1) for each in _STEP.finditer(steps))
     return f"{base}~{count}" if count else base
 
 
-def _check_pin(session: stet.Session, name: str) -> None:
+def _refuse_path(session: stet.Session, name: str) -> None:
     try:
-        session.show(name)
-    except stet.UnknownCommit as error:
-        try:
-            edits = session.log(name, limit=1).commits
-        except stet.StetError:  # not a path either
-            edits = []
-        if not edits:
-            raise
+        edits = session.log(name, limit=1).commits
+    except stet.StetError:  # it can be no path
+        return
+    if edits and all(pin.name != name for pin in session.pin_list().pins):
         import shlex
 
         path = shlex.quote(name)
@@ -145,4 +141,4 @@ def _check_pin(session: stet.Session, name: str) -> None:
             f"{name} is a path and no commit. To undo its newest edit: stet undo --last 1 --path "
             f"{path}; to make a file what it was: stet restore {path} --at COMMIT; what differs: "
             f"stet diff -- {path}; its edits: stet log {path}"
-        ) from error
+        )

@@ -18,11 +18,11 @@ import stet
 from stet.cli import doctor_clients, doctor_places, service
 from stet.cli.asking import notice_if_silent
 from stet.cli.doctor_places import START, Finding, fine, wrong
-from stet.cli.output import Output, quoted
+from stet.cli.output import Output
 from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service import systemd, unit_files
-from stet.service.socket_path import config_path
+from stet.service.socket_path import config_path, quoted
 from stet.service.spawn import Endpoint, elsewhere, holder
 from stet.service.unit_files import MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible

@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 
 from stet.cli.config import ask_stetd
-from stet.cli.output import quoted
 from stet.errors import StetError
-from stet.service.socket_path import UnsafeDirectory, check_private, config_path
+from stet.service.socket_path import UnsafeDirectory, check_private, config_path, quoted
 from stet.service.spawn import Endpoint, holder, is_running
 
 #: The history's disk is reported if it has less free space, or fewer free inodes, than this.

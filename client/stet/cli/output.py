@@ -153,11 +153,6 @@ class Output:
         return Console(force_terminal=True).color_system or "standard"
 
 
-def quoted(path: str) -> str:
-    """A path in a printed shell command; always in quotes, so that its end is visible."""
-    return "'" + path.replace("'", "'\"'\"'") + "'"
-
-
 def _plain(lines: Iterable[Line]) -> Iterator[str]:
     return ("".join(visible(s.text) for s in line) + "\n" for line in lines)
 
