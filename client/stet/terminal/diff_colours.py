@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import groupby, pairwise
+from itertools import accumulate, count, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from stet.terminal.diff_lines import FileDiff, Hunk, files_of
@@ -143,7 +143,7 @@ def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iter
         elif sign in ("+", "-"):
             added = sign == "+"
             tokens = next(new if added else old)
-            yield _on_ground(sign, tokens, differing.get(number, []), grounds, width)
+            yield _on_ground(sign, tokens, differing.get(number, set()), grounds, width)
         else:
             next(old)
             yield (Span(" "), *_expanded(next(new)))
@@ -152,18 +152,21 @@ def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iter
 def _on_ground(
     sign: str,
     tokens: Sequence[Span],
-    differing: Sequence[tuple[int, int]],
+    differing: set[int],
     grounds: Grounds,
     width: int,
 ) -> Line:
     ground = grounds.added if sign == "+" else grounds.removed
     part = grounds.added_part if sign == "+" else grounds.removed_part
     spans = [Span(sign, f"bold {ground}")]
-    at = 0
+    at = count()
     for token in tokens:
-        for text, inside in _cut(token.text, at, differing):
-            spans.append(Span(text, part if inside else _laid(token.style, ground, grounds)))
-        at += len(token.text)
+        laid = _laid(token.style, ground, grounds)
+        if not differing:
+            spans.append(Span(token.text, laid))
+            continue
+        for differs, run in groupby(token.text, lambda _: next(at) in differing):
+            spans.append(Span("".join(run), part if differs else laid))
     line = _expanded(spans)
     fill = width - line_columns(line)
     return (*line, Span(" " * fill, ground)) if fill > 0 else line
@@ -175,22 +178,6 @@ def _laid(style: str, ground: str, grounds: Grounds) -> str:
     text, _, below = ground.partition(" ")
     coloured = any(word.startswith("#") for word in words)
     return " ".join([*words, *([] if coloured else [text]), below])
-
-
-def _cut(text: str, at: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """A token that begins at an offset of its line, split where differing parts begin and end."""
-    end = at + len(text)
-    here = at
-    for begin, stop in parts:
-        begin, stop = max(begin, here), min(stop, end)
-        if begin >= stop:
-            continue
-        if begin > here:
-            yield text[here - at : begin - at], False
-        yield text[begin - at : stop - at], True
-        here = stop
-    if here < end:
-        yield text[here - at :], False
 
 
 def _expanded(spans: Sequence[Span]) -> Line:
@@ -209,9 +196,9 @@ def _expanded(spans: Sequence[Span]) -> Line:
 # -- what differs within lines
 
 
-def _differing(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    """By line number, the parts that differ from the line that it replaced, or that replaced it."""
-    found: dict[int, list[tuple[int, int]]] = {}
+def _differing(lines: Sequence[str]) -> dict[int, set[int]]:
+    """By line number, where a line differs from the one that it replaced, or that replaced it."""
+    found: dict[int, set[int]] = {}
     runs = [
         (sign, list(numbers))
         for sign, numbers in groupby(range(len(lines)), lambda number: lines[number][:1])
@@ -223,24 +210,26 @@ def _differing(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _compared(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _compared(old: str, new: str) -> tuple[set[int], set[int]]:
+    """The offsets at which two lines differ; none if they are not alike."""
     if max(len(old), len(new)) > _COMPARED_LINE:
-        return [], []
+        return set(), set()
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
-        return [], []
-    changed = [each for each in matcher.get_opcodes() if each[0] != "equal"]
+        return set(), set()
+    equal = matcher.get_matching_blocks()
     return (
-        [_place(before, begin, end) for _, begin, end, _, _ in changed if begin < end],
-        [_place(after, begin, end) for _, _, _, begin, end in changed if begin < end],
+        _offsets_without(before, [(each.a, each.size) for each in equal]),
+        _offsets_without(after, [(each.b, each.size) for each in equal]),
     )
 
 
-def _place(words: Sequence[str], begin: int, end: int) -> tuple[int, int]:
-    """The offsets of these words in their line."""
-    start = len("".join(words[:begin]))
-    return start, start + len("".join(words[begin:end]))
+def _offsets_without(words: Sequence[str], equal: Sequence[tuple[int, int]]) -> set[int]:
+    """The offsets of a line's characters, except those of its ``equal`` runs of words."""
+    starts = [0, *accumulate(map(len, words))]
+    same = {at for begin, size in equal for at in range(starts[begin], starts[begin + size])}
+    return {*range(starts[-1])} - same
 
 
 # -- tokens

@@ -33,8 +33,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from stet.terminal.spans import (
     PAUSE_S,
     SHORT,
@@ -93,7 +91,7 @@ def file_line(change: FileChange) -> Line:
     return (*head, Span(f"+{change.added}", "green"), Span(" "), Span(f"-{change.removed}", "red"))
 
 
-def stat_line(change: FileChange, width: int) -> Line:
+def _stat_line(change: FileChange, width: int) -> Line:
     """A line for a file in so many columns, without zero counts."""
     status, path, *_ = file_line(change)
     changed = counts([change])
@@ -136,7 +134,7 @@ def _subject_style(commit: CommitInfo) -> str:
     return "dim" if commit.kind == "outside" else ""
 
 
-def subject_line(commit: CommitInfo, room: int) -> Line:
+def _subject_line(commit: CommitInfo, room: int) -> Line:
     """The subject in so many columns; if they fit, also the undone commits and line counts."""
     subject, _ = subject_and_why(commit.message)
     changed = counts(commit.files) if _names_its_files(commit) else ()
@@ -148,14 +146,14 @@ def subject_line(commit: CommitInfo, room: int) -> Line:
     return (Span(text, _subject_style(commit)), *tail)
 
 
-def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
-    """The lines below the subject: why, and the files. ``said``: columns that the subject had."""
-    subject, why = subject_and_why(commit.message)
-    if why:
-        yield (Span(shortened(why[0], width), "italic"),)
-    undone = _undone(commit)
-    if undone and undone[0] not in subject_line(commit, said):
-        yield undone
+def _why(commit: CommitInfo, width: int) -> list[Line]:
+    _, why = subject_and_why(commit.message)
+    return [(Span(shortened(why[0], width), "italic"),)] if why else []
+
+
+def _details(commit: CommitInfo, width: int) -> Iterator[Line]:
+    """The reverted commits and the files, if the subject does not name them."""
+    subject, _ = subject_and_why(commit.message)
     unnamed = [short(each) for each in commit.reverts if short(each) not in subject]
     if unnamed:
         more = f" and {len(unnamed) - _LISTED} more" if len(unnamed) > _LISTED else ""
@@ -165,7 +163,7 @@ def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
         files = commit.files
         listed = files if len(files) <= _LISTED + 1 else files[:_LISTED]
         for change in listed:
-            yield stat_line(change, width)
+            yield _stat_line(change, width)
         if len(listed) < len(files):
             rest = files[len(listed) :]
             yield (Span(f"and {plural(len(rest), 'file')} more  ", "dim"), *counts(rest))
@@ -208,9 +206,11 @@ def entry(
 ) -> Iterator[Line]:
     """A commit after its head, or ``below`` it; details that the subject lacks are indented."""
     room = width - (len(indent) if below else line_columns(head))
-    subject = subject_line(commit, room)
+    subject = _subject_line(commit, room)
     yield from [head, (Span(indent), *subject)] if below else [(*head, *subject)]
-    for line in details(commit, width - len(indent), said=room):
+    width -= len(indent)
+    undone = [(span,) for span in _undone(commit) if span not in subject]
+    for line in [*_why(commit, width), *undone, *_details(commit, width)]:
         yield (Span(indent), *line)
 
 
@@ -304,16 +304,14 @@ def burst_page(
 def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
     """One commit below its burst's heading: a line, and details if it does not say everything."""
     yield edit_line(commit, first_changed(diff) if diff else None, width)
-    _, why = subject_and_why(commit.message)
-    if why:
-        yield (_BELOW, Span(shortened(why[0], width - 12), "italic"))
+    width -= len(_BELOW.text)
+    below: Iterable[Line] = ()
     if stat:
-        for change in commit.files:
-            yield (_BELOW, *stat_line(change, width - 12))
+        below = (_stat_line(change, width) for change in commit.files)
     elif not _says_all(commit):
-        said = msgspec.structs.replace(commit, reverted_by=None)
-        for line in list(details(said, width - 12, said=0))[bool(why) :]:
-            yield (_BELOW, *line)
+        below = _details(commit, width)
+    for line in [*_why(commit, width), *below]:
+        yield (_BELOW, *line)
 
 
 def _says_all(commit: CommitInfo) -> bool:
@@ -371,7 +369,7 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
         for commit, row in zip(commits, rows, strict=True)
     ]
     for commit, head in zip(commits, aligned(heads), strict=True):
-        yield (*head, *subject_line(commit, (width or 10_000) - line_columns(head)))
+        yield (*head, *_subject_line(commit, (width or 10_000) - line_columns(head)))
 
 
 def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
