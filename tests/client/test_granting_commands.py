@@ -22,7 +22,7 @@ from client.live import Installation
 from client.test_watch import Watching
 from stet.cli.usage import duration
 from stet.terminal.access_lines import reason_lines, requests
-from stet.terminal.spans import clock
+from stet.terminal.spans import until
 from stet.wire.results import UpgradeInfo
 
 REASON = "the tests in tests/unit need the new signature, and nothing else will be touched by me"
@@ -249,8 +249,8 @@ def test_a_long_reason_is_cut() -> None:
     ],
 )
 def test_how_long_a_grant_lasts(expected: str, time: str) -> None:
-    assert clock(time, NOW).endswith(expected)
-    assert clock(time, None) == time
+    assert until(time, NOW).endswith(expected)
+    assert until(time, None) == f" until {time}"
 
 
 # -- Python

@@ -25,8 +25,6 @@ from stet.terminal.spans import Line
 
 T = TypeVar("T")
 
-_STEPS = re.compile(r"(?P<base>[^~^]+)(?P<steps>(?:~\d*|\^)+)")
-_STEP = re.compile(r"~(\d*)|\^")
 #: Seconds without an answer after which the person is told.
 _SILENT_S = 5.0
 
@@ -119,12 +117,12 @@ def commit_named(session: stet.Session, word: str) -> str:
 
     Raises UsageError for the path of a recorded file, unless a pin has the same name.
     """
-    found = _STEPS.fullmatch(word)
+    found = re.fullmatch(r"([^~^]+)((?:~\d*|\^)+)", word)
     base, steps = found.groups() if found else (word, "")
     base = "HEAD" if base == "@" else base
     if not re.fullmatch("HEAD|[0-9a-f]{4,40}", base):
         _refuse_path(session, base)
-    count = sum(1 if each[1] is None else int(each[1] or 1) for each in _STEP.finditer(steps))
+    count = sum(int(each or 1) for each in re.findall(r"~(\d*)|\^", steps))
     return f"{base}~{count}" if count else base
 
 

@@ -38,12 +38,12 @@ _SILENT_S = 2.0
 def doctor(arguments: Arguments, output: Output) -> int:
     """Check everything that edits depend on, and print the findings."""
     findings = list(_findings(arguments.directory))
-    wrong = sum(not finding.ok for finding in findings)
-    said = f"{plural(wrong, 'thing')} to mend, in this order." if wrong else "All is well."
+    faults = sum(not finding.ok for finding in findings)
+    said = f"{plural(faults, 'thing')} to mend, in this order." if faults else "All is well."
     lines = [line for finding in findings for line in _lines(finding)]
-    lines.append((Span(said, "bold red" if wrong else "bold green"),))
-    output.tell({"ok": not wrong, "findings": findings}, lines)
-    return 1 if wrong else 0
+    lines.append((Span(said, "bold red" if faults else "bold green"),))
+    output.tell({"ok": not faults, "findings": findings}, lines)
+    return 1 if faults else 0
 
 
 def _lines(finding: Finding) -> Iterator[Line]:

@@ -287,7 +287,7 @@ def journal(endpoint: Endpoint) -> Finding | None:
         return wrong("journal", found["unreadable"], START)
     if found["newer"]:
         said = f"{found['refused']} - nothing is lost, but this stet is too old for it"
-        return wrong("journal", said, _upgrade())
+        return wrong("journal", said, _upgrade_command())
     if found["refused"]:
         path = found["refused"].partition(": ")[0]
         away = f"mv {quoted(path)} {quoted(path + '.damaged')}"
@@ -299,8 +299,7 @@ def journal(endpoint: Endpoint) -> Finding | None:
     return fine("journal", f"{found['segments']} segments, all readable")
 
 
-def _upgrade() -> str:
-    """The command that upgrades this installation."""
+def _upgrade_command() -> str:
     if "/pipx/venvs/" in sys.prefix:
         return "pipx upgrade stetd"
     if "/uv/tools/" in sys.prefix:

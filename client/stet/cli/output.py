@@ -111,7 +111,7 @@ class Output:
         if not (self.terminal or self._colours.on):
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
-        text = self._coloured(lines) if self._colours.on else _plain(lines)
+        text = self._styled_text(lines)
         first = [*itertools.islice(text, 1)]  # no pager for nothing
         text = itertools.chain(first, text)
         if not (first and long and self.terminal and self._pager and _show_in_pager(text)):
@@ -128,7 +128,7 @@ class Output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
-    def _coloured(self, lines: Iterable[Line]) -> Iterator[str]:
+    def _styled_text(self, lines: Iterable[Line]) -> Iterator[str]:
         # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
         darker = self._colours.light and self._colour_system != "standard"
         style = self._colours.style if darker else str
@@ -137,6 +137,8 @@ class Output:
 
     def _styled(self, text: str, style: str) -> str:
         """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
+        if not self._colours.on:
+            return text
         codes = [_SGR_CODES.get(word, 0) for word in style.split()]
         if 0 in codes:
             from rich.console import COLOR_SYSTEMS
@@ -151,10 +153,6 @@ class Output:
         from rich.console import Console
 
         return Console(force_terminal=True).color_system or "standard"
-
-
-def _plain(lines: Iterable[Line]) -> Iterator[str]:
-    return ("".join(visible(s.text) for s in line) + "\n" for line in lines)
 
 
 def _show_in_pager(text: Iterator[str]) -> bool:

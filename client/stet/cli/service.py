@@ -395,7 +395,10 @@ def status(_: Arguments, output: Output) -> int:
         SERVICE, "LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "Result",
         "ActiveEnterTimestamp", "StatusText",
     )  # fmt: skip
-    running = service["ActiveState"] == "active"
+    running, version = service["ActiveState"] == "active", None
+    if running:  # else a connection would start it
+        with contextlib.suppress(TransportError):
+            version = version_of_daemon(endpoint, 5)
     facts: dict[str, object] = {
         "installed": all(installed_unit(name) is not None for name in NAMES),
         "socket_unit": _unit_state(socket),
@@ -408,7 +411,7 @@ def status(_: Arguments, output: Output) -> int:
         "restarts": int(service["NRestarts"] or 0),
         "says": service["StatusText"] or None,
         "socket": endpoint.path,
-        "version": _version_if_running(endpoint, running),
+        "version": version,
         "installed_version": stet.__version__,
     }
     output.tell(facts, _status_lines(facts))
@@ -419,15 +422,6 @@ def _unit_state(unit: Mapping[str, str]) -> str:
     if unit["LoadState"] == "not-found":
         return "not installed"
     return f"{unit['ActiveState']} ({unit['SubState']})"
-
-
-def _version_if_running(endpoint: Endpoint, running: bool) -> str | None:
-    if not running:
-        return None  # a connection would start it
-    try:
-        return version_of_daemon(endpoint, 5)
-    except TransportError:
-        return None
 
 
 def _status_lines(facts: Mapping[str, object]) -> Iterator[Line]:

@@ -155,13 +155,13 @@ def _event_lines(event: AnyEvent, output: Output) -> Iterator[Line]:
 
 
 def _request_lines(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
-    who = Span(named(event.agent, event.session), name_style(event.agent, event.session))
+    name = Span(named(event.agent, event.session), name_style(event.agent, event.session))
     if event.status != "pending":
         note = f": {visible(event.note)}" if event.note else ""
-        yield (clock, Span("request of "), who, Span(f" {visible(event.status)}{note}"))
+        yield (clock, Span("request of "), name, Span(f" {visible(event.status)}{note}"))
         return
     why = f": {visible(event.reason)}" if event.reason else ""
-    yield (clock, who, Span(f" asks for write access{why}", "bold yellow"))
+    yield (clock, name, Span(f" asks for write access{why}", "bold yellow"))
     request = visible(event.request)
     yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
 

@@ -35,7 +35,6 @@ _INDENT = "  "
 #: Lines of a reason that are shown.
 _MOST_LINES = 12
 _STYLES = {"pending": "bold yellow", "approved": "bold green", "denied": "bold red"}
-_MODES = {"restricted": "bold yellow"}
 
 
 def requests(
@@ -123,7 +122,7 @@ def _rows(
             Span(f"  {visible(session.agent or '')}"),
             Span(f"  {when(session.last_seen, now)}", "dim"),
             Span(f"  {plural(session.commits, 'edit')}"),
-            Span(f"  {visible(session.mode)}", _MODES.get(session.mode, "")),
+            Span(f"  {session.mode}", "bold yellow" if session.mode == "restricted" else ""),
         )
         for session in found
     ]

@@ -35,19 +35,19 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 #: Styles by prefixes of token types; the longest matching prefix counts.
 _TOKENS = {
-    "Comment": "dim italic",
-    "Comment.Preproc": "magenta",
-    "Keyword": "magenta",
-    "Literal.String": "cyan",
-    "Literal.String.Doc": "dim italic",
-    "Literal.Number": "blue",
-    "Name.Function": "bold",
-    "Name.Class": "bold",
-    "Name.Tag": "magenta",
-    "Name.Attribute": "cyan",
-    "Name.Decorator": "magenta",
-    "Operator.Word": "magenta",
-    "Generic.Heading": "bold",
+    "Token.Comment": "dim italic",
+    "Token.Comment.Preproc": "magenta",
+    "Token.Keyword": "magenta",
+    "Token.Literal.String": "cyan",
+    "Token.Literal.String.Doc": "dim italic",
+    "Token.Literal.Number": "blue",
+    "Token.Name.Function": "bold",
+    "Token.Name.Class": "bold",
+    "Token.Name.Tag": "magenta",
+    "Token.Name.Attribute": "cyan",
+    "Token.Name.Decorator": "magenta",
+    "Token.Operator.Word": "magenta",
+    "Token.Generic.Heading": "bold",
 }
 
 
@@ -87,7 +87,7 @@ def coloured(
         if titles:
             yield from [()] if number else []
             yield from title(file, width)
-        lexer = lexer_for(names(file)[0]) if lexed and file.hunks else None
+        lexer = _lexer_for(names(file)[0]) if lexed and file.hunks else None
         for hunk in file.hunks:
             yield (Span(visible(hunk.header), "cyan"),)
             yield from _hunk(hunk, lexer, width, grounds)
@@ -235,8 +235,7 @@ def _offsets_without(words: Sequence[str], equal: Sequence[tuple[int, int]]) -> 
 # -- tokens
 
 
-def lexer_for(path: str) -> Lexer | None:
-    """The lexer for files of this name."""
+def _lexer_for(path: str) -> Lexer | None:
     from pygments.lexers import get_lexer_for_filename
     from pygments.util import ClassNotFound
 
@@ -253,7 +252,7 @@ def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
         return plain
     found: list[list[Span]] = [[]]
     for token, text in lexer.get_tokens("\n".join(lines)):
-        style = token_style(str(token))
+        style = _token_style(str(token))
         first, *rest = text.split("\n")
         found[-1].append(Span(first, style))
         found.extend([Span(piece, style)] for piece in rest)
@@ -262,18 +261,15 @@ def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
     return found[: len(lines)] if texts == list(lines) else plain
 
 
-def token_style(token: str) -> str:
-    """The style of a pygments token type, ``Token.Name.Function`` as text."""
-    name = token.removeprefix("Token.")
-    while name:
-        if name in _TOKENS:
-            return _TOKENS[name]
+def _token_style(name: str) -> str:
+    """The style of a pygments token type, such as ``Token.Name.Function``."""
+    while name and name not in _TOKENS:
         name = name.rpartition(".")[0]
-    return ""
+    return _TOKENS.get(name, "")
 
 
 def lexed_lines(text: str, path: str) -> list[list[Span]]:
     """A file's lines as tokens, up to the limits."""
     lines = text.split("\n")
-    lexer = lexer_for(path) if len(text) <= _LEXED_TEXT else None
+    lexer = _lexer_for(path) if len(text) <= _LEXED_TEXT else None
     return _lexed(lines, lexer)

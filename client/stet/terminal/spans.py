@@ -168,18 +168,15 @@ def name_style(agent: str | None, session: str | None) -> str:
     return _NAME_STYLES[zlib.crc32(name.encode("utf-8", "replace")) % len(_NAME_STYLES)]
 
 
-def clock(time: str, now: datetime.datetime | None) -> str:
-    """An end time: ``14:30 (in 28 min)`` in local time, or as it was sent."""
-    if now is None:
-        return visible(time)
+def until(time: str | None, now: datetime.datetime | None) -> str:
+    """An end time as a suffix: `` until 14:30 (in 28 min)`` in local time, or as it was sent if
+    ``now`` is None; empty if there is none.
+    """
+    if not time or now is None:
+        return f" until {visible(time)}" if time else ""
     local, today = datetime.datetime.fromisoformat(time).astimezone(), now.astimezone()
     shown = local.strftime("%H:%M" if local.date() == today.date() else "%Y-%m-%d %H:%M")
-    return f"{shown} (in {_length((local - today).total_seconds())})"
-
-
-def until(time: str | None, now: datetime.datetime | None) -> str:
-    """An end time as a suffix; empty if there is none."""
-    return f" until {clock(time, now)}" if time else ""
+    return f" until {shown} (in {_length((local - today).total_seconds())})"
 
 
 def _length(seconds: float) -> str:
