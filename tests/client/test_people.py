@@ -189,6 +189,14 @@ def test_options_of_all_commands_may_stand_in_front() -> None:
     assert parse(["-C", "/tmp", "clip", "list"]).directory == "/tmp"
 
 
+def test_options_in_front_of_a_hook_do_not_keep_it_from_running(ws: Installation) -> None:
+    behind = ws.stet("hook", "claude-code", stdin="{}")
+    before = ws.stet("-C", "/", "--json", "hook", "claude-code", stdin="{}")
+
+    assert (before.returncode, before.stdout) == (0, "")
+    assert before.stderr == behind.stderr
+
+
 def test_what_follows_two_dashes_belongs_to_the_command() -> None:
     assert parse(["log", "--text", "diff", "--", "a.py"]).path == "a.py"
     assert parse(["undo", "-m", "diff", "--", "4f3c"]).commits == ["4f3c"]

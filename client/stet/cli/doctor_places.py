@@ -57,10 +57,12 @@ def _chown_command(directory: str) -> str:
     return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
 
 
-def _is_foreign(directory: str) -> bool:
+def _chown_if_foreign(directory: str) -> str | None:
+    """The command that mends the owner of a directory, if that is another user."""
     with contextlib.suppress(OSError):
-        return os.lstat(directory).st_uid != os.geteuid()
-    return False
+        if os.lstat(directory).st_uid != os.geteuid():
+            return _chown_command(directory)
+    return None
 
 
 # -- runtime directory and sockets -----------------------------------------------------------
@@ -74,11 +76,10 @@ def runtime(endpoint: Endpoint) -> Finding:
     except FileNotFoundError:
         return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
-        again = _chown_command(directory) if _is_foreign(directory) else None
-        return wrong(name, str(error), error.mend or again)
+        return wrong(name, str(error), error.mend or _chown_if_foreign(directory))
     except OSError as error:
-        again = _as_root(f"rm -r {quoted(directory)}")
-        return wrong(name, f"{directory}: {error.strerror}", again)
+        mend = _as_root(f"rm -r {quoted(directory)}")
+        return wrong(name, f"{directory}: {error.strerror}", mend)
     return fine(name, directory)
 
 
@@ -87,12 +88,12 @@ def _missing_runtime(name: str, directory: str) -> Finding:
     if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
         return fine(name, f"{directory}, made at the first start")
     uid, gid = os.geteuid(), os.getegid()
-    made = f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}"
+    mend = f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}"
     if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
         # Lingering: logind creates the directory, keeps it, and starts the user manager.
-        made = f"loginctl enable-linger {uid}"
+        mend = f"loginctl enable-linger {uid}"
     detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
-    return wrong(name, detail, _as_root(made))
+    return wrong(name, detail, _as_root(mend))
 
 
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:
@@ -147,8 +148,7 @@ def state(directory: str) -> Finding:
     except FileNotFoundError:
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
-        again = _chown_command(directory) if _is_foreign(directory) else None
-        return wrong(name, f"{directory}: {error.strerror}", again)
+        return wrong(name, f"{directory}: {error.strerror}", _chown_if_foreign(directory))
     if not stat.S_ISDIR(found.st_mode):
         away = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         return wrong(name, f"{directory} is no directory", away)

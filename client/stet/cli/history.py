@@ -23,10 +23,12 @@ from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import CommitInfo, LogResult
 
-#: Commits without --limit, and whose diffs are read at once; the most of one answer of the daemon.
-_DEFAULT_LIMIT, _MOST = 50, 1000
+#: Commits that are printed without --limit; also how many diffs are read at once.
+_DEFAULT_LIMIT = 50
+#: The most commits in one answer of the daemon.
+_MOST = 1000
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-#: Arguments of log that the command for the next page does not have, or has elsewhere.
+#: Arguments of log that are no options in the command for the next page.
 _NOT_PAGED = ("directory", "path", "root", "prog", "run", "json", "no_pager")
 #: ``A..B``, where one may be left out; not a path.
 RANGE = re.compile(r"(?!\.\.$)([^/]*?)\.\.([^/]*)")

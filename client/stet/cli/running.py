@@ -26,6 +26,10 @@ def run(argv: Sequence[str]) -> int:
     """Run one command; return its exit status."""
     _open_missing_streams()
     arguments = parse(argv)
+    if arguments.run == "hook":  # options precede it; otherwise stet.cli runs it
+        from stet.agents.hook import main
+
+        return main(argv[[*argv].index("hook") + 1 :])
     output = Output(as_json=arguments.json, pager=not arguments.no_pager, dates=arguments.dates)
     try:
         if not os.path.isdir(arguments.directory):

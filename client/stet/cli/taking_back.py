@@ -187,8 +187,8 @@ def _newest_burst(session: stet.Session, name: str | None) -> list[CommitInfo]:
 def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
     """The edits of a session's last burst that are not undone, newest first.
 
-    ``newest_first``: the session's commits. Undone edits are left out, but those older than the
-    first result count when pauses are measured.
+    ``newest_first``: the session's commits. Undone edits are left out, but one that is older than
+    the first result still bridges a pause.
     """
     last: datetime.datetime | None = None
     for commit in newest_first:

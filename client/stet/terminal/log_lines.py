@@ -12,8 +12,8 @@ under NARROW columns name and time get a line of their own:
     4f3c2a1b  3 min ago  my-agent/conv-1   patch src/a.py: 2 edits  +3 -1
     9c2d11e0  5 min ago  person            undo 4f3c2a1b: patch src/a.py: 2 edits  +1 -3
 
-Undone commits are dim and struck through, and name the commit that undid them. Commits that take
-back more than their subject names list the others. Consecutive edits of a session (a burst) under
+Undone commits are dim and struck through, and name the commit that undid them. A commit lists those
+that it takes back and does not name in its subject. Consecutive edits of a session (a burst) have
 one heading:
 
     my-agent/conv-1  2 edits  3 min ago
@@ -58,8 +58,9 @@ NARROW = 64
 #: Files and commits that are listed on a terminal; more are counted.
 _LISTED = 6
 _WIDEST_NAME = 32
-#: Lines of the graph beside each other; more are left to the subjects.
-_MOST_BESIDE, _WIDEST_GRAPH_NAME = 12, 24
+#: Lines of the graph beside each other; further ones are not drawn.
+_MOST_BESIDE = 12
+_WIDEST_GRAPH_NAME = 24
 _STATUS_STYLE = {"A": "green", "M": "yellow", "D": "red", "R": "cyan"}
 
 
@@ -135,7 +136,7 @@ def _subject_style(commit: CommitInfo) -> str:
 
 
 def _subject_line(commit: CommitInfo, room: int) -> Line:
-    """The subject in so many columns; if they fit, also the undone commits and line counts."""
+    """The subject in so many columns with its line counts; if it fits, also what undid it."""
     subject, _ = subject_and_why(commit.message)
     changed = counts(commit.files) if _names_its_files(commit) else ()
     tail = (Span("  "), *changed) if changed else ()
@@ -402,5 +403,5 @@ def _joined(here: Sequence[str]) -> str:
 
 
 def _filling(row: str) -> str:
-    """The horizontal part of the graph from a column to the commit."""
+    """What fills the space between a row of the graph and its commit."""
     return "─" if any(mark in row for mark in "╭╰┬┴") else " "
