@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import stet
+from stet.cli import doctor
 
 LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"
 
@@ -43,3 +44,9 @@ def test_everything_exported_is_there() -> None:
 def test_the_version_is_that_of_the_distribution() -> None:
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
     assert tomllib.loads(pyproject.read_text())["project"]["version"] == stet.__version__
+
+
+def test_doctor_looks_for_every_package_that_is_needed() -> None:
+    root = Path(__file__).parents[2]
+    needed = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert list(doctor._PACKAGES) == [each.partition(">=")[0] for each in needed]

@@ -27,7 +27,9 @@ from stet.service.spawn import Endpoint, elsewhere, holder
 from stet.service.unit_files import MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible
 
-_PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
+_PACKAGES = (
+    *("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tiktoken", "tomlkit"),
+)
 _INSTALL = "stet service install"
 #: Seconds that the daemon has to answer; systemd may have to start a service's daemon first.
 _ANSWER_S = 20.0

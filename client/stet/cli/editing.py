@@ -54,18 +54,12 @@ def apply_patch(arguments: Arguments, output: Output) -> None:
     Standard output gets the text that Codex's apply_patch prints, standard error the warnings.
     """
     given: str = arguments.file
-    patch = given if _is_patch(given) else _text(arguments)
+    patch = given if "*** Begin Patch" in given else _text(arguments)
     call = calls.apply_patch(patch, overwrite=arguments.overwrite, ambiguous=arguments.ambiguous)
     result = _edit(arguments, output, call, render.answered)
     if result is not None:
         for warning in result.warnings:
             print(f"warning: {visible(warning)}", file=sys.stderr)
-
-
-def _is_patch(argument: str) -> bool:
-    """Whether an argument is a patch itself and not the name of a file with one."""
-    begins = argument.lstrip(" \t\r\n").startswith("*** Begin Patch")
-    return begins or ("*** Begin Patch" in argument and "\n" in argument)
 
 
 def _edit(
