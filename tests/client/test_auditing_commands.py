@@ -122,6 +122,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(live: Installation, tmp_
     assert target.read_text() == "before"
     assert os.listdir(tmp_path) == ["edits.mbox"]
     assert live.stet("export", "-o", str(tmp_path / "none" / "x")).returncode == 2
+    assert live.stet("export", "--json", "-o", str(target)).returncode == 2
 
 
 def test_an_export_replaces_neither_a_link_nor_a_pipe(live: Installation, tmp_path: Path) -> None:

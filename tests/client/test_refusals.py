@@ -18,7 +18,7 @@ from client.live import Installation, installation
 from stet import errors
 from stet.cli.arguments import COMMANDS
 from stet.session.connection import NO_ANSWER
-from stet.terminal.refusals import as_typed, helping
+from stet.terminal.refusals import as_typed, helpful_command
 from stet.terminal.render import workspaces
 from stet.wire.failures import Kind
 from stet.wire.results import WorkspaceInfo
@@ -128,7 +128,7 @@ def test_words_of_the_language_stay() -> None:
 @pytest.mark.parametrize("kind", [*Kind, "daemon_unreachable", "timed_out", "of_the_future"])
 def test_every_kind_has_a_command_that_helps(kind: str) -> None:
     error = stet.StetError("no.", {"kind": kind})
-    found = helping(error, "stet undo")
+    found = helpful_command(error, "stet undo")
 
     assert found is not None
     assert found.split()[1] in COMMANDS
@@ -137,17 +137,19 @@ def test_every_kind_has_a_command_that_helps(kind: str) -> None:
 def test_every_error_without_an_answer_leads_to_the_doctor() -> None:
     for _, error in inspect.getmembers(errors, inspect.isclass):
         if issubclass(error, stet.TransportError) and error is not stet.TransportError:
-            assert helping(error("no answer"), "stet undo") == "stet doctor"
+            assert helpful_command(error("no answer"), "stet undo") == "stet doctor"
 
 
 def test_a_message_that_has_a_command_gets_no_other() -> None:
-    assert helping(stet.UnknownCommit("no such commit; `log` lists them"), "stet show") is None
+    assert (
+        helpful_command(stet.UnknownCommit("no such commit; `log` lists them"), "stet show") is None
+    )
 
 
 def test_the_file_is_named() -> None:
     failures = [{"kind": "old_text_not_found", "message": "no", "path": "a b.py"}]
     error = stet.OldTextNotFound("not found", {"failures": failures})
-    assert helping(error, "stet patch") == "stet read 'a b.py'"
+    assert helpful_command(error, "stet patch") == "stet read 'a b.py'"
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from stet.service.spawn import Endpoint, holder, is_running
 _SPARE_BYTES = 500 * 1024 * 1024
 _SPARE_FILES = 1000
 
+#: A command that starts the daemon.
 START = "stet status"
 
 

@@ -22,6 +22,8 @@ from stet.wire.results import ExportResult
 
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, one page of the reply after the other."""
+    if output.as_json and arguments.output is not None:
+        raise UsageError("--json is for standard output; leave out -o, or --json")
     first, last, paths = _range(arguments)
     wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
     with asking.person(arguments, timeout=None) as session:

@@ -83,7 +83,7 @@ def _local_error(error: OSError) -> str:
 
 
 def _print_error(error: StetError, arguments: Arguments) -> None:
-    from stet.terminal.refusals import as_typed, helping
+    from stet.terminal.refusals import as_typed, helpful_command
 
     print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)
     if isinstance(error, Conflict):
@@ -94,6 +94,6 @@ def _print_error(error: StetError, arguments: Arguments) -> None:
     if arguments.json:
         return
     root = getattr(arguments, "root", None)
-    help_ = helping(error, arguments.prog, arguments.directory, root)
+    help_ = helpful_command(error, arguments.prog, arguments.directory, root)
     if help_ is not None:
         print(f"Try: {visible(help_)}", file=sys.stderr)

@@ -161,18 +161,18 @@ def _on_ground(
     spans = [Span(sign, f"bold {ground}")]
     at = count()
     for token in tokens:
-        laid = _laid(token.style, ground, grounds)
+        style = _style_on(token.style, ground, grounds)
         if not differing:
-            spans.append(Span(token.text, laid))
+            spans.append(Span(token.text, style))
             continue
         for differs, run in groupby(token.text, lambda _: next(at) in differing):
-            spans.append(Span("".join(run), part if differs else laid))
+            spans.append(Span("".join(run), part if differs else style))
     line = _expanded(spans)
     fill = width - line_columns(line)
     return (*line, Span(" " * fill, ground)) if fill > 0 else line
 
 
-def _laid(style: str, ground: str, grounds: Grounds) -> str:
+def _style_on(style: str, ground: str, grounds: Grounds) -> str:
     """A token's style on a background, where dim text would not be readable."""
     words = [grounds.colours.get(word, word) for word in style.split() if word != "dim"]
     text, _, below = ground.partition(" ")

@@ -178,7 +178,7 @@ def log(
 ) -> Iterator[Line]:
     """A page of the log, newest first; ``width`` in columns, None without a terminal."""
     if width is not None and width < NARROW:
-        yield from _stacked(commits, now, width)
+        yield from _narrow_page(commits, now, width)
         return
     names = [_name(commit) for commit in commits]
     most = _WIDEST_NAME
@@ -197,7 +197,7 @@ def log(
             Span("  "),
         )
         if width is None:
-            yield from _whole(commit, head, indent)
+            yield from _uncut(commit, head, indent)
         else:
             yield from entry(commit, head, indent, width)
 
@@ -215,7 +215,7 @@ def entry(
         yield (Span(indent), *line)
 
 
-def _whole(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
+def _uncut(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
     subject, why = subject_and_why(commit.message)
     by = commit.reverted_by
     undone = (Span(f"  (undone by {short(by)})", "magenta"),) if by else ()
@@ -226,7 +226,7 @@ def _whole(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
         yield (Span(indent), *file_line(change))
 
 
-def _stacked(
+def _narrow_page(
     commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int
 ) -> Iterator[Line]:
     for commit in commits:

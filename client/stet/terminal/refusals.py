@@ -104,7 +104,7 @@ def _out_of_range(found: re.Match[str]) -> str:
     return f"{_option(found[4])} {must} {bound} {found[3].removesuffix('.0')}"
 
 
-def helping(
+def helpful_command(
     error: StetError, command: str, directory: str = ".", root: str | None = None
 ) -> str | None:
     """A command that helps; None if the message names one. ``command``: the refused command, which
