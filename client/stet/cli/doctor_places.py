@@ -59,7 +59,6 @@ def _chown_command(directory: str) -> str:
 
 
 def _chown_if_foreign(directory: str) -> str | None:
-    """The command that mends the owner of a directory, if that is another user."""
     with contextlib.suppress(OSError):
         if os.lstat(directory).st_uid != os.geteuid():
             return _chown_command(directory)

@@ -60,8 +60,7 @@ def log(arguments: Arguments, output: Output) -> None:
         output.lines(_log_lines(session, page, arguments, output), long=True)
 
 
-def _next_page(arguments: Arguments, cursor: str) -> str:
-    """The command that prints the next page of the same log."""
+def _next_page_command(arguments: Arguments, cursor: str) -> str:
     import shlex
 
     words = ["stet", "log"]
@@ -80,7 +79,7 @@ def _log_lines(
         yield (Span("No commit.", "dim"),)
     yield from _commit_lines(session, page.commits, arguments, output)
     if page.cursor is not None and output.terminal:
-        older = f"older commits: {_next_page(arguments, page.cursor)}"
+        older = f"older commits: {_next_page_command(arguments, page.cursor)}"
         yield (Span(visible(older), "dim"),)
     if page.dropped is not None:
         gone = page.dropped

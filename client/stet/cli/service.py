@@ -276,9 +276,7 @@ def uninstall(arguments: Arguments, output: Output) -> None:
     endpoint = Endpoint.from_environment(control=False)
     own = [name for name in NAMES if (installed_unit(name) or "").startswith(MARKER)]
     if purge:
-        _check_same_state(endpoint)
-        managed = systemd.why_not() is None
-        _check_unused(endpoint, main_process() if managed else None)
+        _check_removable(endpoint)
         warning = (
             f"All that agents ever did is recorded in {endpoint.state}. It can't be brought back."
         )
@@ -293,7 +291,10 @@ def uninstall(arguments: Arguments, output: Output) -> None:
     output.tell({"removed": removed, "purged": purged}, lines)
 
 
-def _check_same_state(endpoint: Endpoint) -> None:
+def _check_removable(endpoint: Endpoint) -> None:
+    """Raise ServiceTrouble if the service has another history, HistoryInUse if a daemon that is not
+    the service has this one open.
+    """
     unit = installed_unit(SERVICE)
     state = unit and unit_files.variable(unit, "STET_STATE_DIR")
     if state and state != endpoint.state:
@@ -301,6 +302,12 @@ def _check_same_state(endpoint: Endpoint) -> None:
             f"the service keeps its history in {state}, but here it would be {endpoint.state}. "
             f"Nothing was done. Try: STET_STATE_DIR={quoted(state)} stet service uninstall "
             "--purge-history"
+        )
+    pid = holder(endpoint)
+    if pid is not None and (systemd.why_not() is not None or pid != main_process()):
+        raise HistoryInUse(
+            f"process {pid} uses {endpoint.state} and is not the service. Nothing was done. Stop "
+            f"it first: kill {pid}"
         )
 
 
@@ -337,16 +344,6 @@ _STATE_FILES = (
     *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
     *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
 )
-
-
-def _check_unused(endpoint: Endpoint, service: int | None) -> None:
-    """Raise HistoryInUse when another process than the ``service`` has the history open."""
-    pid = holder(endpoint)
-    if pid not in (None, service):
-        raise HistoryInUse(
-            f"process {pid} uses {endpoint.state} and is not the service. Nothing was done. Stop "
-            f"it first: kill {pid}"
-        )
 
 
 def _purge(state: str) -> list[str]:

@@ -85,7 +85,8 @@ def coloured(
     lexed = len(text) <= _LEXED_TEXT
     for number, file in enumerate(files_of(text)):
         if titles:
-            yield from [()] if number else []
+            if number:
+                yield ()
             yield from title(file, width)
         lexer = _lexer_for(names(file)[0]) if lexed and file.hunks else None
         for hunk in file.hunks:

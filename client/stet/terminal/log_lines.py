@@ -294,7 +294,8 @@ def burst_page(
     each file's lines.
     """
     for number, burst in enumerate(bursts(commits)):
-        yield from [()] if number else []
+        if number:
+            yield ()
         name, rest = burst.heading(now)
         yield (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
         for commit in burst.commits:
