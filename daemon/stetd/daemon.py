@@ -24,8 +24,8 @@ from stetd.history.excluding import Excludes
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Run, start_process
-from stetd.processes.historian_messages import Base, Options
-from stetd.processes.works import Policy
+from stetd.processes.historian_messages import Options, StartingPoint
+from stetd.processes.long_work import RetentionPolicy
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import WorkspaceOpener
 from stetd.state.state import State
@@ -99,7 +99,7 @@ class Daemon(msgspec.Struct):
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
-        base, opening = Base.of(checkpoint), WorkspaceOpener(state, recovery, journal)
+        base, opening = StartingPoint.of(checkpoint), WorkspaceOpener(state, recovery, journal)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
@@ -194,7 +194,7 @@ async def _checkpoint_now(writer: Writer) -> None:
 
 def _retain(writer: Writer, settings: Settings) -> Retain | None:
     """The function that applies retention as configured; None: no commits are dropped."""
-    policy = Policy(settings.retention_days, settings.retention_mb << 20)
+    policy = RetentionPolicy(settings.retention_days, settings.retention_mb << 20)
     if not policy:
         return None
     return lambda workspace, progress: retain(writer, workspace, policy, progress)

@@ -23,7 +23,7 @@ from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
-from stetd.processes.works import Policy
+from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
 from stetd.upkeep import retention
 from stetd.upkeep.retention import retain
@@ -220,7 +220,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     try:
         times = in_three_seconds(daemon, root)
         [workspace] = daemon.writer.state.open.values()
-        policy = Policy(days=1, bytes=0)
+        policy = RetentionPolicy(days=1, bytes=0)
         clock = times[-1] + 86_399.5
 
         def drop(at: float) -> int:
@@ -263,7 +263,7 @@ def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) ->
         garbage = tmp_path / "garbage"
         garbage.write_bytes(os.urandom(2 << 20))
         git(workspace.shadow, "hash-object", "-w", str(garbage))
-        policy = Policy(days=0, bytes=1 << 20)
+        policy = RetentionPolicy(days=0, bytes=1 << 20)
         assert daemon.wait_for(retain(daemon.writer, workspace, policy, Progress())) == 0
         assert not pack.exists()
         assert f"{pack} (deleted)" not in opened_files()
@@ -318,7 +318,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
         person = daemon.connect(control=True, peer=own_peer("test"))
 
         async def work() -> Refused:
-            policy = Policy(days=1, bytes=0)
+            policy = RetentionPolicy(days=1, bytes=0)
             monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: clock))
             dropping = retain(daemon.writer, workspace, policy, Progress())
             dropped = asyncio.ensure_future(dropping)

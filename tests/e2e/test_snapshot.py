@@ -20,7 +20,7 @@ from stet.wire.results import SnapshotResult
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
-from stetd.processes.works import Taking
+from stetd.processes.long_work import SnapshotLimits
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
 from stetd.upkeep.snapshot import snapshot
@@ -338,7 +338,7 @@ def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
 
 def taking(daemon: InProcess) -> SnapshotResult:
     [workspace] = daemon.writer.state.open.values()
-    limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
+    limits = SnapshotLimits(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
     asked = Requester(None, None, None, "snapshot", None)
     return daemon.wait_for(snapshot(daemon.writer, workspace, asked, limits, Progress()))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.apply_patch.hunks import block_end
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
 from stetd.editing.matching.rungs import Run, Rung, climb
@@ -193,7 +193,7 @@ def test_fifty_lines_against_a_hundred_thousand_that_are_the_same() -> None:
 def test_a_long_hunk_against_lines_that_are_alike_keeps_nobody_waiting() -> None:
     data, hunk = joined(["same"] * 3_000), ["- same"] * 300
     began = time.thread_time()
-    with patience.limited(0.01), pytest.raises(patience.TakesLong):
+    with time_limit.limited(0.01), pytest.raises(time_limit.TakesLong):
         updated(data, *hunk, "+x")
     assert time.thread_time() - began < 0.6
 

@@ -20,7 +20,7 @@ from memory_world import (
 )
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import PlannedFile, SourceFile
 
@@ -297,13 +297,13 @@ class TestClipboardsThatAreLong:
 
     def test_over_and_over_in_a_call(self) -> None:
         patches = [replace(f"{number}\n", fromClipboard="c") for number in range(8)]
-        with patience.limited(600), pytest.raises(patience.TakesLong):
+        with time_limit.limited(600), pytest.raises(time_limit.TakesLong):
             DIALECTS["patch"]({"path": "a.txt", "patches": patches}, self.WORLD)
 
     def test_with_other_indentation(self) -> None:
         patches = [append("", fromClipboard="c", reindent={"add": " "})]
         began = time.thread_time()
-        with patience.limited(0.01), pytest.raises(patience.TakesLong):
+        with time_limit.limited(0.01), pytest.raises(time_limit.TakesLong):
             DIALECTS["patch"]({"path": "a.txt", "patches": patches}, self.WORLD)
         assert time.thread_time() - began < 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.patch_file import dialect as patch_file
@@ -138,7 +138,7 @@ class TestLimits:
             assert trimmed.message.endswith("and must be unique. Send more lines in search.")
 
     def test_near_line_keeps_nobody_waiting_where_the_text_stands_a_million_times(self) -> None:
-        with patience.limited(0.001), pytest.raises(patience.TakesLong):
+        with time_limit.limited(0.001), pytest.raises(time_limit.TakesLong):
             plan(b"a" * 1_000_000, change("a", "b", near_line=2))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Refused
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import (
@@ -157,7 +157,7 @@ class TestBounds:
     ) -> None:
         """A planner makes it, whose memory is limited."""
         monkeypatch.setattr(regex_search, "_AT_ONCE_S", 60)
-        with patience.limited(120), pytest.raises(patience.TakesLong):
+        with time_limit.limited(120), pytest.raises(time_limit.TakesLong):
             patched(b"a" * 1_000_000, "(a+)", r"\1" * 20)
 
     @pytest.mark.parametrize("pattern", ["(?-i:a)", "(?i-s:a)", "(?=a)a", "(?<=x)a|a", "(?#{i)a"])

@@ -37,7 +37,7 @@ from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
-from stetd.processes.works import Policy
+from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
 from stetd.upkeep.retention import retain
 
@@ -278,7 +278,7 @@ def cut(base: Path) -> None:
     asyncio.run(_grow(daemon, base / "old"))
     choosing._SELDOM_S = 0  # however few they are
     [workspace] = daemon.writer.state.open.values()
-    policy, clock = Policy(days=1, bytes=0), lambda: time.time() + _DAY_S - 1.5
+    policy, clock = RetentionPolicy(days=1, bytes=0), lambda: time.time() + _DAY_S - 1.5
     vars(choosing)["time"] = SimpleNamespace(time=clock)
     daemon.wait_for(retain(daemon.writer, workspace, policy, Progress()))
     daemon.close()

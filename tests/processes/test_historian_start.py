@@ -55,7 +55,7 @@ def options() -> messages.Options:
 
 def historian_by(run: Run, position: Callable[[], Position] = lambda: Position(1, 8)) -> Historian:
     loop = asyncio.get_running_loop()
-    return Historian(loop, "/state", options(), run, messages.Base(), position)
+    return Historian(loop, "/state", options(), run, messages.StartingPoint(), position)
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -214,7 +214,12 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
     async def story() -> None:
         loop = asyncio.get_running_loop()
         historian = Historian(
-            loop, "/state", options(), start_process, messages.Base(), lambda: Position(1, 8)
+            loop,
+            "/state",
+            options(),
+            start_process,
+            messages.StartingPoint(),
+            lambda: Position(1, 8),
         )
         await historian.start()
         async with asyncio.timeout(20):

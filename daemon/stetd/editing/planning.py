@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stet.wire.results import EditReport
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.text import TERMINATOR, common_ends, whole_lines
 
 #: Product of line counts up to which texts are aligned; above it all lines between the first and
@@ -92,7 +92,7 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     """The ranges (in ``old``, in ``new``) that differ, by whole lines, in order."""
-    patience.go_on()
+    time_limit.check_time()
     # If neither text ends with a terminator, both temporarily get one.
     tail = ""
     if old and new and old[-1] not in "\r\n" and new[-1] not in "\r\n":
@@ -197,7 +197,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
     """Apply ordered ``changes`` without overlaps to ``text``."""
-    patience.check_size(sum(len(change.replacement) for change in changes))
+    time_limit.check_size(sum(len(change.replacement) for change in changes))
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     position = length = 0

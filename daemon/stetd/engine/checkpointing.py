@@ -15,7 +15,7 @@ from stet.wire.failures import Refused
 from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
 from stetd.processes.historian_client import Historian, HistorianLost
-from stetd.processes.historian_messages import Base
+from stetd.processes.historian_messages import StartingPoint
 from stetd.state.state import State
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
@@ -164,7 +164,7 @@ class Checkpointer:
             return
         self.recorded = snapshot
         self.syncing = {}
-        self._historian.base = Base.of(snapshot)
+        self._historian.base = StartingPoint.of(snapshot)
         await self._drop_durable(snapshot, requests)
 
     def _retry_later(self) -> None:

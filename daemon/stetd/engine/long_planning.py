@@ -1,6 +1,6 @@
 """Planning long calls in other processes, while the writer goes on.
 
-The writer begins to plan every call itself, but gives up soon (:mod:`stetd.editing.patience`).
+The writer begins to plan every call itself, but gives up soon (:mod:`stetd.editing.time_limit`).
 Then a planner (:mod:`stetd.planning.planner`) plans the call on the files as they are now. Every
 question that planning asks of the workspace is recorded, with a digest of its answer. When the
 writer carries out the call it asks the same questions again; if all answers are the same (nearly

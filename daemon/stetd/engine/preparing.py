@@ -20,7 +20,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
 from stetd.config.settings import Settings
-from stetd.editing.patience import TakesLong, limited
+from stetd.editing.time_limit import TakesLong, limited
 from stetd.engine.fair_queue import Lane
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.history.protecting import Protection

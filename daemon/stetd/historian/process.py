@@ -28,7 +28,7 @@ from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.questions import Library, answer
 from stetd.processes import historian_messages as messages
-from stetd.processes.children import begin
+from stetd.processes.children import attach_to_engine
 from stetd.processes.framing import Message
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Serve the engine at the other end of this descriptor, until the engine is gone."""
     descriptor, level = arguments
     # Even a hanging historian must end with its engine, or it would hold the directories' locks.
-    connected = begin(descriptor)
+    connected = attach_to_engine(descriptor)
     failpoints.engine = os.getppid()
     os.umask(0o077)
     logs.set_up(level)

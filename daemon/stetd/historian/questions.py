@@ -36,15 +36,15 @@ from stetd.observing.current_content import ScanRequest, ScanResult
 from stetd.parameters import Blame, Diff, Export, Log, Read, Show
 from stetd.planning.proposals import ProposalRequest
 from stetd.processes import historian_messages as messages
-from stetd.processes.verify_claims import Claim, Moment, Verifying
-from stetd.processes.works import (
-    Choice,
+from stetd.processes.long_work import (
     Collected,
-    Finishing,
-    LeavingOut,
-    Policy,
-    Taking,
+    FinishForgetting,
+    ForgetRequest,
+    RetentionChoice,
+    RetentionPolicy,
+    SnapshotLimits,
 )
+from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import after_dropping, damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
@@ -187,7 +187,7 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(library: Library, view: ReadView, policy: Policy) -> list[Choice]:
+def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[RetentionChoice]:
     try:
         found = choose(view, policy, library.background)
         return [found] if found is not None else []
@@ -195,7 +195,7 @@ def _chosen(library: Library, view: ReadView, policy: Policy) -> list[Choice]:
         library.handles.drop(view.shadow)
 
 
-def _finished(library: Library, view: ReadView, asked: Finishing) -> None:
+def _finished(library: Library, view: ReadView, asked: FinishForgetting) -> None:
     shadow = view.shadow
     new_ids, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
@@ -220,14 +220,14 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
     "take back": (ProposalRequest, proposed),
-    "snapshot": (Taking, taken),
-    "leave out": (LeavingOut, left_out),
+    "snapshot": (SnapshotLimits, taken),
+    "leave out": (ForgetRequest, left_out),
 }
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
-    "what goes": (Policy, _chosen),
-    "finish forgetting": (Finishing, _finished),
+    "what goes": (RetentionPolicy, _chosen),
+    "finish forgetting": (FinishForgetting, _finished),
 }
 #: Questions without a view: functions of the library, the parameters and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {

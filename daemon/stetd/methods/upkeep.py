@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared, message_of
 from stetd.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
-from stetd.processes.works import Taking
+from stetd.processes.long_work import SnapshotLimits
 from stetd.refusals import io_failure
 from stetd.storage.progress import Progress
 from stetd.upkeep import forget as forgetting
@@ -50,7 +50,7 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
     requester = caller.requester("snapshot", message, uuid.uuid4().hex)
-    limits = Taking(
+    limits = SnapshotLimits(
         max_files=settings.snapshot_max_files,
         max_bytes=settings.snapshot_max_bytes,
         max_file_bytes=settings.max_file_bytes,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import BlockResult
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, World
 from stetd.editing.paths import files_above
@@ -104,7 +104,7 @@ def plan_dialects(
                     f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
                 )
             _check_if_match(convert(Common, method, common).if_match, own, world)
-            patience.go_on()
+            time_limit.check_time()
             plan = plan_dialect(method, own, world)
             check_plan(plan, excludes)
             world.check_links(plan)

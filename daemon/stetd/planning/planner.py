@@ -194,7 +194,7 @@ _TOO_MUCH_MEMORY = refuse(
 def main(arguments: Sequence[str]) -> int:
     """Plan calls until the engine is gone."""
     descriptor, max_memory = arguments
-    connected = children.begin(descriptor)
+    connected = children.attach_to_engine(descriptor)
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):

@@ -10,7 +10,7 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.paths import directories_above
 from stetd.history.objects import object_id
@@ -306,8 +306,8 @@ class CallWorld:
                 found = self._worktree.read(target, self._limits.file_bytes)
             self._bytes += found.size if found is not None else 0
             self._limits.check(len(self.seen) + 1, self._bytes)
-            if patience.is_limited() and self._bytes > _QUICK_BYTES:
-                raise patience.TakesLong
+            if time_limit.is_limited() and self._bytes > _QUICK_BYTES:
+                raise time_limit.TakesLong
         except BaseException:
             target.close()
             raise

@@ -37,7 +37,7 @@ def start(
             raise
 
 
-def begin(descriptor: str) -> socket.socket:
+def attach_to_engine(descriptor: str) -> socket.socket:
     """In the child: arrange to end with the engine and not by signals; returns the socket."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # These are for the daemon, which ends its children. A terminal sends them to all processes.

@@ -96,7 +96,7 @@ class Historian:
         state: str,
         options: messages.Options,
         run: Run,
-        base: messages.Base,
+        base: messages.StartingPoint,
         position: Callable[[], Position],
     ) -> None:
         self._loop = loop

@@ -44,7 +44,7 @@ class Options(framing.Message, frozen=True):
     request_record_s: float
 
 
-class Base(msgspec.Struct):
+class StartingPoint(msgspec.Struct):
     """Where a historian begins: the last checkpoint, at ``mark`` (segment, offset) in the journal.
 
     ``starts``: how far Git durably has each history then, by the workspace's name. ``held``:
@@ -58,7 +58,7 @@ class Base(msgspec.Struct):
     first: tuple[int, int] = (0, 0)
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint | None) -> Base:
+    def of(cls, checkpoint: Checkpoint | None) -> StartingPoint:
         """The base that a checkpoint gives; None: the beginning."""
         if checkpoint is None:
             return cls()
@@ -80,7 +80,7 @@ class Begin(framing.Message, frozen=True):
     version: str
     state: str
     options: Options
-    base: Base
+    base: StartingPoint
 
 
 class Durable(framing.Message, frozen=True):

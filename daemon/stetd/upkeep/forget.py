@@ -28,7 +28,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
 from stetd.parameters import Forget
-from stetd.processes.works import Finishing, LeavingOut, LeftOut
+from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
@@ -95,15 +95,19 @@ class _Forgetting(msgspec.Struct):
                 "status names it and says how. Nothing was changed.",
             )
 
-    async def _left_out(self) -> LeftOut:
+    async def _left_out(self) -> RewrittenHistory:
         """Scan, or rewrite, the history up to its present head without the path."""
         cut = self.writer.state.known[self.workspace.name].cut
         oldest = cut.oldest if cut is not None else None
         self.clipboards = self._clipboards()
         texts = list(self.clipboards.values())
-        asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
+        asked = ForgetRequest(
+            self.asked.path, self.asked.contents, self.asked.preview, oldest, texts
+        )
         view = self.writer.view(self.workspace)
-        return await self.writer.historian.ask("leave out", asked, LeftOut, view, self.progress)
+        return await self.writer.historian.ask(
+            "leave out", asked, RewrittenHistory, view, self.progress
+        )
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
         sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
@@ -114,11 +118,11 @@ class _Forgetting(msgspec.Struct):
             for name, text in sorted(session.clipboards.items())
         }
 
-    def _holding(self, found: LeftOut) -> list[ClipboardRef]:
+    def _holding(self, found: RewrittenHistory) -> list[ClipboardRef]:
         clipboards = list(self.clipboards)
         return [clipboards[number] for number in found.holding]
 
-    def _remove_clipboards(self, found: LeftOut) -> None:
+    def _remove_clipboards(self, found: RewrittenHistory) -> None:
         for each in self._clipboards().keys() & self._holding(found):
             removed = ClipboardSet(self.workspace.name, each.session, each.clipboard, None)
             self.writer.record(removed)
@@ -126,7 +130,7 @@ class _Forgetting(msgspec.Struct):
 
     # -- the switch
 
-    async def _switch(self, found: LeftOut) -> tuple[str, LeftOut]:
+    async def _switch(self, found: RewrittenHistory) -> tuple[str, RewrittenHistory]:
         """Make the rewritten history the valid one; returns the ``forget`` commit."""
         await reached("forget.rewritten")
         # Recovery must not have to settle a call on commits that are gone.
@@ -148,7 +152,7 @@ class _Forgetting(msgspec.Struct):
             "call again when less is edited.",
         )
 
-    def _record(self, found: LeftOut) -> str:
+    def _record(self, found: RewrittenHistory) -> str:
         workspace, writer, state = self.workspace, self.writer, self.writer.state
         self._check_open()
         commit = self._forget_commit(found)
@@ -164,7 +168,7 @@ class _Forgetting(msgspec.Struct):
         writer.committed(workspace, number, [])
         return commit
 
-    def _forget_commit(self, found: LeftOut) -> str:
+    def _forget_commit(self, found: RewrittenHistory) -> str:
         """Write the commit durably; returns its id."""
         meta = self.who.commit_meta(
             "forget",
@@ -178,7 +182,7 @@ class _Forgetting(msgspec.Struct):
         packs.flush()
         return commit.oid
 
-    def _moved_cut(self, found: LeftOut) -> Cut | None:
+    def _moved_cut(self, found: RewrittenHistory) -> Cut | None:
         """The new first commit of a history that retention has cut, if the rewrite changed it.
 
         Until the switch, ``shallow`` has the old one and the new one.
@@ -207,7 +211,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     await _take_checkpoint(writer)
     await reached("forget.checkpointed")
     cut = state.known[workspace.name].cut
-    asked = Finishing(rewritten.paths, cut.oldest if cut is not None else None)
+    asked = FinishForgetting(rewritten.paths, cut.oldest if cut is not None else None)
     view = writer.view(workspace)
     await historian.ask("finish forgetting", asked, type(None), view, progress)
     historian.remembered.forget(workspace.name)

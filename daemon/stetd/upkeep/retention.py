@@ -24,7 +24,7 @@ from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.processes.works import Choice, Policy, named_commits
+from stetd.processes.long_work import RetentionChoice, RetentionPolicy, named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
@@ -32,12 +32,14 @@ from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import check_open, checkpoint, collect, record
 
 
-async def retain(writer: Writer, workspace: Workspace, policy: Policy, progress: Progress) -> int:
+async def retain(
+    writer: Writer, workspace: Workspace, policy: RetentionPolicy, progress: Progress
+) -> int:
     """Drop commits by a policy; returns how many. Raises Refused, OSError."""
     historian = writer.historian
     while True:
         view = writer.view(workspace)
-        found = await historian.ask("what goes", policy, list[Choice], view, progress)
+        found = await historian.ask("what goes", policy, list[RetentionChoice], view, progress)
         if not found:
             workspace.repository.reopen()  # it may have removed packs
             if await historian.ask("has remains", workspace.shadow, bool):
@@ -58,7 +60,7 @@ async def retain(writer: Writer, workspace: Workspace, policy: Policy, progress:
     return choice.dropped
 
 
-def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
+def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cut | None:
     """Record in the history and in the journal what will be dropped.
 
     Records nothing and returns None if references have changed since the choice.

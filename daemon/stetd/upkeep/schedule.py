@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.engine.writer import Writer
-from stetd.processes.works import Collected
+from stetd.processes.long_work import Collected
 from stetd.refusals import no_longer_allowed, read_only
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import (

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 from rapidfuzz import fuzz
 
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.matching import line_replacement, rungs
 from stetd.editing.matching.normal_forms import (
     INDENTATION,
@@ -217,7 +217,7 @@ def _climb(
     """The match of the first rung that has a place for the new text."""
     search = Search(document, old)
     for rung, find in ladder:
-        patience.go_on()
+        time_limit.check_time()
         places = find(search)
         if len(places) > 1 and near_line is not None:
             places = rungs.nearest(search, rung, places, near_line)

@@ -17,7 +17,7 @@ from itertools import islice
 from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.matching.ladder import Match, locate
 from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
 from stetd.editing.matching.rungs import Rung, occurrences
@@ -129,7 +129,7 @@ def _shared_lines(
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
-        patience.go_on()
+        time_limit.check_time()
         key = keys[index]
         if len(key) < shortest:
             break
@@ -146,7 +146,7 @@ def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterato
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
             words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
-        patience.go_on()
+        time_limit.check_time()
         places = list(islice(occurrences(text, word, len(word)), _RARE + 1))
         if not 0 < len(places) <= _RARE:
             continue
@@ -159,7 +159,7 @@ def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterato
 
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     """The similarity (0 to 100) of the text and the lines from ``first`` on."""
-    patience.go_on()
+    time_limit.check_time()
     lines = document.form(NormalForms).folded_lines[max(0, first) : first + len(keys)]
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
     wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import (
     NormalForms,
@@ -289,7 +289,7 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
             return Rung.EXACT, place
         if count <= MOST_PLACES:
             lines.append(document.line_at(place.start))
-        patience.go_on()
+        time_limit.check_time()
     if not count:
         others = line_endings(Search(document, wanted))
         if number <= len(others):
@@ -310,7 +310,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
         middle = starts[min(line, len(starts)) - 1]
         before, after = deque[Place](maxlen=2), list[Place]()  # two on each side are enough
         for place in _exact_places(search.document, search.wanted):
-            patience.go_on()
+            time_limit.check_time()
             (before if place.start < middle else after).append(place)
             if len(after) == 2:
                 break
@@ -347,7 +347,7 @@ class Found(NamedTuple):
 
 def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     """The places of ``run`` from line ``first`` on, for each rung that finds any, in order."""
-    patience.go_on()
+    time_limit.check_time()
     forms = document.form(NormalForms)
     exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), MOST_PLACES))
     if exact:
@@ -358,7 +358,7 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     for rung, accepts in _hunk_rungs(document, run) if candidates else ():
         found = []
         for place in candidates:
-            patience.go_on()
+            time_limit.check_time()
             if accepts(place):
                 found.append(place)
         if found:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from stet.wire.failures import Failure, Kind
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
@@ -68,8 +68,8 @@ def check_change(
             return _invalid(subject, f"{one} and {other} can not go together: {reason}.")
     if not change.regex:
         return CheckedChange(subject, change)
-    if patience.is_limited() and len(change.search) > _QUICK_PATTERN:
-        raise patience.TakesLong
+    if time_limit.is_limited() and len(change.search) > _QUICK_PATTERN:
+        raise time_limit.TakesLong
     with allowance:
         if allowance.left <= 0:
             return _stopped(subject, allowance, _TOO_MUCH)
@@ -86,7 +86,7 @@ def check_change(
                 "pattern, or leave regex out to look for literal text.",
             )
         fault = regex_search.check_template(pattern, change.replace)
-    patience.go_on()
+    time_limit.check_time()
     if fault is not None:
         return _invalid(
             subject,
@@ -100,7 +100,7 @@ def find_change(
     checked: CheckedChange, document: Document, allowance: Allowance
 ) -> LocatedEdit | Failure:
     """The place of the change in ``document``, and the text to write there."""
-    patience.go_on()
+    time_limit.check_time()
     change = checked.change
     found: Match | LocatedEdit | Failure
     if checked.pattern is not None:
@@ -170,7 +170,7 @@ def _by_pattern(
         return found
     match = found.match
     longest = max(end - start for start, end in map(match.span, range(match.re.groups + 1)))
-    patience.check_size(longest * change.replace.count("\\"))
+    time_limit.check_size(longest * change.replace.count("\\"))
     written = written_at(document, found, match.group(), match.expand(change.replace))
     assert written is not None, "BUG: only a change of indentation can fail"
     return LocatedEdit(subject.index, found.start, found.end, written, "regex")
@@ -384,7 +384,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_
     known: dict[tuple[int, str], float] = {}
     places: list[_Scored] = []
     for first, _ in looked_at:
-        allowance.go_on()
+        allowance.check_time()
         scored = _scored(keys, wanted, first, known)
         if scored is not None:
             places.append(scored)
@@ -404,7 +404,7 @@ def _losses(
     for index in longest[:_ANCHORS]:
         if not wanted[index]:
             break
-        allowance.go_on()
+        allowance.check_time()
         weight = _weight(wanted[index])
         cutoff = 100 * max(_LEAST_LINE, 1 - total * (1 - matters) / weight)
         like = process.extract(

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from stetd.editing import patience
+from stetd.editing import time_limit
 from stetd.editing.matching.rungs import MOST_PLACES, Place
 from stetd.editing.text import Document
 
@@ -36,9 +36,9 @@ class Allowance:
         """The remaining seconds, without those of the running search; may be negative."""
         return self._left - (time.thread_time() - self._began if self._began else 0.0)
 
-    def go_on(self) -> None:
-        """Raise TimeoutError if no time is left, or TakesLong as ``patience`` does."""
-        patience.go_on()
+    def check_time(self) -> None:
+        """Raise TimeoutError if no time is left, or TakesLong as ``time_limit`` does."""
+        time_limit.check_time()
         if self.left <= 0:
             raise TimeoutError
 
@@ -254,7 +254,7 @@ def find_matches(
     count, empty = 0, False
     with allowance:
         for match in _scan(pattern, document, allowance.left):
-            allowance.go_on()
+            allowance.check_time()
             start, end = match.span()
             if start == end:
                 empty = True
@@ -270,12 +270,12 @@ def find_matches(
 def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]:
     if seconds <= 0:
         raise TimeoutError
-    here = min(seconds, _AT_ONCE_S if patience.is_limited() else seconds)
+    here = min(seconds, _AT_ONCE_S if time_limit.is_limited() else seconds)
     try:
         yield from pattern.compiled.finditer(document.lf_text, timeout=here, concurrent=True)
     except TimeoutError as error:
         if here < seconds:
-            raise patience.TakesLong from error
+            raise time_limit.TakesLong from error
         raise
 
 

@@ -20,7 +20,7 @@ from stet.wire.first_use import known
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, object_id
-from stetd.processes.works import Finishing, LeavingOut, LeftOut
+from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
@@ -38,7 +38,7 @@ _MAX_PATHS_TOLD = 50
 _MAX_TREES = 20_000
 
 
-def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
+def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
     """Write the history without the path into packs, and the file of new ids. Raises Refused."""
     if view.head is None:
         raise _unknown(asked.path)
@@ -66,7 +66,7 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
-        return LeftOut(
+        return RewrittenHistory(
             last=view.head,
             head=rewriting.new_id(view.head),
             tree=rewriting.tree,
@@ -81,7 +81,7 @@ def left_out(view: ReadView, asked: LeavingOut) -> LeftOut:
         )
 
 
-def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
+def finish(shadow: str, asked: FinishForgetting, disk: Disk) -> dict[str, str]:
     """Point references to the new history; returns the new ids by the old ones."""
     new_ids = read_pending(shadow)
     for name in references_below(shadow, "refs"):

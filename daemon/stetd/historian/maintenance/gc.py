@@ -14,7 +14,7 @@ from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
-from stetd.processes.works import Choice, Collected, Policy, named_commits
+from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy, named_commits
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
 from stetd.repository.pack_entries import stored_sizes
@@ -87,7 +87,9 @@ def has_remains(shadow: str) -> bool:
         return any(each.parent is not None and repository.is_commit(each.parent) for each in cut)
 
 
-def choose(view: ReadView, policy: Policy, background: Background) -> Choice | None:
+def choose(
+    view: ReadView, policy: RetentionPolicy, background: Background
+) -> RetentionChoice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
     """
@@ -109,11 +111,11 @@ def choose(view: ReadView, policy: Policy, background: Background) -> Choice | N
         if at >= worth:
             return None
         oldest, parent = (chain[start : start + 20].hex() for start in (20 * at, 20 * at + 20))
-        return Choice(oldest, parent, len(chain) // 20 - 1 - at, why, named)
+        return RetentionChoice(oldest, parent, len(chain) // 20 - 1 - at, why, named)
 
 
 def _follow(
-    repository: StoredObjects, policy: Policy, progress: Progress
+    repository: StoredObjects, policy: RetentionPolicy, progress: Progress
 ) -> tuple[bytes, int, int | None]:
     """The ids of the commits, newest first, and two indexes in them.
 
@@ -137,7 +139,9 @@ def _follow(
     return bytes(chain), at if oldest < since - _SELDOM_S else last, worth
 
 
-def _fitting(repository: StoredObjects, policy: Policy, progress: Progress, chain: bytes) -> int:
+def _fitting(
+    repository: StoredObjects, policy: RetentionPolicy, progress: Progress, chain: bytes
+) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)

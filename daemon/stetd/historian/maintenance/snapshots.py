@@ -19,7 +19,7 @@ from stetd.history.objects import (
     Tree,
     object_id,
 )
-from stetd.processes.works import Taken, Taking
+from stetd.processes.long_work import SnapshotLimits, SnapshotTree
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
@@ -34,19 +34,19 @@ _ROUNDS = 3
 _RESERVE = 64 << 20
 
 
-def taken(view: ReadView, asked: Taking) -> Taken:
+def taken(view: ReadView, asked: SnapshotLimits) -> SnapshotTree:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
     with closing(StoredObjects(view.shadow)) as repository:
         return _Snapshot(view, asked).take(repository)
 
 
 class _Snapshot:
-    def __init__(self, view: ReadView, asked: Taking) -> None:
+    def __init__(self, view: ReadView, asked: SnapshotLimits) -> None:
         self._view, self._shadow, self._asked = view, view.shadow, asked
         self._progress = view.progress
         self._permissions: list[tuple[str, int]] = []
 
-    def take(self, repository: StoredObjects) -> Taken:
+    def take(self, repository: StoredObjects) -> SnapshotTree:
         view = self._view
         self._progress.begin("looking at the files")
         cache = StatCache(stat_cache_path(self._shadow))
@@ -83,7 +83,7 @@ class _Snapshot:
             skipped=scan.skipped,
             skipped_count=scan.skipped_count,
         )
-        return Taken(tree=new, result=result, permissions=self._permissions)
+        return SnapshotTree(tree=new, result=result, permissions=self._permissions)
 
     # -- limits
 

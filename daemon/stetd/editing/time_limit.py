@@ -1,7 +1,8 @@
 """A time limit for planning on the writer, where all other calls wait.
 
-The writer plans calls ``with limited(SECONDS):``, and code that may take long calls :func:`go_on`.
-A call over the limit is planned again in another process (:mod:`stetd.engine.long_planning`).
+The writer plans calls ``with limited(SECONDS):``, and code that may take long calls
+:func:`check_time`. A call over the limit is planned again in another process
+(:mod:`stetd.engine.long_planning`).
 
 The first half of the seconds is measured by the clock. After it, the second half counts only the
 thread's own processor time, because the machine may have been busy with other work.
@@ -35,7 +36,7 @@ class TakesLong(Exception):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """A context with a time limit, after which :func:`go_on` raises TakesLong."""
+    """A context with a time limit, after which :func:`check_time` raises TakesLong."""
     half = seconds / 2
     token = _limit.set(_Limit(half, time.perf_counter() + half))
     try:
@@ -49,7 +50,7 @@ def is_limited() -> bool:
     return _limit.get() is not None
 
 
-def go_on() -> None:
+def check_time() -> None:
     """Raise TakesLong if the time limit is over."""
     limit = _limit.get()
     if limit is None:

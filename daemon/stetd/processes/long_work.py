@@ -16,7 +16,7 @@ class Collected(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class Policy(msgspec.Struct, frozen=True):
+class RetentionPolicy(msgspec.Struct, frozen=True):
     """A retention policy: limits of age (days) and size (bytes) of a history; 0: no limit."""
 
     days: int
@@ -26,7 +26,7 @@ class Policy(msgspec.Struct, frozen=True):
         return bool(self.days or self.bytes)
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RetentionChoice(msgspec.Struct, frozen=True):
     """Which part of a history is kept: from ``oldest`` on. ``parent``: the newest commit that is
     dropped; ``dropped``: how many are; ``named``: the commits that references named.
     """
@@ -38,7 +38,7 @@ class Choice(msgspec.Struct, frozen=True):
     named: list[str]
 
 
-class Taking(msgspec.Struct, frozen=True):
+class SnapshotLimits(msgspec.Struct, frozen=True):
     """Limits of a snapshot. ``skip_large``: leave out files that are too large."""
 
     max_files: int
@@ -47,7 +47,7 @@ class Taking(msgspec.Struct, frozen=True):
     skip_large: bool
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot's durable tree. ``permissions``: bits, by path, that Git's modes can't express."""
 
     tree: str
@@ -55,7 +55,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     permissions: list[tuple[str, int]]
 
 
-class LeavingOut(msgspec.Struct, frozen=True):
+class ForgetRequest(msgspec.Struct, frozen=True):
     """A path to leave out of a history. ``oldest``: its first commit, if retention has cut it;
     ``texts``: those of clipboards, to search; ``preview``: write nothing.
     """
@@ -67,7 +67,7 @@ class LeavingOut(msgspec.Struct, frozen=True):
     texts: list[str]
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A history without a path, up to commit ``last``, whose new id is ``head``, with this tree.
 
     ``touched``: number of commits that changed the path; ``rewritten``: of those with new ids.
@@ -89,7 +89,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     left: int
 
 
-class Finishing(msgspec.Struct, frozen=True):
+class FinishForgetting(msgspec.Struct, frozen=True):
     """A rewritten history: the paths that were left out, and its first commit, if it was cut."""
 
     paths: list[str]
