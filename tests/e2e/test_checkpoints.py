@@ -7,6 +7,7 @@ import errno
 import os
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,22 @@ def test_a_checkpoint_syncs_only_what_was_written_since_the_last(tmp_path: Path)
             edit_in(daemon, root, path)
             daemon.checkpoint()
             assert [path] == [name for name in synced if name.endswith(".txt")]
+    finally:
+        daemon.close()
+
+
+def test_a_segment_is_begun_for_the_checkpoint_that_asks_for_one_only(tmp_path: Path) -> None:
+    """A segment costs two syncs and reserved space."""
+    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=3600)
+    try:
+        begun = []
+        for fresh in (False, True, False):
+            before, done = daemon.writer.journal.position.segment, threading.Event()
+            begin = partial(daemon.writer.checkpoints.begin, done.set, fresh=fresh)
+            daemon.on_loop(begin)
+            assert done.wait(20)
+            begun.append(daemon.writer.journal.position.segment - before)
+        assert begun == [0, 1, 0]
     finally:
         daemon.close()
 

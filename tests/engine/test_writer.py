@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,16 +18,38 @@ from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
+from stetd.engine.long_planning import WRITER_PLANNING_BYTES
 from stetd.engine.preparing import EditJob
 from stetd.engine.writer import TURN_S, _fail, _take_batch
 
 
+class Turns:
+    """In place of the planners: gives nobody a turn, and notes what says if a call is wanted."""
+
+    def __init__(self) -> None:
+        self.wanted: list[Callable[[], bool]] = []
+
+    @asynccontextmanager
+    async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
+        self.wanted.append(wanted)
+        await asyncio.Event().wait()
+        yield
+
+    def close(self) -> None:
+        """As planners have it."""
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[InProcess]:
+def turns() -> Turns:
+    return Turns()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, turns: Turns) -> Iterator[InProcess]:
     for name in ("state", "run", "w"):
         tmp_path.joinpath(name).mkdir(0o700)
     directories = Directories(*(str(tmp_path / name) for name in ("run", "state", "c.toml")))
-    daemon = InProcess(Settings(checkpoint_idle_s=3600), directories)
+    daemon = InProcess(Settings(checkpoint_idle_s=3600), directories, planners=turns)
     yield daemon
     daemon.close()
 
@@ -119,6 +142,41 @@ def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: P
         return journal.bytes - size
 
     assert asyncio.run(observed()) == 0
+
+
+def test_a_call_whose_client_is_gone_is_wanted_again_by_who_repeats_it(
+    daemon: InProcess, turns: Turns, tmp_path: Path
+) -> None:
+    """Calls that nobody waits for are planned last."""
+    patches = [{"operation": "overwrite", "newText": "x" * 2 * WRITER_PLANNING_BYTES}]
+    hello = {"protocol": 1, "workspace": str(tmp_path / "w"), "session": "s", "agent": "bot"}
+
+    async def asked() -> list[bool]:
+        person = daemon.connect(control=True, peer=own_peer("person"))
+        await person.call("workspace_allow", {"root": str(tmp_path / "w")})
+        wanted: list[bool] = []
+        calls = []
+        for _ in range(2):
+            agent = daemon.connect(control=False, peer=own_peer("agent"))
+            await agent.call("hello", hello)
+            call = agent.call("patch", {"path": "a", "patches": patches, "request_id": "r"})
+            calls.append(asyncio.ensure_future(call))
+            async with asyncio.timeout(20):
+                while not turns.wanted:
+                    await asyncio.sleep(0.01)
+            if wanted:
+                await asyncio.sleep(0.1)  # until the repeated call has arrived
+            wanted.append(daemon.on_loop(turns.wanted[0]))
+            if len(wanted) == 1:
+                agent.disconnected()
+                wanted.append(daemon.on_loop(turns.wanted[0]))
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return wanted
+
+    assert asyncio.run(asked()) == [True, False, True]
+    assert len(turns.wanted) == 1
 
 
 def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> Waiting:
