@@ -260,6 +260,22 @@ def test_a_segment_is_begun_for_the_checkpoint_that_asks_for_one_only(tmp_path: 
         daemon.close()
 
 
+def test_what_was_dropped_does_not_count_as_journal(tmp_path: Path) -> None:
+    """Else a daemon that works for long takes its journal for full."""
+    root = tmp_path / "w"
+    root.mkdir()
+    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=3600)
+    try:
+        edit_in(daemon, root)
+        edited = daemon.writer.journal.bytes
+        done = threading.Event()
+        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set, fresh=True))
+        assert done.wait(20)
+        assert daemon.writer.journal.bytes < edited
+    finally:
+        daemon.close()
+
+
 def edit_in(daemon: InProcess, root: Path, path: str = "a.txt") -> None:
     async def work() -> None:
         person = daemon.connect(control=True, peer=own_peer("test"))
