@@ -16,6 +16,7 @@ from stetd.session.sessions import Session
 from stetd.state.state import State
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import (
+    Abort,
     Change,
     Checkpoint,
     CommitRecord,
@@ -23,6 +24,7 @@ from stetd.storage.journal_format import (
     Record,
     Rewritten,
     SessionOpened,
+    Unsettled,
     WorkspaceAllowed,
     WorkspaceState,
 )
@@ -76,6 +78,19 @@ def test_a_history_goes_on_from_where_forgetting_a_path_has_led(
     known = state.known["w"]
     assert (known.head, known.commits, known.forgetting) == (B, 8, forgetting)
     expected = [Reached(OLD, 7), Reached(A, 8), Reached(OTHER, 7), Reached(B, 8)]
+    assert recovery.heads_since_checkpoint("w") == expected
+
+
+def test_a_damaged_history_is_made_again_without_what_was_voided() -> None:
+    """Its records are from before the checkpoint: the journal was kept for them."""
+    abort = Abort(8, "w", [7], A, {}, change(8, OTHER).commits, {})
+    kept: list[Record] = [change(6, A), change(7, B), abort]
+    records = [PlacedRecord(1, at, "", each) for at, each in enumerate(kept)]
+    held = Unsettled(1, 0, 1, Reached(OLD, 7))
+    known = WorkspaceState("w", "/w", RESTRICTED, OTHER, 9, unsettled=held)
+    recovery = Recovery(State("/state", Disk()), "this boot")
+    recovery.replay(Checkpoint(2, 0, 8, [known], []), records)
+    expected = [Reached(OLD, 7), Reached(A, 8), Reached(OTHER, 9)]
     assert recovery.heads_since_checkpoint("w") == expected
 
 

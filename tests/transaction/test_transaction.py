@@ -170,6 +170,15 @@ def test_what_was_done_to_the_transient_text_is_durable_when_the_call_is_voided(
     assert kinds.index("synced", 2) < kinds.index(Published)
 
 
+def test_the_directories_that_a_voided_call_has_made_are_gone(calls: Calls) -> None:
+    (calls.root / "there").mkdir()
+    prepared = calls.sealed("there/a/b/f", b"one\n")
+    prepared.publish(calls.worktree)
+    calls.aborted(prepared, Displaced("other", None))  # as if a later file of the call were another
+    prepared.close()
+    assert [path.name for path in calls.root.rglob("*")] == ["there"]
+
+
 def test_a_call_that_a_full_disk_keeps_from_being_marked_has_happened(
     calls: Calls, tmp_path: Path
 ) -> None:
