@@ -206,6 +206,7 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     person = daemon.control()
     person.call("workspace_forget", root=str(site.root))
     daemon.restart()  # a history that is lost and of no workspace keeps nobody from starting
+    assert f"history of {site.root}, which is no workspace now: " in daemon.log()
     person = daemon.control()
     assert person.call("workspace_allow", root=str(site.root))["commits"] == 0
     site.connect()
