@@ -628,3 +628,70 @@ def test_a_rollback_over_an_undo_that_left_the_file_alone_gives_what_was_there(s
     assert site.agent.call("undo", commits=[edit["commit"]])["files"] == []
     site.person.call("rollback", to=edit["outside"])
     assert (files(site), bits(site)) == ({"a.sh": b"one\n"}, {"a.sh": 0o755})
+
+
+def regrade(site: Site, path: str, mode: int) -> str:
+    """A shell command of the agent changes the permission bits of a file."""
+    tool = {"paths": [path], "tool": "Bash", "use": f"{path} {mode}"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / path).chmod(mode)
+    commit: str = site.agent.call("observe", phase="after", **tool)["commit"]
+    return commit
+
+
+def test_a_rollback_gives_a_private_file_its_bits_though_some_were_undone_and_redone(
+    site: Site,
+) -> None:
+    """Without the undo and the redo, the swaps between them would not find the bits they left."""
+    site.write("a.txt", "public\n", mode=0o755)
+    site.write("b.txt", "secret\n", mode=0o600)
+    start = site.overwrite("z.txt", "z\n")["commit"]
+    opened = regrade(site, "b.txt", 0o755)
+    site.person.call("undo", commits=[opened])
+    (site.root / "a.txt").chmod(0o4755)
+    steps = [("a.txt", "c.txt"), ("b.txt", "a.txt"), ("c.txt", "b.txt")]
+    moves = "".join(f"*** Update File: {old}\n*** Move to: {new}\n" for old, new in steps)
+    for _ in "12":
+        site.agent.call("apply_patch", input=f"*** Begin Patch\n{moves}*** End Patch")
+    site.person.call("redo")
+    site.person.call("rollback", to=start)
+    assert bits(site) == {"a.txt": 0o4755, "b.txt": 0o600, "z.txt": 0o644}
+    assert site.bytes_of("b.txt") == b"secret\n"
+
+
+def test_a_rollback_leaves_the_bits_that_a_person_gave_a_file_after_an_undo(site: Site) -> None:
+    """What is undone already is not gone through where a file is not as the commits left it."""
+    site.write("a.txt", "secret\n", mode=0o755)
+    site.write("b.txt", "secret\n")
+    start = site.overwrite("z.txt", "z\n")["commit"]
+    regrade(site, "a.txt", 0o600)
+    delete(site, "b.txt")
+    site.person.call("undo", last=2)
+    (site.root / "a.txt").chmod(0o700)
+    (site.root / "b.txt").chmod(0o600)
+    last = site.overwrite("z.txt", "zz\n")["commit"]
+    assert site.person.call("rollback", to=start)["undone"] == [last]
+    assert bits(site) == {"a.txt": 0o700, "b.txt": 0o600, "z.txt": 0o644}
+
+
+def test_a_rollback_leaves_what_a_person_redid_by_hand(site: Site) -> None:
+    start = site.overwrite("a.txt", "one\n")["commit"]
+    site.overwrite("a.txt", "two\n")
+    site.person.call("undo", last=1)
+    site.write("a.txt", "two\n")
+    last = site.overwrite("z.txt", "z\n")["commit"]
+    assert site.person.call("rollback", to=start)["undone"] == [last]
+    assert files(site) == {"a.txt": b"two\n"}
+
+
+def test_a_rollback_does_not_fail_for_files_that_only_undone_commits_changed() -> None:
+    with running({"max_file_bytes": 4096, "max_call_files": 3}) as daemon:
+        site = daemon.site("w")
+        start = site.overwrite("z.txt", "z\n")["commit"]
+        edits = [site.overwrite(name, "new\n")["commit"] for name in ("x.txt", "y.txt", "z.txt")]
+        for name in "abcd":
+            site.overwrite(name, "one\n")
+            site.person.call("undo", last=1)
+        site.write("a", "x" * 5000)
+        assert site.person.call("rollback", to=start)["undone"] == edits[::-1]
+        assert sorted(files(site)) == ["a", "z.txt"]

@@ -116,6 +116,8 @@ class TakingBack(msgspec.Struct):
     #: Path to the one that its file has at present, for files that get an old name back.
     moved_from: dict[str, str] = {}
     conflicts: list[FileConflict] = []
+    #: Whether each file was found as the commit had left it, with its permission bits.
+    exact: bool = True
     where: Whereabouts = msgspec.field(default_factory=Whereabouts)
     _regraded: dict[str, tuple[int, int]] = {}
     _recorded: Mapping[str, int] = {}
@@ -169,6 +171,12 @@ class TakingBack(msgspec.Struct):
             self.modes[path] = self.mode(path)
         return self.files[path]
 
+    def _find(self, path: str | None, delta: FileDelta) -> Version | None:
+        now = self._at(path) if path is not None else None
+        mode = full_mode(now, self._recorded.get(delta.path)) if now is not None else None
+        self.exact &= now == delta.after and (path is None or self.modes[path] == mode)
+        return now
+
     def _bits(self, path: str, then: str) -> int | None:
         """The permission bits of a file before the commit, which has it at ``then``."""
         mode = self.modes.get(path)
@@ -176,6 +184,7 @@ class TakingBack(msgspec.Struct):
             return self._recorded.get(then)
         bits = stat.S_IMODE(mode)
         before, after = self._regraded.get(then, (bits, bits))
+        self.exact &= bits == after
         return before if bits == after else bits
 
     def _put(self, path: str, version: Version | None, bits: int | None) -> None:
@@ -186,7 +195,7 @@ class TakingBack(msgspec.Struct):
         if delta.after is None:  # it comes back under its own name, whatever was moved there since
             self.where.forget(delta.path)
         path = self.where.now(delta.path)
-        now = self._at(path) if path is not None else None
+        now = self._find(path, delta)
         merged = take_back_file(path or delta.path, delta.before, delta.after, now, self.merge)
         if isinstance(merged, FileConflict):
             return merged
@@ -199,7 +208,7 @@ class TakingBack(msgspec.Struct):
     def _move_back(self, source: FileDelta, moved: FileDelta) -> FileConflict | None:
         old, new = source.path, moved.path
         there = self.where.now(new)
-        now = self._at(there) if there is not None else None
+        now = self._find(there, moved)
         if there not in (old, new) and now is not None:
             return FileConflict(new, [f"this file was moved on since, to {there}"])
         if there != old and self._at(old) is not None:

@@ -31,6 +31,8 @@ stand, and undos, redos and rollbacks too, because what they took back was there
 that concerns nothing but edits that the rollback is about can stay as it is: they are undone in
 the end, whatever it says of them. But not if it left one of their files alone, which was as before
 them at the time: an edit between them that is taken back, too, would bring their change back.
+If some step then does not find its files as the commit left them, but all do where none stays, none
+stays: that gives what was there.
 """
 
 from __future__ import annotations

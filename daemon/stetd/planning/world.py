@@ -137,7 +137,7 @@ class CallWorld:
         self._worktree = worktree
         self._unpublished = unpublished
         self._directory = call.directory
-        self._limits = limits
+        self.limits = limits
         self._bytes = 0
         self._clipboards = clipboards
         #: (path as spelled, follow_last) to its canonical path and the links that lead there.
@@ -303,9 +303,9 @@ class CallWorld:
             if target.path in self._unpublished:
                 found = self._unpublished[target.path]
             else:
-                found = self._worktree.read(target, self._limits.file_bytes)
+                found = self._worktree.read(target, self.limits.file_bytes)
             self._bytes += found.size if found is not None else 0
-            self._limits.check(len(self.seen) + 1, self._bytes)
+            self.limits.check(len(self.seen) + 1, self._bytes)
             if time_limit.is_limited() and self._bytes > _QUICK_BYTES:
                 raise time_limit.TakesLong
         except BaseException:

@@ -18,6 +18,7 @@ from stetd.history.objects import LINK
 from stetd.history.taking_back import InTheWay, TakingBack
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
+from stetd.repository.stored_objects import MissingObject
 from stetd.transaction.drafts import Draft, DraftFile
 
 #: Commits that the message lists; more are only counted.
@@ -34,6 +35,31 @@ def take_back(
 
     Raises Refused: conflict, nothing_to_undo (a commit would be undone twice), ...
     """
+    work = _walk_back(lookup, world, chosen)
+    if work.conflicts:
+        raise _in_the_way(lookup, world, work.conflicts, chosen)
+    return Draft(
+        kind=kind,
+        subject=subject,
+        files=_files(world, work),
+        reverts=tuple(commit.oid for commit in chosen),
+        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
+        commit_if_unchanged=True,
+    )
+
+
+def is_exact(lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]) -> bool:
+    """Whether the revert of commits, given newest first, finds each file as the commit left it."""
+    try:
+        work = _walk_back(lookup, world, chosen)
+    except (Refused, MissingObject):
+        return False
+    return work.exact and not work.conflicts
+
+
+def _walk_back(
+    lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]
+) -> TakingBack:
     _check(lookup, chosen)
     work = TakingBack(partial(look, world), _merged, partial(_mode, world))
     wanted = {commit.oid for commit in chosen}
@@ -54,16 +80,7 @@ def take_back(
     for path, above in files_above(coming):
         reason = f"{above} comes back as a file, so nothing can be below it"
         work.conflicts.append(FileConflict(path, [reason]))
-    if work.conflicts:
-        raise _in_the_way(lookup, world, work.conflicts, chosen)
-    return Draft(
-        kind=kind,
-        subject=subject,
-        files=_files(world, work),
-        reverts=tuple(commit.oid for commit in chosen),
-        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
-        commit_if_unchanged=True,
-    )
+    return work
 
 
 def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list[str]]:

@@ -16,7 +16,14 @@ from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import listed, named, shortened, take_back, would_undo_twice
+from stetd.historian.undo.reverting import (
+    is_exact,
+    listed,
+    named,
+    shortened,
+    take_back,
+    would_undo_twice,
+)
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import (
@@ -101,13 +108,16 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
         return is_edit(meta) or meta.kind in TAKES_BACK
 
     chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.reverts_all)
-    if would_undo_twice(lookup, chosen) is not None:
-        chosen = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
     if not chosen:
         outside = "" if include_outside else " Edits made outside are not counted."
         raise _nothing(
             f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
         )
+    steps = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
+    if chosen != steps and not is_exact(lookup, world, chosen):
+        with closing(CallWorld(view.worktree, call, world.limits)) as trial:
+            if would_undo_twice(lookup, chosen) or is_exact(lookup, trial, steps):
+                chosen = steps
     count = counted(len(chosen), "commit")
     draft = take_back(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
     done = "Would roll back" if call.preview else "Rolled back"
