@@ -96,7 +96,8 @@ LINES = st.sampled_from(
     agent=st.text(max_size=70),
     time=st.integers(0, 2_000_000_000),
 )
-# git mailinfo reads past the name where a quotation mark is not closed.
+# git mailinfo reads past the name where a quotation mark or a parenthesis is not closed.
+@example(why="", body=b"\r\n", agent="000(" + "\x80" * 7 + "\U00010000" * 4, time=0)
 @example(why="x", body=b"", agent='000"' + "\x80" * 9 + "0\U00010000\U00010000", time=0)
 @settings(max_examples=60, deadline=None)
 def test_git_reads_back_every_message(why: str, body: bytes, agent: str, time: int) -> None:

@@ -71,7 +71,7 @@ def _body(meta: CommitMeta, sender: str, oid: str, *, context: bool) -> str:
 
 def _name(name: str) -> str:
     """A name that git am takes for one."""
-    name = " ".join(name.replace("@", " at ").replace('"', "").split())
+    name = " ".join(re.sub(r'["()]', "", name.replace("@", " at ")).split())
     if len(name.encode()) < _SHORTEST_NAME:
         name = f"agent {name}"
     return name.encode()[:_LONGEST_NAME].decode("utf-8", "ignore").strip()
