@@ -71,10 +71,11 @@ def _body(meta: CommitMeta, sender: str, oid: str, *, context: bool) -> str:
 
 def _name(name: str) -> str:
     """A name that git am takes for one."""
-    name = " ".join(re.sub(r'["()]', "", name.replace("@", " at ")).split())
-    if len(name.encode()) < _SHORTEST_NAME:
-        name = f"agent {name}"
-    return name.encode()[:_LONGEST_NAME].decode("utf-8", "ignore").strip()
+    name = " ".join(name.replace("@", " at ").replace('"', "").split())
+    name = name.encode()[:_LONGEST_NAME].decode("utf-8", "ignore")
+    # git mailinfo reads past the name at a quotation mark or a parenthesis that is not closed.
+    name = " ".join(re.sub(r"(\([^()]*\))|[()]", r"\1", name).split())
+    return name if len(name.encode()) >= _SHORTEST_NAME else f"agent {name}".strip()
 
 
 def _encoded(text: str) -> str:
