@@ -59,7 +59,7 @@ class StartingPoint(msgspec.Struct):
 
     @classmethod
     def of(cls, checkpoint: Checkpoint | None) -> StartingPoint:
-        """The base that a checkpoint gives; None: the beginning."""
+        """Where a checkpoint says to begin; None: at the first record."""
         if checkpoint is None:
             return cls()
         first = mark = checkpoint.segment, checkpoint.offset
