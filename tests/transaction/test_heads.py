@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stetd.history.objects import Image, object_id
+from stetd.refusals import contended
 from stetd.storage.journal_format import PathChange
 from stetd.transaction.heads import (
     HistoryBuilder,
@@ -99,3 +100,8 @@ def test_changed_permission_bits_are_told_where_git_cannot(
 )
 def test_of_many_paths_three_are_named_and_the_rest_counted(paths: str, shown: str) -> None:
     assert few_names(paths) == shown
+
+
+def test_a_call_whose_plan_is_outdated_is_refused_in_a_whole_sentence() -> None:
+    assert contended("", 5).message.startswith("what the call reads kept changing")
+    assert contended("a.py", 5).message.startswith("a.py: the file kept changing")
