@@ -54,7 +54,9 @@ class TestRefusals:
         assert 'patch 1: "oldText" must be a string; received' in message
 
     def test_half_a_surrogate_pair_is_refused(self) -> None:
-        message = patch_problem(operation="replace", oldText="ab\ud800", newText="x")
+        # No wire carries one; the JSON text of a list may spell one out.
+        patches = r'[{"operation": "replace", "oldText": "ab\ud800", "newText": "x"}]'
+        message = problem({"path": "a", "patches": patches}).message
         assert "character 3 is half of a surrogate pair" in message
         message.encode()
 
@@ -104,9 +106,16 @@ class TestRefusals:
         message = patch_problem(operation="overwrite", newText="x", path="a")
         assert 'unknown field "path" (it belongs beside "patches", not into it)' in message
 
-    @pytest.mark.parametrize("name", [7, "\ud800", "x" * 1_000_000])
-    def test_a_field_with_a_strange_name_is_refused_in_few_words(self, name: object) -> None:
-        refused = problem({"path": "a", "patches": [{"operation": "replace", name: "x"}]})
+    @pytest.mark.parametrize(
+        "patch",
+        [
+            {"operation": "replace", 7: "x"},
+            r'{"operation": "replace", "\ud800": "x"}',
+            {"operation": "replace", "x" * 1_000_000: "x"},
+        ],
+    )
+    def test_a_field_with_a_strange_name_is_refused_in_few_words(self, patch: object) -> None:
+        refused = problem({"path": "a", "patches": [patch]})
         assert [failure.index for failure in refused.failures] == [0]
         assert "unknown field" in refused.message
         assert len(refused.message.encode()) < 400

@@ -172,7 +172,7 @@ def _forward(data: bytes, at: int, lines: int) -> int:
 
 def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
     """The shortest list of changes; a single change if the search would take too long."""
-    if not old or not new or len(old) * len(new) > _MOST_PAIRS:
+    if set(old).isdisjoint(new) or len(old) * len(new) > _MOST_PAIRS:
         return [_Change(0, len(old), 0, len(new))]
     numbers: dict[bytes, int] = {}
     one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))

@@ -267,7 +267,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         ends = self._loop.time() + _TURN_S
         try:
             for _ in range(_TURN_REQUESTS):
-                frame = self._framer.next_frame() if self._may_start() else None
+                waiting = self._framer.buffered and self._may_start()
+                frame = self._framer.next_frame() if waiting else None
                 if frame is None:
                     break
                 self._start(frame)

@@ -22,6 +22,8 @@ MAX_ELEMENTS = 10_000
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: Names of other tools for the path of the file.
 _FOREIGN_PATH = ("file_path", "filepath", "filename", "file")
+#: Numbers with bounds that may be null; msgspec takes no bounds around a union.
+_FromOne = Annotated[int, msgspec.Meta(ge=1)]
 #: A time: RFC 3339, or seconds.
 Time = str | int | float
 
@@ -55,6 +57,7 @@ class Field(NamedTuple):
     #: The type of a list's elements.
     element: Any
     bounds: msgspec.Meta
+    description: str
 
 
 @cache
@@ -63,14 +66,27 @@ def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
     found = []
     for info in msgspec.structs.fields(model):
         annotated, meta = get_args(info.type)
+        bounds = meta
         union = isinstance(annotated, UnionType) or get_origin(annotated) is Union
         kinds = get_args(annotated) if union else (annotated,)
         kinds = tuple(each for each in kinds if each not in (NoneType, msgspec.UnsetType))
+        if get_origin(kinds[0]) is Annotated:
+            kind, bounds = get_args(kinds[0])
+            kinds = (kind,)
         origin = get_origin(kinds[0])
         choices = get_args(kinds[0]) if origin is Literal else ()
         element = get_args(kinds[0])[0] if origin is list else None
         found.append(
-            Field(info.name, info.encode_name, info.required, kinds, choices, element, meta)
+            Field(
+                info.name,
+                info.encode_name,
+                info.required,
+                kinds,
+                choices,
+                element,
+                bounds,
+                meta.description,
+            )
         )
     return tuple(found)
 
@@ -195,11 +211,11 @@ class ChangeRequest(ToolInput, frozen=True):
     ]
     replace: Annotated[str, doc("Text to put in its place (empty to delete)")]
     occurrence: Annotated[
-        int | None,
-        doc("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
+        _FromOne | None,
+        doc("Which exact occurrence to replace, from 1; only needed when there are several"),
     ] = None
     near_line: Annotated[
-        int | None, doc("Of several occurrences take the one nearest to this line, from 1", ge=1)
+        _FromOne | None, doc("Of several occurrences take the one nearest to this line, from 1")
     ] = None
     regex: Annotated[
         bool,
@@ -209,12 +225,10 @@ class ChangeRequest(ToolInput, frozen=True):
         ),
     ] = False
     fuzzy: Annotated[
-        float | None,
+        Annotated[float, msgspec.Meta(ge=LEAST_FUZZY, le=1)] | None,
         doc(
             "If search stands nowhere, take the whole lines most like it, from 0.5 to 1 (equal); "
-            "refused unless one place is clearly best",
-            ge=LEAST_FUZZY,
-            le=1,
+            "refused unless one place is clearly best"
         ),
     ] = None
 
@@ -241,8 +255,8 @@ class PatchFileInput(ToolInput, frozen=True):
     ]
     dry_run: Annotated[bool, doc("Only tell what would change; the file stays as it is")] = False
     context: Annotated[
-        int | None,
-        doc("Show each change in the answer, with so many lines around it", ge=0, le=MOST_CONTEXT),
+        Annotated[int, msgspec.Meta(ge=0, le=MOST_CONTEXT)] | None,
+        doc("Show each change in the answer, with so many lines around it"),
     ] = None
     backup: Annotated[bool, doc("Keep the file as it was beside it, as path.bak")] = False
 
@@ -305,7 +319,7 @@ class ReadInput(ToolInput, frozen=True):
     path: Annotated[str, doc("File to read, relative to the working directory", min_length=1)]
     at: Annotated[str, doc("Read the file as it was right after this commit")] = ""
     start: Annotated[int, doc("First line to read, from 1", ge=1)] = 1
-    end: Annotated[int | None, doc("Last line to read", ge=1)] = None
+    end: Annotated[_FromOne | None, doc("Last line to read")] = None
 
 
 class UndoInput(ToolInput, frozen=True):
@@ -313,7 +327,7 @@ class UndoInput(ToolInput, frozen=True):
 
     commits: Annotated[list[str] | None, doc("Commits to take back (ids from log)")] = None
     last: Annotated[
-        int | None, doc("Take back the newest so many edits of this session (default 1)", ge=1)
+        _FromOne | None, doc("Take back the newest so many edits of this session (default 1)")
     ] = None
     request: Annotated[str, doc("Take back the call with this request id")] = ""
     session: Annotated[str, doc("Only edits of this session")] = ""

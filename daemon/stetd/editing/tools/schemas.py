@@ -266,7 +266,7 @@ def _property(field: Field) -> dict[str, Any]:
     least = "minItems" if schema.get("type") == "array" else "minLength"
     limits = {least: bounds.min_length, "minimum": bounds.ge, "maximum": bounds.le}
     schema |= {keyword: limit for keyword, limit in limits.items() if limit is not None}
-    return {**schema, "description": bounds.description}
+    return {**schema, "description": field.description}
 
 
 def _kind(kind: Any) -> dict[str, Any]:

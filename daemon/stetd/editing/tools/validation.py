@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
@@ -31,7 +32,10 @@ _WANTED = {
 
 def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
     """``params`` as ``model``, whose list holds ``noun``s. Raises Refused, with every fault."""
-    reading = _Reading(model, noun)
+    try:
+        return msgspec.convert(params, model)  # most calls are as the model defines them
+    except msgspec.ValidationError:
+        reading = _Reading(model, noun)
     made = reading.object_of(model, params, ())
     if reading.failures:
         raise Refused(*reading.failures)
