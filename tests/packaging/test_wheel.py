@@ -149,6 +149,45 @@ def test_the_client_loads_none_of_the_daemon_libraries(empty: Path) -> None:
     assert packages & daemons == set()
 
 
+ABOUT_PYTHON = """
+import ensurepip, sys, venv
+print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 11) else "")
+"""
+
+
+def other_pythons() -> dict[str, Path]:
+    """The interpreters of other versions on PATH, and beside ours, by version.
+
+    A version manager keeps its versions side by side; its names on PATH may be stand-ins.
+    """
+    found = [shutil.which(f"python3.{minor}") for minor in range(11, 20)]
+    beside = Path(sys.base_prefix).parent.glob("*/bin/python3")
+    versions: dict[str, Path] = {}
+    for python in [*filter(None, found), *map(str, beside)]:
+        asked = subprocess.run(
+            [python, "-c", ABOUT_PYTHON], capture_output=True, text=True, check=False
+        )
+        versions[asked.stdout.strip()] = Path(python)
+    return {version: versions[version] for version in sorted(versions) if version not in OURS}
+
+
+OURS = ("", f"{sys.version_info[0]}.{sys.version_info[1]}")
+OTHERS = other_pythons() if os.environ.get("STET_TEST_ALL") or os.environ.get("CI") else {}
+
+
+@pytest.mark.parametrize("python", OTHERS.values(), ids=OTHERS.keys())
+def test_with_another_python_an_edit_is_made_and_undone(
+    python: Path, wheel: Path, tmp_path: Path
+) -> None:
+    run(python, "-m", "venv", tmp_path / "environment")
+    run(tmp_path / "environment" / "bin" / "pip", "install", "-q", wheel)
+    home = Home(tmp_path, tmp_path / "environment" / "bin" / "stet")
+    try:
+        follow_the_story(home)
+    finally:
+        home.end()
+
+
 def with_pipx(base: Path, tools: Path, wheel: Path) -> None:
     places = {
         "HOME": str(base),

@@ -12,7 +12,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -44,6 +44,22 @@ PROTOCOL = 1
 
 T = TypeVar("T")
 Params = dict[str, Any]
+
+
+async def wait_within(seconds: float | None, awaited: Awaitable[T]) -> T:
+    """What ``awaited`` gives. Raises TimeoutError after ``seconds``, and cancels it.
+
+    The first step of a call runs outside of a task (:class:`ClientConnection`). There
+    ``asyncio.timeout`` fails, and ``asyncio.wait_for``, too, from Python 3.12 on.
+    """
+    future = asyncio.ensure_future(awaited)
+    try:
+        done, _ = await asyncio.wait([future], timeout=seconds)
+        if not done:
+            raise TimeoutError
+        return future.result()
+    finally:
+        future.cancel()
 
 
 def message_of(method: str, given: str | None) -> str:

@@ -9,7 +9,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult, UpgradeInfo, UpgradeList, UpgradeResult
 from stetd import parameters
 from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller
+from stetd.methods.caller import Caller, wait_within
 from stetd.parameters import ModeSetting, invalid, not_permitted
 from stetd.session import upgrades
 from stetd.session.modes import (
@@ -136,7 +136,7 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
     if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
         return answer
     try:
-        decided = await asyncio.wait_for(wait, asking.wait)
+        decided = await wait_within(asking.wait, wait)
     except TimeoutError:
         return answer
     if decided is None:

@@ -6,7 +6,6 @@ Some clients do not report a tool's end, or report it too early. The files that 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
-from stetd.methods.caller import Caller, Params
+from stetd.methods.caller import Caller, Params, wait_within
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult, first_few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
@@ -24,8 +23,6 @@ from stetd.planning.world import OBSERVE
 
 #: Seconds that a scan of a whole workspace may take at most, whatever ``within`` says.
 _MAX_SCAN_S = 10.0
-#: Seconds that a scan waits at least for the scan of another call to end.
-_MIN_LOCK_WAIT_S = 0.01
 #: Seconds beyond its deadline that the answer of a scan may take to arrive.
 _ANSWER_GRACE_S = 0.3
 #: Files and bytes recorded at once before a tool runs; then other calls get their turn.
@@ -136,8 +133,7 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
     """Scan the workspace for files that may differ; only one scan of a workspace runs at a time."""
     lock = _watched_tools(caller).scanning
     try:
-        # With a timeout of 0 wait_for would not even try.
-        await asyncio.wait_for(lock.acquire(), max(_MIN_LOCK_WAIT_S, deadline - time.monotonic()))
+        await wait_within(deadline - time.monotonic(), lock.acquire())
     except TimeoutError:
         return ScanResult(why="it was being scanned for others all the time")
     left = deadline - time.monotonic()
@@ -145,7 +141,7 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
         most = caller.shared.settings.observe_max_files
         request = ScanRequest(most, deadline, list(asked.late or ()))
         scanned = caller.ask("scan the workspace", request, ScanResult)
-        return await asyncio.wait_for(scanned, left + _ANSWER_GRACE_S)
+        return await wait_within(left + _ANSWER_GRACE_S, scanned)
     except TimeoutError:
         late = "the process that scans has not answered in time"
         return ScanResult(why=late if left > 0 else NO_TIME)

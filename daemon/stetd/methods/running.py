@@ -17,7 +17,7 @@ from stetd import __version__
 from stetd.config.settings import OPTIONS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tools.inputs import MAX_ELEMENTS
-from stetd.methods.caller import PROTOCOL, Caller
+from stetd.methods.caller import PROTOCOL, Caller, wait_within
 from stetd.parameters import NoParams, Subscribe, invalid
 from stetd.planning.calls import MAX_CALLS
 from stetd.server.subscribers import Subscriber
@@ -50,7 +50,7 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
         )
     with suppress(TimeoutError, Refused):
         answer = shared.writer.historian.ask("sizes", shadows, int)
-        sizes = await asyncio.wait_for(answer, _SIZES_TIMEOUT_S)
+        sizes = await wait_within(_SIZES_TIMEOUT_S, answer)
         result = msgspec.structs.replace(result, shadow_bytes=sizes)
     return result
 

@@ -485,9 +485,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             timer.cancel()
 
 
-@coroutine
-def _resume(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+async def _resume(serving: Coroutine[Any, Any, None], waits_for: Any) -> None:
     """Run the rest of a coroutine that was started without a task, and waits for ``waits_for``."""
+    await _rest(serving, waits_for)
+
+
+@coroutine
+def _rest(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    # No task takes a generator from Python 3.12 on, so `_resume` awaits it.
     while True:
         try:
             value = yield waits_for
