@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 import re
 import sys
@@ -25,7 +26,7 @@ from stet.session.blocking import Session  # before stetd: its methods get no si
 from stet.version import __version__
 from stet.wire.failures import Kind
 from stetd.cli import parser as daemon_parser
-from stetd.config.options import toml, unit_of
+from stetd.config.options import unit_of
 from stetd.config.settings import OPTIONS
 
 Parsers = dict[str, argparse.ArgumentParser]
@@ -89,8 +90,8 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 def _configuration(page: str) -> str:
     rows = ["| key | default | unit | |", "|---|---|---|---|"]
     for name, option in OPTIONS.items():
-        default = f"`{toml(option.default)}`"
-        rows.append(f"| `{name}` | {default} | {unit_of(name)} | {option.description} |")
+        default = json.dumps(option.default)  # which is TOML, too
+        rows.append(f"| `{name}` | `{default}` | {unit_of(name)} | {option.description} |")
     table = "\n".join(rows)
     return re.sub(r"(^\|.*\n)+", lambda _: table + "\n", page, flags=re.MULTILINE)
 

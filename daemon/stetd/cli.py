@@ -105,11 +105,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"stetd {__version__}")
     made.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     only = made.add_mutually_exclusive_group()
-    show = "print every option, and end (see stet config)"
+    show = "print every option as JSON, and end (stet config show is for people)"
     only.add_argument("--show-config", action="store_true", help=show)
-    check = "print what is wrong with the configuration, and end; exit status 2 if anything is"
+    check = "print what is wrong with it as JSON, and end; exit status 2 if anything is"
     only.add_argument("--check-config", nargs="?", const="", metavar="FILE", help=check)
-    made.add_argument("--json", action="store_true", help="print that as JSON")
     return made
 
 
@@ -126,8 +125,7 @@ def _print_configuration(given: argparse.Namespace, directories: Directories) ->
     report = checked = options.check(path, must_exist=must_exist)
     if given.show_config and checked["ok"]:
         report = options.show(path, must_exist=must_exist)
-    words = msgspec.json.encode(report).decode() if given.json else options.in_words(report)
-    print(words)  # noqa: T201
+    print(msgspec.json.encode(report).decode())  # noqa: T201
     return 0 if checked["ok"] else EXIT_USAGE
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from stetd.config.options import in_words, show
 from stetd.config.settings import OPTIONS, ConfigurationError, Settings, load_settings
 from stetd.history.protecting import DEFAULT_PATTERNS
 
@@ -171,17 +170,3 @@ def test_missing_file_is_refused_only_when_it_was_asked_for(tmp_path: Path) -> N
     assert load_settings(path) == Settings()
     with pytest.raises(ConfigurationError, match="there is no such configuration file"):
         load_settings(path, must_exist=True)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *(f"exclude = ['{pattern}']" for pattern in ("a\\ b", 'say "x"', "tab\there", "ö")),
-        "request_record_s = 1234567",
-        "grace_s = 0.1",
-    ],
-)
-def test_a_shown_option_may_be_put_into_the_file(tmp_path: Path, line: str) -> None:
-    path = write(tmp_path, line)
-    given = load_settings(path)
-    assert load_settings(write(tmp_path, in_words(show(path)))) == given

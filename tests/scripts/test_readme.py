@@ -17,8 +17,6 @@ import pytest
 
 from stet.service.spawn import is_running
 from stet.wire.failures import Kind
-from stetd.config.options import toml, unit_of
-from stetd.config.settings import OPTIONS
 from stetd.editing.matching.rungs import Rung
 
 CHECKOUT = Path(__file__).parents[2]
@@ -42,15 +40,6 @@ def test_it_begins_with_the_two_commands() -> None:
 
 def test_it_is_short() -> None:
     assert len(README.splitlines()) <= 200
-
-
-def test_the_page_has_every_option_with_its_default() -> None:
-    table = [
-        f"| `{name}` | `{toml(option.default)}` | {unit_of(name)} | {option.description} |"
-        for name, option in OPTIONS.items()
-    ]
-    expected = "\n".join(["| key | default | unit | |", "|---|---|---|---|", *table])
-    assert expected == rows(page("configuration"))
 
 
 def test_the_page_has_every_kind_of_error_and_no_other() -> None:

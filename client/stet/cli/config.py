@@ -1,7 +1,7 @@
 """``stet config show|path|check|reload``: the daemon's options, and where each one comes from.
 
 Only the daemon knows its options, and a client never imports the daemon's modules. So this module
-runs ``stetd --show-config --json`` as a child process. That works without a running daemon, and
+runs ``stetd --show-config`` as a child process. That works without a running daemon, and
 tells why a daemon does not start. The output describes a daemon that is started from this
 environment; a service has the environment of its unit.
 
@@ -65,9 +65,7 @@ def reload(arguments: Arguments, output: Output) -> int:
 def ask_stetd(*arguments: str) -> dict[str, Any]:
     """Run this installation's ``stetd`` and return its JSON. Raises StetError if that fails."""
     try:
-        done = subprocess.run(
-            [*_STETD, *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True
-        )
+        done = subprocess.run([*_STETD, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
     except OSError as error:
         raise StetError(f"stetd can't be run: {error.strerror}") from error
     try:

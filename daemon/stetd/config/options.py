@@ -6,7 +6,6 @@ must also work if the configuration keeps the daemon from starting.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -28,15 +27,6 @@ _UNITS = {"_s": "seconds", "_bytes": "bytes", "_mb": "MiB", "_days": "days", "_f
 def unit_of(name: str) -> str:
     """The unit of an option; "" for counts and choices."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
-
-
-def toml(value: object) -> str:
-    """A value in TOML."""
-    if isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(toml, value))}]"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
@@ -74,12 +64,3 @@ def check(path: str, *, must_exist: bool = False) -> dict[str, Any]:
             for fault in error.faults
         ]
     return {"path": path, "ok": not faults, "faults": faults}
-
-
-def in_words(report: dict[str, Any]) -> str:
-    """A report of ``show`` or ``check`` as text, for a person who runs stetd itself."""
-    path = report["path"]
-    if "faults" in report:
-        return f"{path}: ok" if report["ok"] else "\n".join(f["message"] for f in report["faults"])
-    lines = [f"# {path}{'' if report['exists'] else ' (not there)'}"]
-    return "\n".join([*lines, *(f"{o['name']} = {toml(o['value'])}" for o in report["options"])])

@@ -113,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _SecondsOrZero,
         "Seconds for which a replaced file is watched for late writes by programs "
         "that still had it open.",
-    ] = 2.0
+    ] = 2
     checkpoint_bytes: Annotated[
         int,
         Meta(ge=64 * 1024, le=_LARGEST),
@@ -121,7 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 16 * _MIB
     checkpoint_idle_s: Annotated[
         _Seconds, "Seconds without a writing call after which a checkpoint is taken."
-    ] = 2.0
+    ] = 2
     idle_exit_s: Annotated[
         _SecondsOrZero, "Seconds without any connection after which the daemon ends; 0: never."
     ] = 0
