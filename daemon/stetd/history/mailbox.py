@@ -28,7 +28,7 @@ _NEEDS_QUOTING = re.compile(rb"\r|\0|^From |[^\n]{%d}" % _LONGEST_LINE, re.MULTI
 
 def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version: str) -> str:
     """One commit as a message. ``context``: it is there only because later ones need it."""
-    from email.utils import format_datetime  # takes long to load, and few export
+    from email.utils import format_datetime  # as email.header
 
     name, _, address = author(meta).rpartition(" ")
     sender = f"{_encoded(_name(name))} {address}"
@@ -80,20 +80,13 @@ def _name(name: str) -> str:
 
 def _encoded(text: str) -> str:
     """A header's value, as encoded words (RFC 2047) where it needs them."""
+    from email.header import Header  # takes long to load, and few export
+
     text = re.sub(r"[\x00-\x1f\x7f]", " ", text)
     plain = _PLAIN_HEADER.fullmatch(text) and not re.search(r'[",()\\;<>]', text)
     if plain and len(text) < _LONGEST_LINE:
         return text
-    words, word = [], ""
-    for character in text:
-        piece = "_" if character == " " else character
-        if not (character.isascii() and (character.isalnum() or character == " ")):
-            piece = "".join(f"={byte:02X}" for byte in character.encode("utf-8", "replace"))
-        if len(word) + len(piece) > 60:
-            words.append(word)
-            word = ""
-        word += piece
-    return "\n ".join(f"=?UTF-8?q?{each}?=" for each in [*words, word])
+    return Header(text.encode("utf-8", "replace"), "utf-8").encode()
 
 
 def _quoted_line(line: bytes) -> bytes:
