@@ -41,6 +41,7 @@ def unmount(where: Path) -> None:
     deadline = time.monotonic() + _BUSY_S
     while subprocess.run(["umount", str(where)], capture_output=True, check=False).returncode != 0:
         if time.monotonic() > deadline:
+            run("sync", "-f", str(where))  # who mounts the image next must find all of it
             run("umount", "-l", str(where))
             return
         time.sleep(0.02)
