@@ -11,13 +11,15 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
+from msgspec import structs
 
 import stet
 from client.live import Installation
-from stet.cli.taking_back import last_burst
-from stet.wire.results import CommitInfo
+from stet.cli.taking_back import _later_changes, last_burst
+from stet.wire.results import CommitInfo, FileChange
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 TEN = A.replace("return 1", "return 10")
@@ -253,6 +255,9 @@ def commit(
         ([commit(9, "undo"), commit(8), commit(4, "undo"), commit(1)], ["edit@8"]),
         ([commit(9, "restore", method="restore"), commit(8)], ["restore@9", "edit@8"]),
         ([commit(9, "restore", method="recovery"), commit(8)], ["edit@8"]),
+        # The clock was set back in between: how long the pause was is not known.
+        ([commit(3), commit(9), commit(8)], ["edit@3"]),
+        ([commit(5), commit(9)], ["edit@5", "edit@9"]),
     ],
 )
 def test_a_burst_ends_at_a_pause_of_five_minutes(
@@ -267,3 +272,21 @@ def test_results_can_be_had_as_json(ws: Installation) -> None:
     assert ws.json("redo", undo)["undone"] == [undo]
     refused = ws.stet("redo", undo, "--json")
     assert json.loads(refused.stdout)["error"]["data"]["kind"] == "nothing_to_undo"
+
+
+class _Log:
+    """A session whose log has these commits, newest first."""
+
+    def __init__(self, newest_first: list[CommitInfo]) -> None:
+        self._commits = newest_first
+
+    def history(self, *, since: str = "", limit: int) -> list[CommitInfo]:
+        return [each for each in self._commits if each.time >= since][:limit]
+
+
+def test_who_changed_the_files_since_is_known_after_the_clock_was_set_back() -> None:
+    file = FileChange("a", "M", before="1", after="2", added=1, removed=1)
+    other, own = (structs.replace(commit(minute), files=[file]) for minute in (3, 9))
+    other = structs.replace(other, session="other")
+    log = cast("stet.Session", _Log([other, own]))
+    assert _later_changes(log, [own]) == {"other": 1}

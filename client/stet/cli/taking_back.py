@@ -10,7 +10,6 @@ reported.
 from __future__ import annotations
 
 import collections
-import datetime
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.terminal import log_lines, render
-from stet.terminal.spans import PAUSE_S, Line, Span, plural, visible, when, who
+from stet.terminal.spans import Line, Span, pause_between, plural, visible, when, who
 from stet.wire.results import CommitInfo, EditResult
 
 #: The most reverted commits that are listed; further ones are only counted.
@@ -190,14 +189,13 @@ def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
     ``newest_first``: the session's commits. Undone edits are left out, but one that is older than
     the first result still bridges a pause.
     """
-    last: datetime.datetime | None = None
+    last: CommitInfo | None = None
     for commit in newest_first:
         if not _is_edit(commit) or (last is None and commit.reverted_by is not None):
             continue
-        time = datetime.datetime.fromisoformat(commit.time)
-        if last is not None and (last - time).total_seconds() > PAUSE_S:
+        if last is not None and pause_between(last, commit):
             return
-        last = time
+        last = commit
         if commit.reverted_by is None:
             yield commit
 
@@ -209,8 +207,8 @@ def _later_changes(session: stet.Session, burst: list[CommitInfo]) -> dict[str, 
     it does not count.
     """
     first, ids = burst[-1], {each.commit for each in burst}
-    since = session.history(since=first.time, limit=_PAGE)
-    later = list(itertools.takewhile(lambda each: each.commit != first.commit, since))
+    newest_first = session.history(limit=_PAGE)
+    later = list(itertools.takewhile(lambda each: each.commit != first.commit, newest_first))
     touched: set[str] = set()
     found = collections.Counter[str]()
     for each in [first, *reversed(later)]:

@@ -34,7 +34,6 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
 from stet.terminal.spans import (
-    PAUSE_S,
     SHORT,
     Line,
     Span,
@@ -44,6 +43,7 @@ from stet.terminal.spans import (
     line_columns,
     name_style,
     padded,
+    pause_between,
     plural,
     short,
     shortened,
@@ -256,8 +256,7 @@ class Burst:
         last = self.commits[-1]
         if (last.agent, last.session, last.kind) != (commit.agent, commit.session, commit.kind):
             return False
-        later = datetime.datetime.fromisoformat(last.time)
-        return (later - datetime.datetime.fromisoformat(commit.time)).total_seconds() <= PAUSE_S
+        return not pause_between(last, commit)
 
     def heading(self, now: datetime.datetime) -> Line:
         """The heading: agent and session, number of edits, time."""

@@ -29,7 +29,7 @@ class Span(NamedTuple):
 Line = tuple[Span, ...]
 
 #: Seconds without an edit after which a burst ends.
-PAUSE_S = 300
+_PAUSE_S = 300
 #: Digits of an object id that are shown.
 SHORT = 8
 
@@ -136,6 +136,12 @@ def ago(time: str, now: datetime.datetime) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit} ago"
     return "just now"
+
+
+def pause_between(later: CommitInfo, earlier: CommitInfo) -> bool:
+    """Whether a burst ends between two commits; also where the clock was set back between them."""
+    times = [datetime.datetime.fromisoformat(each.time) for each in (later, earlier)]
+    return abs((times[0] - times[1]).total_seconds()) > _PAUSE_S
 
 
 def when(time: str, now: datetime.datetime | None) -> str:
