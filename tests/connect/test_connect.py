@@ -392,6 +392,16 @@ def test_a_client_that_a_variable_moves_is_found(
     assert before == person.tree()
 
 
+@pytest.mark.timeout(20)  # it looked for the root without end
+def test_a_home_that_is_relative_is_below_the_current_directory(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(person.home)
+    monkeypatch.setenv("HOME", "moved")
+    person.run("connect", *options("claude-code", "user"), "--write")
+    assert "moved/.claude.json" in person.tree()
+
+
 @pytest.mark.parametrize("data", [b"{}", b'{\n  "hooks": {\n    "stop": []\n  }\n}\n'])
 def test_a_version_that_hooks_need_goes_with_them(person: Person, data: bytes) -> None:
     path = HOOK_FILES["cursor", "user"]

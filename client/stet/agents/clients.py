@@ -152,7 +152,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
+    return os.path.abspath(environ.get("HOME") or os.path.expanduser("~"))
 
 
 def _place(
