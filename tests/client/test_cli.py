@@ -607,3 +607,26 @@ def test_what_the_terminals_encoding_lacks_is_spelled_out(ws: Installation) -> N
     said = _on_terminal(ws, "log", COLUMNS="40", PYTHONIOENCODING="ascii")
     assert "docs/\\u4ecb\\u7ecd-with" in said
     assert "\\u2026" in said
+
+
+#: Ctrl-C is typed just when a module is about to be loaded.
+_INTERRUPTED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+module = sys.argv.pop(1)
+from stet.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["stet.cli.arguments", "msgspec", "stet.cli.completion"])
+def test_ctrl_c_while_a_command_is_loaded_prints_nothing(module: str) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED, module, "completion", "bash"]
+    run = subprocess.run(command, capture_output=True, check=False)
+    assert (run.stderr, run.returncode) == (b"", -signal.SIGINT)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -27,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Garbage collection during imports, and the interpreter's cleanup at exit, take a fifth of the
     # time of most commands.
     gc.disable()
+    # Until the command begins, Ctrl-C just ends the process: a module that is interrupted while it
+    # is loaded prints a traceback, or crashes (msgspec).
+    if sys.argv[1:2] != ["hook"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     status = _run(sys.argv[1:])
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -38,6 +39,8 @@ def run(argv: Sequence[str]) -> int:
         # Only this module, and only now: importing all takes longer than most commands.
         command = getattr(import_module(f"stet.cli.{module}"), function)
         gc.enable()  # see stet.cli
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         status: int = command(arguments, output) or DONE
         sys.stdout.flush()
     except StetError as error:
