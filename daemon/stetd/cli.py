@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stet import own_process
 from stet.service.socket_path import UnsafeDirectory, socket_path
 from stet.version import __version__
 from stetd.config import logs
@@ -63,6 +64,7 @@ log = logging.getLogger("stetd")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it stops. Returns the exit status."""
+    own_process.prepare()
     gc.disable()  # until everything is loaded: loading allocates much and frees nothing
     options = parser().parse_args(arguments)
     directories = Directories.from_environment()

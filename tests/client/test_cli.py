@@ -630,3 +630,14 @@ def test_ctrl_c_while_a_command_is_loaded_prints_nothing(module: str) -> None:
     command = [sys.executable, "-c", _INTERRUPTED, module, "completion", "bash"]
     run = subprocess.run(command, capture_output=True, check=False)
     assert (run.stderr, run.returncode) == (b"", -signal.SIGINT)
+
+
+def test_names_are_utf8_whatever_the_locale(ws: Installation) -> None:
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    assert ws.stet("stop").returncode == 0  # so that the daemon has this locale, too
+    ws.write("ä€/b.txt", "1\n")
+    patches = '[{"operation": "replace", "oldText": "1", "newText": "ü"}]'
+    run = ws.stet("patch", "--path", "ä€/b.txt", stdin=patches, **locale)
+    assert (run.returncode, ws.text("ä€/b.txt")) == (0, "ü\n")
+    assert ws.json("log", cwd="ä€", **locale)["commits"][0]["files"][0]["path"] == "ä€/b.txt"
+    assert ws.stet("show", **locale).stdout.endswith("\n-1\n+\\xfc\n")  # as the terminal can

@@ -200,3 +200,10 @@ def test_sockets_that_were_opened_for_it_are_served_and_left_there(machine: Mach
     daemon.communicate(timeout=30)
     assert daemon.returncode == 0
     assert all(Path(path).is_socket() for path in paths)
+
+
+def test_it_starts_with_closed_standard_streams(machine: Machine) -> None:
+    daemon = machine.start(command=["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *STETD])
+    assert machine.ask("status", seconds=10)["result"]["pid"] == daemon.pid
+    daemon.terminate()
+    assert daemon.wait(30) == 0

@@ -16,6 +16,8 @@ import os
 import signal
 import sys
 
+from stet import own_process
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status. If ``argv`` is None, run sys.argv, then exit."""
     if argv is not None:
         return _run(argv)
+    own_process.prepare()
     # Garbage collection during imports, and the interpreter's cleanup at exit, take a fifth of the
     # time of most commands.
     gc.disable()

@@ -46,9 +46,8 @@ def show(_arguments: Arguments, output: Output) -> int:
 def check(arguments: Arguments, output: Output) -> int:
     """Print the faults of a configuration file, by default the person's own."""
     file = arguments.file
-    if file is not None:
-        file = os.path.join(arguments.directory, file)
-    said = ask_stetd("--check-config", *([file] if file is not None else []))
+    given = [] if file is None else [os.path.join(arguments.directory, file)]
+    said = ask_stetd("--check-config", *given)
     return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
 
 

@@ -25,7 +25,6 @@ DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 def run(argv: Sequence[str]) -> int:
     """Run one command; return its exit status."""
-    _open_missing_streams()
     arguments = parse(argv)
     if arguments.run == "hook":  # options precede it; otherwise stet.cli runs it
         from stet.agents.hook import main
@@ -67,13 +66,6 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     return status
-
-
-def _open_missing_streams() -> None:
-    """Open /dev/null for the standard streams that this process was started without."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _local_error(error: OSError) -> str:

@@ -26,12 +26,7 @@ from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
-from stet.service.socket_path import (
-    UnsafeDirectory,
-    config_path,
-    quoted,
-    refuse_root_elsewhere,
-)
+from stet.service.socket_path import UnsafeDirectory, config_path, quoted, refuse_root_elsewhere
 from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, unit_path
 from stet.session.connection import Connection

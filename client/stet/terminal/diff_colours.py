@@ -151,11 +151,7 @@ def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iter
 
 
 def _on_ground(
-    sign: str,
-    tokens: Sequence[Span],
-    differing: set[int],
-    grounds: Grounds,
-    width: int,
+    sign: str, tokens: Sequence[Span], differing: set[int], grounds: Grounds, width: int
 ) -> Line:
     ground = grounds.added if sign == "+" else grounds.removed
     part = grounds.added_part if sign == "+" else grounds.removed_part

@@ -15,13 +15,7 @@ from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten
-from stetd.historian.maintenance.gc import (
-    choose,
-    collected,
-    directory_bytes,
-    has_remains,
-    is_due,
-)
+from stetd.historian.maintenance.gc import choose, collected, directory_bytes, has_remains, is_due
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
 from stetd.historian.queries.commit_changes import changes_of, counted, described

@@ -19,14 +19,7 @@ import msgspec
 from stet.wire.results import EndedSession
 from stetd.parameters import invalid, not_permitted
 from stetd.session.modes import mode_at, stricter
-from stetd.session.sessions import (
-    Entrant,
-    Session,
-    expired,
-    hash_secret,
-    is_idle,
-    secret_matches,
-)
+from stetd.session.sessions import Entrant, Session, expired, hash_secret, is_idle, secret_matches
 from stetd.session.upgrades import PENDING, decide, latest_of
 from stetd.state.mode_records import Modes
 from stetd.state.state import State

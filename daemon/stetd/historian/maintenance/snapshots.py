@@ -11,14 +11,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SnapshotResult
 from stetd.failpoints import failpoint
 from stetd.historian.queries.files import present
-from stetd.history.objects import (
-    EMPTY_TREE,
-    TREE,
-    Entry,
-    Image,
-    Tree,
-    object_id,
-)
+from stetd.history.objects import EMPTY_TREE, TREE, Entry, Image, Tree, object_id
 from stetd.processes.long_work import SnapshotLimits, SnapshotTree
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
