@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from client.live import installation
+from client.live import Installation, installation
 from stet.errors import DaemonUnreachable
 from stet.service import spawn
 from stet.service.spawn import Endpoint, holder, is_running
@@ -191,3 +191,18 @@ def test_nothing_is_logged_into_the_state_of_another_user(tmp_path: Path) -> Non
     with pytest.raises(DaemonUnreachable, match=f"{state} belongs to user id 4242, not to you"):
         spawn.reach(Endpoint(str(tmp_path / "run"), str(state), control=True), start=True)
     assert os.listdir(state) == []
+
+
+def test_a_daemon_can_be_ended_though_its_client_had_blocked_the_signals(
+    ws: Installation,
+) -> None:
+    """A program that waits for its signals (sigwait) blocks them, and so do those it starts."""
+    assert ws.stet("stop").returncode == 0
+    program = (
+        "import os, signal, sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'stet.cli', 'status'])\n"
+    )
+    subprocess.run([sys.executable, "-c", program], env=ws.environ, check=True)
+    with open(f"/proc/{ws.pid()}/status") as status:
+        assert "SigBlk:\t0000000000000000\n" in status.readlines()

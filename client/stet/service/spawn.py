@@ -42,11 +42,11 @@ NO_PROC = (
 
 # Runs in an intermediate process, so that the daemon is not a child of this program, which would
 # have to wait for it (wait(2)). Prints the daemon's process id. The daemon's output goes to this
-# process's standard error.
+# process's standard error. Signals that this program has blocked must end the daemon.
 _DETACH = """
 import os, sys
-to_log = [(os.POSIX_SPAWN_DUP2, 2, 1)]
-print(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, setsid=True, file_actions=to_log))
+how = dict(setsid=True, setsigmask=(), file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+print(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, **how))
 """
 
 
