@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, running
+from e2e.running_daemon import Refusal, Site, running
 
 BEFORE = [f"line {n}\n" for n in range(30)]
 
@@ -51,3 +51,20 @@ def test_a_file_that_changed_meanwhile_is_merged_with_again(
         "-changed",
         "+line 3",
     ]
+
+
+def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there(
+    slow_site: Site,
+) -> None:
+    site = slow_site
+    site.write("a.txt", "".join(BEFORE))
+    site.replace("a.txt", "line 3\n", "changed\n")
+    refused: list[Refusal] = []
+    undoing = threading.Thread(target=lambda: refused.append(site.agent.refusal("undo")))
+    undoing.start()
+    time.sleep(0.5)
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").mkdir()
+    undoing.join()
+    assert refused[0].kind == "conflict"
+    assert refused[0].message == site.agent.refusal("undo").message

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from stetd.history.objects import Image
+from stetd.history.taking_back import InTheWay
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes.recorded_plans import PlanOutdated
 from stetd.transaction.drafts import Draft
@@ -68,7 +69,10 @@ def proposal_of(draft: Draft, number: int) -> Proposal:
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
     """The draft on the current files. Raises PlanOutdated if one has another image; Refused."""
     for file in proposal.files:
-        found = world.read_entry(file.path)
+        try:
+            found = world.read_entry(file.path)
+        except InTheWay as obstacle:  # the next proposal refuses it as a conflict
+            raise PlanOutdated(file.path) from obstacle
         if (found.image if found is not None else None) != file.found:
             raise PlanOutdated(file.path)
     files = []

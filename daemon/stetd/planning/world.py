@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from stet.wire.failures import Failure, Kind, Refused, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.editing import time_limit
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.paths import directories_above
 from stetd.history.objects import object_id
+from stetd.history.taking_back import InTheWay
 from stetd.session.sessions import Entrant
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
@@ -277,23 +278,21 @@ class CallWorld:
         return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
 
     def read_entry(self, canonical: str) -> OnDisk | None:
-        """The file at a path of the history; a link is not followed."""
-        if canonical not in self.seen:
+        """The file at a path of the history; a link is not followed. Raises InTheWay, Refused."""
+        if canonical in self.seen:
+            return self.seen[canonical][1]
+        try:
             target = self._worktree.resolver.resolve(canonical, follow_last=False)
-            if target.path != canonical:
-                target.close()
-                reason = f"a directory above it is a symbolic link now, and leads to {target.path}"
-                raise Refused(
-                    Failure(
-                        Kind.CONFLICT.value,
-                        f"{canonical}: later changes are in the way, so nothing was changed: "
-                        f"{reason}",
-                        path=canonical,
-                    ),
-                    extra={"conflicts": [{"path": canonical, "hunks": [reason]}]},
-                )
-            self._read_target(target)
-        return self.seen[canonical][1]
+            if target.path == canonical:
+                self._read_target(target)
+                return self.seen[canonical][1]
+        except Refused as refusal:
+            if refusal.kind != Kind.NOT_A_FILE:
+                raise
+            raise InTheWay(canonical, refusal.message.removeprefix(f"{canonical}: ")) from refusal
+        target.close()
+        reason = f"a directory above it is a symbolic link now, and leads to {target.path}"
+        raise InTheWay(canonical, reason)
 
     def _read_target(self, target: Target) -> str:
         if target.path in self.seen:

@@ -165,14 +165,7 @@ def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
 
 def look(world: CallWorld, path: str) -> Version | None:
     """The file at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
-    try:
-        found = world.read_entry(path)
-    except Refused as refusal:
-        if refusal.kind == Kind.CONFLICT:
-            raise InTheWay(path, refusal.extra["conflicts"][0]["hunks"][0]) from refusal
-        if refusal.kind == Kind.NOT_A_FILE:
-            raise InTheWay(path, refusal.message.removeprefix(f"{path}: ")) from refusal
-        raise
+    found = world.read_entry(path)
     if found is None or found.image is None or found.data is None:
         return None
     return Version(found.data, found.image.git_mode)
