@@ -142,6 +142,7 @@ def test_a_tree_is_given_by_name() -> None:
         (entry(b"100644", b"b") + entry(b"100644", b"a"), "'a' is not in its place"),
         (entry(b"100644", b"a") + entry(b"100644", b"a"), "'a' is not in its place"),
         (entry(b"40000", b"a") + entry(b"100644", b"a.b"), "'a.b' is not in its place"),
+        (entry(b"100644", b"a") + entry(b"40000", b"a"), "'a' is not in its place"),
         (entry(b"160000", b"a"), "'a' has a mode that stetd does not write"),
         (entry(b"040000", b"a"), "'a' has a mode that stetd does not write"),
         (entry(b"100644", b".."), "'..' is no name for a file"),

@@ -20,7 +20,6 @@ from stetd.history.objects import (
     Tree,
     change_tree,
     changed_paths,
-    files_under,
     find_entry,
     object_id,
     paths_in_the_way,
@@ -112,9 +111,7 @@ def test_changed_trees_are_those_that_git_writes(
         repository.shadow.write(new)
         files = applied(files, change)
         assert tree.oid == repository.tree_of(files)
-        assert {
-            path: (mode, oid) for path, mode, oid in files_under(tree, repository.load)
-        } == files
+        assert {path: now for path, _, now in changed_paths(None, tree, repository.load)} == files
         for path in change:
             assert find_entry(tree, path, repository.load) == files.get(path)
         assert {

@@ -143,6 +143,7 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
         _SOUND_TREE.fullmatch(content) is not None
         and _NO_NAMES.isdisjoint(map(bytes.lower, entries))
         and all(map(operator.lt, keys, keys[1:]))
+        and len(entries) == len(keys)
         and is_utf8(b"/".join(entries))
     )
     return entries, [] if sound else _tree_faults(content)

@@ -197,17 +197,6 @@ def has_directory(tree: Tree, path: str, load: LoadTree) -> bool:
     return _directory(tree, path.split("/"), load) is not None
 
 
-def files_under(tree: Tree, load: LoadTree, prefix: str = "") -> Iterator[tuple[str, int, str]]:
-    """Every (path, git mode, id) below a tree, in name order."""
-    for name, entry in sorted(tree.entries.items(), key=_sort_key):
-        if entry.mode == TREE:
-            yield from files_under(
-                entry.tree or stored_tree(entry.oid, load), load, f"{prefix}{name}/"
-            )
-        else:
-            yield prefix + name, entry.mode, entry.oid
-
-
 def paths_in_the_way(tree: Tree, path: str, load: LoadTree) -> list[str]:
     """Files of the tree that can't exist if ``path`` is a file.
 
@@ -215,18 +204,15 @@ def paths_in_the_way(tree: Tree, path: str, load: LoadTree) -> list[str]:
     someone turned the one into the other outside the daemon.
     """
     *parents, name = path.split("/")
-    walked = ""
+    above = ""
     for parent in parents:
-        entry = tree.entries.get(parent)
-        if entry is None:
-            return []
-        walked += parent
-        if entry.mode != TREE:
-            return [walked]
-        walked += "/"
-        tree = entry.tree or stored_tree(entry.oid, load)
+        child = _child(tree, parent, load)
+        if child is None:
+            return [above + parent] if parent in tree.entries else []
+        tree = child
+        above += f"{parent}/"
     below = _child(tree, name, load)
-    return [p for p, _, _ in files_under(below, load, f"{walked}{name}/")] if below else []
+    return [file for file, _, now in changed_paths(None, below, load, f"{path}/") if now]
 
 
 def _changed(
@@ -289,8 +275,8 @@ def changed_paths(
         one, two = before.get(name), after.get(name)
         if one and two and (one.mode, one.oid) == (two.mode, two.oid):
             continue
-        old_tree = _child(old, name, load) if old and one and one.mode == TREE else None
-        new_tree = _child(new, name, load) if new and two and two.mode == TREE else None
+        old_tree = _child(old, name, load) if old else None
+        new_tree = _child(new, name, load) if new else None
         old_file = (one.mode, one.oid) if one and one.mode != TREE else None
         new_file = (two.mode, two.oid) if two and two.mode != TREE else None
         if old_file or new_file:
