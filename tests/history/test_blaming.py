@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined, split
+from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
 from stetd.history.commit_rows import Hunk
 
 
@@ -153,15 +153,15 @@ lines = st.lists(st.sampled_from("abcdef"), max_size=12)
 def test_split_keeps_what_is_equal_on_both_sides(old: list[str], new: list[str]) -> None:
     hunks = hunks_between(old, new)
     pieces = [Piece(100 + at, at, 1) for at in range(len(new))]
-    kept, added = split(pieces, hunks)
+    kept, added = split_by_hunks(pieces, hunks)
     changed = {h.new_start + i for h in hunks for i in range(h.new_lines)}
-    assert changed == {piece.there for piece in added}
+    assert changed == {piece.its_line for piece in added}
     for piece in kept:
-        assert old[piece.there] == new[piece.line - 100]
-    whole = split([Piece(0, 0, len(new))] if new else [], hunks)
+        assert old[piece.its_line] == new[piece.line - 100]
+    whole = split_by_hunks([Piece(0, 0, len(new))] if new else [], hunks)
     for one, many in zip(whole, (kept, added), strict=True):
-        flat = [(p.line + i, p.there + i) for p in one for i in range(p.length)]
-        assert flat == [(p.line - 100, p.there) for p in many]
+        flat = [(p.line + i, p.its_line + i) for p in one for i in range(p.length)]
+        assert flat == [(p.line - 100, p.its_line) for p in many]
 
 
 operation = st.one_of(
@@ -218,5 +218,5 @@ def test_each_line_belongs_to_whoever_wrote_it_first(
         if found is None:
             continue
         owners = [int(line.split(".")[0]) for line in found]
-        expected = joined([Run(at, 1, owner) for at, owner in enumerate(owners)])
+        expected = joined_runs([Run(at, 1, owner) for at, owner in enumerate(owners)])
         assert expected == model.blame(name)

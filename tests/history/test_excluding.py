@@ -14,6 +14,7 @@ CASES = [
     ("conf/**/key", ["conf/key", "conf/a/b/KEY", "CONF/a/key"], ["a/conf/key", "conf/keys"]),
     ("[A-C]*", ["a", "Bee", "c/d"], ["d"]),
     ("[[:upper:]]x", ["ax", "AX"], ["1x"]),
+    ("[![:upper:]]x", ["1x"], ["ax", "AX"]),
     ("k\u00e9y", ["k\u00e9y", "K\u00c9Y", "ke\u0301y"], ["key"]),
     ("stra\u00dfe", ["STRASSE", "stra\u00dfe"], ["strase"]),
 ]

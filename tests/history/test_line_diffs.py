@@ -42,11 +42,9 @@ def edited(draw: st.DrawFn) -> tuple[bytes, bytes]:
 PAIRS = st.one_of(edited(), st.tuples(TEXTS, TEXTS))
 
 
-def of_libgit2(before: bytes, after: bytes, context: int) -> tuple[bytes, int, int]:
+def of_libgit2(before: bytes, after: bytes) -> tuple[bytes, int, int]:
     """The hunks and counts that libgit2 gives."""
-    patch = pygit2.Patch.create_from(
-        before, after, "a", "a", flag=DiffOption.FORCE_TEXT, context_lines=context
-    )
+    patch = pygit2.Patch.create_from(before, after, "a", "a", flag=DiffOption.FORCE_TEXT)
     _, found, hunks = (patch.data or b"").partition(b"\n@@ ")
     _, added, removed = patch.line_stats
     return b"@@ " + hunks if found else b"", added, removed
@@ -96,30 +94,27 @@ def put_in(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return b"\n".join(lines), b"\n".join([*lines[:at], *more, *lines[at:]])
 
 
-CONTEXTS = st.sampled_from([3, 3, 3, 0, 1, 20])
-
-
-@given(put_in(), CONTEXTS)
+@given(put_in())
 @settings(max_examples=300, deadline=None)
 def test_diff_of_lines_put_in_or_taken_out_is_that_of_libgit2(
-    pair: tuple[bytes, bytes], context: int
+    pair: tuple[bytes, bytes],
 ) -> None:
     for before, after in (pair, pair[::-1]):
-        hunks, added, removed = of_libgit2(before, after, context)
-        assert unified_hunks(before, after, context)[0] == hunks
-        assert unified_hunks(before, after, context)[1] == (added, removed)
+        hunks, added, removed = of_libgit2(before, after)
+        assert unified_hunks(before, after)[0] == hunks
+        assert unified_hunks(before, after)[1] == (added, removed)
 
 
-@given(PAIRS, CONTEXTS)
+@given(PAIRS)
 @settings(max_examples=500, deadline=None)
-def test_no_diff_is_longer_than_that_of_libgit2(pair: tuple[bytes, bytes], context: int) -> None:
+def test_no_diff_is_longer_than_that_of_libgit2(pair: tuple[bytes, bytes]) -> None:
     before, after = pair
-    own = unified_hunks(before, after, context)[1]
-    _, added, removed = of_libgit2(before, after, context)
+    own = unified_hunks(before, after)[1]
+    _, added, removed = of_libgit2(before, after)
     assert own[0] - own[1] == added - removed
     assert own[0] <= added
     assert count_lines(before, after) == own
-    hunks = unified_hunks(before, after, context)[0].replace(b"\n\\ No newline at end of file", b"")
+    hunks = unified_hunks(before, after)[0].replace(b"\n\\ No newline at end of file", b"")
     assert applied(before, hunks).rstrip(b"\n") == after.rstrip(b"\n")
 
 
@@ -131,7 +126,7 @@ def test_of_several_changes_those_that_can_move_down_do(blank: int) -> None:
     for one, two in ((before, after), (after, before)):
         for tail in (b"", b"g\n" * 9):
             texts = one + tail, two + tail
-            assert unified_hunks(*texts)[0] == of_libgit2(*texts, 3)[0]
+            assert unified_hunks(*texts)[0] == of_libgit2(*texts)[0]
 
 
 def test_a_change_that_could_move_very_far_keeps_context_below_it() -> None:
@@ -182,15 +177,15 @@ def test_large_files(lines: int, change: str) -> None:
         # So many that the search is not given up.
         new = [line + b"!" if n % (lines // 30) == 0 else line for n, line in enumerate(text)]
     before, after = b"\n".join(text) + b"\n", b"\n".join(new) + b"\n"
-    assert unified_hunks(before, after)[0] == of_libgit2(before, after, 3)[0]
+    assert unified_hunks(before, after)[0] == of_libgit2(before, after)[0]
 
 
 @pytest.mark.parametrize("blank", [3, 60, 500])
 def test_a_group_slides_far(blank: int) -> None:
     before = b"a\n" * 40 + b"\n" * blank + b"z\n" * 40
     for after in (b"a\n" * 40 + b"\n" * (blank + 1) + b"z\n" * 40, before[: -2 * 30]):
-        assert unified_hunks(before, after)[0] == of_libgit2(before, after, 3)[0]
-        assert unified_hunks(after, before)[0] == of_libgit2(after, before, 3)[0]
+        assert unified_hunks(before, after)[0] == of_libgit2(before, after)[0]
+        assert unified_hunks(after, before)[0] == of_libgit2(after, before)[0]
 
 
 @given(PAIRS)
@@ -269,7 +264,7 @@ def test_names(name: str, tmp_path: Path) -> None:
 def test_heading(heading: str) -> None:
     before = f"first\n{heading}\n".encode() + b"   a\n" * 3000 + b"   b\n"
     after = before[:-2] + b"c\n"
-    assert unified_hunks(before, after)[0] == of_libgit2(before, after, 3)[0]
+    assert unified_hunks(before, after)[0] == of_libgit2(before, after)[0]
 
 
 def test_a_text_with_a_nul_far_behind_is_one() -> None:

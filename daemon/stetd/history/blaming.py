@@ -61,10 +61,10 @@ class Run(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Lines of the blamed file that are the lines from ``there`` on of some version."""
+    """Lines of the blamed file, from ``line`` on: those of some version from ``its_line`` on."""
 
     line: int
-    there: int
+    its_line: int
     length: int
 
 
@@ -85,58 +85,59 @@ def blame(pieces: Sequence[Piece], start: FileVersion, versions: Versions) -> li
     while order:
         number, path = heapq.heappop(order)
         version = FileVersion(-number, path)
-        here = sorted(waiting.pop(version), key=lambda piece: piece.there)
+        its_pieces = sorted(waiting.pop(version), key=lambda piece: piece.its_line)
         step = versions.step(version)
         if step is None:
-            found += [Run(piece.line, piece.length, None) for piece in here]
+            found += [Run(piece.line, piece.length, None) for piece in its_pieces]
             continue
         if step.n < version.n:  # others may come to the same version
-            follow(FileVersion(step.n, path), here)
+            follow(FileVersion(step.n, path), its_pieces)
             continue
-        kept, added = split(here, step.hunks)
+        kept, added = split_by_hunks(its_pieces, step.hunks)
         if step.before is None:
             added += kept
         else:
             follow(step.before, kept)
         for source in step.sources:
             if added:
-                stood, added = split(added, versions.compare(source, version))
-                follow(source, stood)
+                brought_back, added = split_by_hunks(added, versions.compare(source, version))
+                follow(source, brought_back)
         found += [Run(piece.line, piece.length, step.n) for piece in added]
-    return joined(found)
+    return joined_runs(found)
 
 
-def split(pieces: Sequence[Piece], hunks: Sequence[Hunk]) -> tuple[list[Piece], list[Piece]]:
-    """Pieces of the new side: those that were on the old side, by its lines; and the others.
-
-    Both in order; pieces must be in the order of ``there``, hunks in theirs.
+def split_by_hunks(
+    pieces: Sequence[Piece], hunks: Sequence[Hunk]
+) -> tuple[list[Piece], list[Piece]]:
+    """Split pieces of a newer version: the lines that the older one has, as pieces of that one; and
+    those that the newer one added. Pieces and hunks must be in order.
     """
     kept: list[Piece] = []
     added: list[Piece] = []
     at = 0
     shift = 0
     for piece in pieces:
-        line, there, left = piece
+        line, its_line, left = piece
         while left:
-            while at < len(hunks) and hunks[at].new_start + hunks[at].new_lines <= there:
+            while at < len(hunks) and hunks[at].new_start + hunks[at].new_lines <= its_line:
                 hunk = hunks[at]
                 shift = hunk.old_start + hunk.old_lines - hunk.new_start - hunk.new_lines
                 at += 1
             inside, length = False, left
             if at < len(hunks):
                 hunk = hunks[at]
-                inside = hunk.new_start <= there
+                inside = hunk.new_start <= its_line
                 end = hunk.new_start + (hunk.new_lines if inside else 0)
-                length = min(left, end - there)
+                length = min(left, end - its_line)
             if inside:
-                added.append(Piece(line, there, length))
+                added.append(Piece(line, its_line, length))
             else:
-                kept.append(Piece(line, there + shift, length))
-            line, there, left = line + length, there + length, left - length
+                kept.append(Piece(line, its_line + shift, length))
+            line, its_line, left = line + length, its_line + length, left - length
     return kept, added
 
 
-def joined(runs: Sequence[Run]) -> list[Run]:
+def joined_runs(runs: Sequence[Run]) -> list[Run]:
     """Runs in the order of their lines, neighbours of one commit as one."""
     result: list[Run] = []
     for run in sorted(runs):

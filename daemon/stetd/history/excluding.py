@@ -14,19 +14,13 @@ from collections.abc import Sequence
 
 from stetd.history.ignoring import IgnoreFile, is_left_out
 
-#: Sets of letters of one case, which have both where case says nothing.
-_CASES = ("[:upper:]", "[:lower:]")
-
 
 def _content(patterns: Sequence[str]) -> bytes:
     return "\n".join(map(_pattern, patterns)).encode("utf-8", "surrogateescape")
 
 
 def _pattern(text: str) -> str:
-    folded = _folded(text)
-    for case in _CASES:
-        folded = folded.replace(case, "[:alpha:]")
-    return folded
+    return _folded(text).replace("[:upper:]", "[:lower:]")  # a folded path has no other letters
 
 
 def _folded(text: str) -> str:
@@ -39,7 +33,7 @@ class Excludes:
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         content = _content(patterns)
         self._file = IgnoreFile(content, "")
-        #: Of which patterns these are.
+        #: Tells whether two instances have the same patterns.
         self.digest = hashlib.sha256(content).hexdigest()
 
     def __bool__(self) -> bool:

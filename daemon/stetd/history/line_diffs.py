@@ -24,6 +24,8 @@ _MOST_MOVED = 200
 #: First bytes of a content that are searched for a NUL, which makes it binary.
 _LOOKED_AT = 8000
 _LONGEST_HEADING = 80
+#: Unchanged lines above and below a change in a hunk.
+_CONTEXT = 3
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 #: Maps bytes to "a" (may begin a heading), newline, or "." (all others).
@@ -72,7 +74,7 @@ def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
     before, after = before or b"", after or b""
     if before == after or is_binary(before) or is_binary(after):
         return 0, 0
-    return _compared(before, after, 0).counts
+    return _compared(before, after).counts
 
 
 class LineComparison(NamedTuple):
@@ -92,20 +94,19 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
     """
     before, after = before or b"", after or b""
     if is_binary(before) or is_binary(after):
-        lines = [data.count(b"\n") + len(_LONE_RETURN.findall(data)) for data in (before, after)]
-        for number, data in enumerate((before, after)):
-            lines[number] += not data.endswith((b"\n", b"\r")) and bool(data)
-        return LineComparison((Hunk(0, lines[0], 0, lines[1]),), 0, 0, "")
+        old, new = (len(_lines_of(_LONE_RETURN.sub(b"\n", data))) for data in (before, after))
+        return LineComparison((Hunk(0, old, 0, new),), 0, 0, "")
     if before == after:
         return LineComparison((), 0, 0, "")
-    found = _compared(before, after, 0)
+    found = _compared(before, after)
     changed: list[bytes] = []
     for each in found.changes:
         changed += found.old[each.old : each.old + each.removed]
         changed += found.new[each.new : each.new + each.added]
     text = "\n".join(line.removesuffix(b"\n").decode("utf-8", "replace") for line in changed)
+    # The \x01 keeps a line that ends in a lone \r apart from one that ends in \r\n.
     one, two = (_LONE_RETURN.sub(b"\r\x01\n", data) for data in (before, after))
-    fine = found if (one, two) == (before, after) else _compared(one, two, 0)
+    fine = found if (one, two) == (before, after) else _compared(one, two)
     hunks = (Hunk(fine.first + e.old, e.removed, fine.first + e.new, e.added) for e in fine.changes)
     return LineComparison(tuple(hunks), *found.counts, text)
 
@@ -115,16 +116,16 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:_LOOKED_AT]
 
 
-def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
+def _compared(before: bytes, after: bytes, context: int = 0) -> _Comparison:
     """Compare two different texts; the stretch has ``context`` lines around the differences."""
-    head, old_end, new_end = _differing(before, after)
-    start = _back(before, head, context)
+    head, old_end, new_end = _differing_range(before, after)
+    start = _offset_above(before, head, context)
     above = _lines_of(before[start:head])
     old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
     found = _changes(old, new)
     # A single pure removal or addition is in its place; of several changes the last may move down.
     several = len(found) > 1
-    tail = _forward(before, old_end, context + (_MOST_MOVED if several else 0))
+    tail = _offset_below(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])
     changes = [
         _Change(each.old + len(above), each.removed, each.new + len(above), each.added)
@@ -137,8 +138,8 @@ def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
     return _Comparison(before.count(b"\n", 0, start), start, old, new, changes)
 
 
-def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
-    """The offsets where two texts begin and cease to differ, at line boundaries."""
+def _differing_range(before: bytes, after: bytes) -> tuple[int, int, int]:
+    """The offset where the lines that differ begin, and where they end in each text."""
     head = before.rfind(b"\n", 0, Prefix.similarity(before, after)) + 1
     same = min(Postfix.similarity(before, after), min(len(before), len(after)) - head)
     old_end, new_end = len(before) - same, len(after) - same
@@ -152,7 +153,7 @@ def _begins_line(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] == 10
 
 
-def _back(data: bytes, at: int, lines: int) -> int:
+def _offset_above(data: bytes, at: int, lines: int) -> int:
     """The offset so many lines before, at most the beginning of the text."""
     for _ in range(lines):
         if at == 0:
@@ -161,7 +162,7 @@ def _back(data: bytes, at: int, lines: int) -> int:
     return at
 
 
-def _forward(data: bytes, at: int, lines: int) -> int:
+def _offset_below(data: bytes, at: int, lines: int) -> int:
     for _ in range(lines):
         newline = data.find(b"\n", at)
         if newline < 0:
@@ -221,25 +222,25 @@ def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> l
 # -- hunks
 
 
-def unified_hunks(before: bytes, after: bytes, context: int = 3) -> tuple[bytes, tuple[int, int]]:
-    """The hunks of the unified diff of two texts, from the first ``@@`` on, as bytes; and the
-    numbers of added and removed lines.
+def unified_hunks(before: bytes, after: bytes) -> tuple[bytes, tuple[int, int]]:
+    """The hunks of the unified diff of two texts, from the first ``@@`` on; and the numbers of
+    added and removed lines.
     """
     if before == after:
         return b"", (0, 0)
-    found = _compared(before, after, context)
-    first, here, old, new, changes = found
+    found = _compared(before, after, _CONTEXT)
+    first, offset, old, new, changes = found
     pieces: list[bytes] = []
-    heading, sought, reached = b"", 0, 0
-    for group in _grouped(changes, context):
-        above = min(context, group[0].old)
+    heading, searched, reached = b"", 0, 0
+    for group in _grouped(changes):
+        above = min(_CONTEXT, group[0].old)
         start, new_start = group[0].old - above, group[0].new - above
         old_end, new_end = _ends(group[-1])
-        below = min(context, len(old) - old_end)
-        here += sum(map(len, old[reached:start]))
+        below = min(_CONTEXT, len(old) - old_end)
+        offset += sum(map(len, old[reached:start]))
         reached = start
-        heading = _heading(before, sought, here) or heading
-        sought = here
+        heading = _heading(before, searched, offset) or heading
+        searched = offset
         ranges = (
             _range(first + start, old_end + below - start),
             _range(first + new_start, new_end + below - new_start),
@@ -261,11 +262,11 @@ def _write(pieces: list[bytes], sign: bytes, lines: Sequence[bytes]) -> None:
         pieces.append(_NO_NEWLINE)
 
 
-def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]]:
+def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
     """Group changes whose context lines touch into hunks."""
     group = [changes[0]]
     for change in changes[1:]:
-        if change.old - _ends(group[-1])[0] > 2 * context:
+        if change.old - _ends(group[-1])[0] > 2 * _CONTEXT:
             yield group
             group = []
         group.append(change)

@@ -17,7 +17,7 @@ from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit, with_lookup
 from stetd.historian.queries.files import known_at, no_such_file_at
-from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined, split
+from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
 from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
@@ -62,9 +62,9 @@ def _blamed(
     lines = _LINE.findall(data)
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
-    kept, saved = split(whole, hunks) if known else ([], whole)
+    kept, saved = split_by_hunks(whole, hunks) if known else ([], whole)
     runs = blame(kept, FileVersion(upto, path), _Versions(lookup))
-    runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
+    runs = joined_runs([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
     return BlameResult(path=path, lines=_lines_of(lookup, runs, lines))
 
 
