@@ -630,6 +630,22 @@ def test_a_rollback_over_an_undo_that_left_the_file_alone_gives_what_was_there(s
     assert (files(site), bits(site)) == ({"a.sh": b"one\n"}, {"a.sh": 0o755})
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_a_rollback_over_an_undo_that_left_a_moved_file_alone_gives_what_was_there(
+    site: Site, others: bool
+) -> None:
+    """The move had put the line back, so there was nothing to undo."""
+    site.write("a.txt", FIVE)
+    start = site.overwrite("c.txt", "c\n")["commit"]
+    more = "*** Update File: c.txt\n@@\n-c\n+C\n" if others else ""
+    patch = f"*** Begin Patch\n*** Update File: a.txt\n@@\n-2\n+TWO\n{more}*** End Patch"
+    edit = site.agent.call("apply_patch", input=patch)["commit"]
+    move(site, "a.txt", "b.txt", "TWO", "2")
+    assert len(site.agent.call("undo", commits=[edit])["files"]) == others
+    site.person.call("rollback", to=start)
+    assert files(site) == {"a.txt": FIVE.encode(), "c.txt": b"c\n"}
+
+
 def regrade(site: Site, path: str, mode: int) -> str:
     """A shell command of the agent changes the permission bits of a file."""
     tool = {"paths": [path], "tool": "Bash", "use": f"{path} {mode}"}

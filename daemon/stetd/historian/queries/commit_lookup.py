@@ -297,15 +297,18 @@ class CommitLookup:
     def reverts_all(self, commit: StoredCommit) -> bool:
         """Whether a commit that reverts others changed every file of them.
 
-        It leaves a file alone that is as it was before them already, or has what they changed.
+        It left a file alone that it did not change; a file that was gone then, too, unless it
+        changed one of another name, which may be the same.
         """
         changed: dict[str, tuple[Change, Change]] = {}
         for each in reversed(self.find([o for o in commit.meta.reverts if self.number(o)])):
             for path, before, after in self.tree_changes(each.commit):
                 changed[path] = (changed.get(path, (before,))[0], after)
+        own = {path for path, _, _ in self.tree_changes(commit)}
+        renamed = not own <= changed.keys()
         for path, (before, after) in changed.items():
             found = self.entry(commit.parent, path)
-            left_alone = found is not None and found == self.entry(commit.oid, path)
+            left_alone = path not in own and (found is not None or not renamed)
             if before != after and (left_alone or found == before):
                 return False
         return True
