@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from file_states import diff_of
 from stetd.historian.queries.commit_changes import changes_of, commit_parts, described, has_text
-from stetd.history.commit_rows import FileRow, Hunk, Part
+from stetd.history.commit_rows import CommitPart, FileRow, Hunk
 from stetd.history.line_diffs import compare_lines
 from stetd.history.objects import object_id
 from storage.histories import Histories
@@ -21,7 +21,7 @@ def histories(tmp_path: Path) -> Histories:
     return Histories(tmp_path)
 
 
-def parts(histories: Histories, oid: str) -> list[Part]:
+def parts(histories: Histories, oid: str) -> list[CommitPart]:
     return list(commit_parts(histories.repository, histories.repository.commit(oid)))
 
 

@@ -21,7 +21,7 @@ from stetd.historian.queries import commit_changes, commit_lookup
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.questions import Library
 from stetd.historian.questions import answer as answer_question
-from stetd.history.commit_rows import Wanted
+from stetd.history.commit_rows import CommitFilter
 from stetd.processes import historian_messages as messages
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject
@@ -95,8 +95,8 @@ def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
         yield "find", [oid]
         yield "after", oid
         yield "ancestor", 2, oid
-        yield "candidates", Wanted(), oid
-        yield "candidates", Wanted(session="x", kind="undo"), oid
+        yield "candidates", CommitFilter(), oid
+        yield "candidates", CommitFilter(session="x", kind="undo"), oid
         for path in PATHS:
             yield "touches", path, oid
     for session in NAMES:
@@ -154,7 +154,7 @@ def histories(tmp_path: Path) -> Histories:
 
 def asked(histories: Histories) -> list[str]:
     def run(lookup: CommitLookup) -> list[str]:
-        found = [each.commit for each in lookup.candidates(Wanted(path="d/1"), None)]
+        found = [each.commit for each in lookup.candidates(CommitFilter(path="d/1"), None)]
         return [commit.oid for commit in found if lookup.changes(commit)]
 
     return look_back(histories.repository, histories.oids[-1], run)

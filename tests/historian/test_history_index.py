@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stetd.historian.index import history_index as index_schema
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex, transaction
-from stetd.history.commit_rows import FileRow, Hunk, Part, Wanted
+from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.objects import EMPTY_TREE
 
@@ -23,7 +23,7 @@ def oid(n: int) -> str:
     return f"{n * 0x9E3779B97F4A7C15 % (1 << 64):016x}" + f"{n:024x}"
 
 
-Row = tuple[StoredCommit, list[Part]]
+Row = tuple[StoredCommit, list[CommitPart]]
 
 
 def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields: object) -> Row:
@@ -34,7 +34,7 @@ def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields
         **fields,
     }
     meta = CommitMeta(**told)  # type: ignore[arg-type]
-    return StoredCommit(oid(n), EMPTY_TREE, None, meta), [Part(files, text)]
+    return StoredCommit(oid(n), EMPTY_TREE, None, meta), [CommitPart(files, text)]
 
 
 def add(index: GrowingIndex, rows: list[Row]) -> None:
@@ -62,7 +62,7 @@ def index(path: str) -> Iterator[GrowingIndex]:
 
 
 def numbers(index: HistoryIndex, upto: int = 10_000, **wanted: Any) -> list[int]:
-    return [*index.select(Wanted(**wanted), upto)]
+    return [*index.select(CommitFilter(**wanted), upto)]
 
 
 def test_commits_are_found_by_id_number_and_prefix(index: GrowingIndex, path: str) -> None:
@@ -165,10 +165,10 @@ def test_a_commit_in_parts_is_found_by_each_and_only_those_files_are_looked_at(
     index: GrowingIndex,
 ) -> None:
     parts = [
-        Part((change("a"), change("d/b")), "message needle"),
-        Part((change("d/c"),), None),
-        Part((change("d/e"),), "hay needle"),
-        Part((change("f"),), "hay"),
+        CommitPart((change("a"), change("d/b")), "message needle"),
+        CommitPart((change("d/c"),), None),
+        CommitPart((change("d/e"),), "hay needle"),
+        CommitPart((change("f"),), "hay"),
     ]
     add(index, [row(1, text="needle"), (row(2)[0], parts), row(3, text="hay")])
     assert [2, 1] == numbers(index, text="needle")

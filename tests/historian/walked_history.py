@@ -14,7 +14,7 @@ from stetd.historian.queries.commit_lookup import (
     Touches,
     unknown_commit,
 )
-from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import StoredObjects
@@ -54,25 +54,25 @@ class WalkedHistory(CommitLookup):
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:
-        wanted = Wanted(session=session, agent=agent)
+        wanted = CommitFilter(session=session, agent=agent)
         paths = () if "" in paths else paths
         for commit, undone_by in self.standing():
             if (
                 undone_by is None
                 and is_edit(commit.meta)
-                and meets(commit.meta, wanted)
+                and wanted.matches(commit.meta)
                 and (not paths or self.is_touching(commit, paths))
             ):
                 yield commit
 
     def candidates(
-        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+        self, wanted: CommitFilter, after: str | None, paths: Sequence[str] = ()
     ) -> Iterator[Found]:
         paths = () if "" in paths else paths
         started = after is None
         for found in self.standing():
             touching = not paths or self.is_touching(found.commit, paths)
-            if started and touching and meets(found.commit.meta, wanted):
+            if started and touching and wanted.matches(found.commit.meta):
                 yield found
             started = started or found.commit.oid == after
         if not started:

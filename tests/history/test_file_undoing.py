@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stetd.history.file_undoing import FileConflict, Version, take_back_file
+from stetd.history.file_undoing import FileConflict, Version, revert_file
 from stetd.repository.merging import merge_file
 
 FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000
@@ -39,7 +39,7 @@ OLD, NEW = version("1\n2\n3\n4\n5\n"), version("1\nTWO\n3\n4\n5\n")
 def test_taken_back(
     before: Version | None, after: Version | None, now: Version | None, expected: Version | None
 ) -> None:
-    assert take_back_file("a", before, after, now, merge_file) == expected
+    assert revert_file("a", before, after, now, merge_file) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_taken_back(
 def test_conflict(
     before: Version | None, after: Version | None, now: Version | None, hunk: str
 ) -> None:
-    conflict = take_back_file("a", before, after, now, merge_file)
+    conflict = revert_file("a", before, after, now, merge_file)
     assert isinstance(conflict, FileConflict)
     assert hunk in conflict.hunks[0]
 
 
 def test_merging_keeps_every_byte_that_nobody_changed() -> None:
     tail = bytes(range(1, 256)).replace(b"\n", b"") + b"\r\nlast\r\n"
-    merged = take_back_file(
+    merged = revert_file(
         "a",
         Version(b"one\r\n\r\n\r\n\r\n" + tail, FILE),
         Version(b"ONE\r\n\r\n\r\n\r\n" + tail, FILE),

@@ -113,4 +113,4 @@ def test_nested_files_mean_what_they_mean_to_git(root: Path, texts: dict[str, by
 
 def test_a_pattern_of_many_stars_is_matched_in_reasonable_time() -> None:
     file = IgnoreFile(b"a*a*a*a*a*a*a*a*b\n**/x/**/x/**/x/**/y", "")
-    assert file.says("a" * 200, directory=False) is None
+    assert file.verdict("a" * 200, directory=False) is None

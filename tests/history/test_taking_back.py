@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import LINK
-from stetd.history.taking_back import FileDelta, InTheWay, TakingBack, Whereabouts, full_mode
+from stetd.history.taking_back import FileDelta, InTheWay, PresentPaths, RevertedFiles, full_mode
 from stetd.repository.merging import merge_file
 
 FILE = 0o100644
 Files = dict[str, str]
+Moves = Sequence[tuple[str, str]]
 
 
 def version(text: str | None) -> Version | None:
     return None if text is None else Version(text.encode(), FILE)
 
 
-def working(files: Files, blocked: str | None = None) -> TakingBack:
+def working(files: Files, blocked: str | None = None) -> RevertedFiles:
     """Taking back on these files; ``blocked`` is a path that can't be looked at."""
 
-    def look(path: str) -> Version | None:
+    def read(path: str) -> Version | None:
         if path == blocked:
             raise InTheWay(path, "this is a directory")
         return version(files.get(path))
 
-    return TakingBack(look, merge_file)
+    return RevertedFiles(read, lambda _: None, merge_file)
 
 
 def delta(path: str, before: str | None, after: str | None) -> FileDelta:
     return FileDelta(path, version(before), version(after))
 
 
-def left(work: TakingBack, files: Files) -> Files:
+def commit(moves: Moves, oid: str = "", *reverts: str, **more: Any) -> StoredCommit:
+    fields = {"kind": "edit", "time": 0, "subject": "", **more}
+    return StoredCommit(oid, "", None, CommitMeta(moves=tuple(moves), reverts=reverts, **fields))
+
+
+def pass_by(paths: PresentPaths, moves: Moves, oid: str = "", *reverts: str) -> None:
+    paths.pass_by(commit(moves, oid, *reverts))
+
+
+def revert(work: RevertedFiles, deltas: list[FileDelta], moves: Moves, **more: Any) -> None:
+    work.revert(commit(moves, **more).meta, deltas, {})
+
+
+def left(work: RevertedFiles, files: Files) -> Files:
     """All files as they are afterwards."""
     after = {**{path: version(text) for path, text in files.items()}, **work.files}
     return {path: v.data.decode() for path, v in after.items() if v is not None}
@@ -48,50 +65,50 @@ MOVE = [("a", "b")]
 
 
 def test_where_a_file_is_now_follows_moves_backwards() -> None:
-    where = Whereabouts()
-    where.step_over([("b", "c")])
+    where = PresentPaths()
+    pass_by(where, [("b", "c")])
     assert (where.now("b"), where.now("c"), where.now("d")) == ("c", None, "d")
-    where.step_over([("a", "b"), ("x", "y")])
+    pass_by(where, [("a", "b"), ("x", "y")])
     assert (where.now("a"), where.now("b"), where.now("x")) == ("c", None, "y")
 
 
 def test_where_files_that_changed_names_with_each_other_are() -> None:
-    where = Whereabouts()
-    where.step_over([("a", "b"), ("b", "a")])
+    where = PresentPaths()
+    pass_by(where, [("a", "b"), ("b", "a")])
     assert (where.now("a"), where.now("b")) == ("b", "a")
 
 
 def test_where_a_file_is_that_was_moved_away_and_back() -> None:
-    where = Whereabouts()
-    where.step_over([("b", "a")])
-    where.step_over([("a", "b")])
+    where = PresentPaths()
+    pass_by(where, [("b", "a")])
+    pass_by(where, [("a", "b")])
     assert (where.now("a"), where.now("b")) == ("a", None)
 
 
 def test_behind_a_move_that_was_taken_back_names_mean_what_they_meant_before_both() -> None:
     work = working({"a": FIVE, "b": TWO})
-    work.where.step_over([("b", "a")], "the undo", ["the move"])
-    work.where.step_over([("x", "y")], "another")
-    work.where.step_over(MOVE, "the move")
-    assert (work.where.now("a"), work.where.now("b"), work.where.now("x")) == ("a", "b", "y")
+    pass_by(work.paths, [("b", "a")], "the undo", "the move")
+    pass_by(work.paths, [("x", "y")], "another")
+    pass_by(work.paths, MOVE, "the move")
+    assert (work.paths.now("a"), work.paths.now("b"), work.paths.now("x")) == ("a", "b", "y")
 
 
 def test_a_move_whose_undo_was_taken_back_is_followed() -> None:
     work = working({"b": FIVE})
-    work.where.step_over(MOVE, "the redo", ["the undo"])
-    work.where.step_over([("b", "a")], "the undo", ["the move"])
-    work.where.step_over(MOVE, "the move")
-    assert work.where.now("a") == "b"
+    pass_by(work.paths, MOVE, "the redo", "the undo")
+    pass_by(work.paths, [("b", "a")], "the undo", "the move")
+    pass_by(work.paths, MOVE, "the move")
+    assert work.paths.now("a") == "b"
 
 
 def test_permission_bits_are_taken_back_commit_by_commit() -> None:
     """Those of a step in between are not the last ones, and Git says some of them."""
     work = working({"a": "now\n"})
-    work.mode = lambda _: stat.S_IFREG | 0o644
+    work.mode_of = lambda _: stat.S_IFREG | 0o644
     executable = Version(b"old\n", 0o100755)
-    work.take_back([FileDelta("a", executable, version("now\n"))], [])
+    revert(work, [FileDelta("a", executable, version("now\n"))], [])
     change = FileDelta("a", version("old\n"), executable)
-    work.take_back([change], [], regraded=[("a", 0o600, 0o755)])
+    revert(work, [change], [], regraded=[("a", 0o600, 0o755)])
     assert work.modes == {"a": stat.S_IFREG | 0o600}
 
 
@@ -102,59 +119,59 @@ def test_a_link_comes_back_as_one_though_the_file_in_its_place_got_other_permiss
 def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> None:
     files = {"b": "other\n"}
     work = working(files)
-    work.where.step_over(MOVE)
-    work.take_back([delta("b", FIVE, TWO)], [])
+    pass_by(work.paths, MOVE)
+    revert(work, [delta("b", FIVE, TWO)], [])
     assert work.conflicts == [FileConflict("b", ["this file was deleted since"])]
 
 
 def test_a_creation_of_a_file_that_another_one_was_moved_over_leaves_that() -> None:
     files = {"b": "other\n"}
     work = working(files)
-    work.where.step_over(MOVE)
-    work.take_back([delta("b", None, TWO)], [])
+    pass_by(work.paths, MOVE)
+    revert(work, [delta("b", None, TWO)], [])
     assert (left(work, files), work.conflicts) == (files, [])
 
 
 def test_a_deletion_is_taken_back_where_it_was_unless_something_is_there() -> None:
     files = {"b": TWO}
     work = working(files)
-    work.where.step_over(MOVE)
-    work.take_back([delta("b", FIVE, None)], [])
+    pass_by(work.paths, MOVE)
+    revert(work, [delta("b", FIVE, None)], [])
     assert [c.path for c in work.conflicts] == ["b"]
     work = working(files)
-    work.where.step_over(MOVE)
-    work.take_back([delta("a", FIVE, None)], [])
+    pass_by(work.paths, MOVE)
+    revert(work, [delta("a", FIVE, None)], [])
     assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": TWO}, [])
 
 
 def test_older_edits_of_a_file_that_a_call_moved_back_since_are_under_its_name() -> None:
     files = {"a": TWO_FIVE}
     work = working(files)
-    work.where.step_over([("b", "a")])
-    work.take_back([delta("a", TWO, None), delta("b", None, TWO)], MOVE)
-    work.take_back([delta("a", FIVE, TWO)], [])
+    pass_by(work.paths, [("b", "a")])
+    revert(work, [delta("a", TWO, None), delta("b", None, TWO)], MOVE)
+    revert(work, [delta("a", FIVE, TWO)], [])
     assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
 
 
 def test_a_move_onto_a_file_gives_that_file_back() -> None:
     files = {"b": FIVE}
     work = working(files)
-    work.take_back([delta("a", FIVE, None), delta("b", "old b\n", FIVE)], MOVE)
+    revert(work, [delta("a", FIVE, None), delta("b", "old b\n", FIVE)], MOVE)
     assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": "old b\n"}, [])
 
 
 def test_a_move_that_was_moved_back_by_hand_keeps_its_place() -> None:
     files = {"a": TWO}
     work = working(files)
-    work.where.step_over([("b", "a")])
-    work.take_back([delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
+    pass_by(work.paths, [("b", "a")])
+    revert(work, [delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
     assert (left(work, files), work.conflicts) == ({"a": FIVE}, [])
 
 
 def test_a_move_that_a_person_put_back_unrecorded_is_taken_for_done() -> None:
     files = {"a": FIVE}
     work = working(files)
-    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
+    revert(work, [delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
     assert (left(work, files), work.conflicts) == (files, [])
 
 
@@ -178,15 +195,15 @@ def test_a_move_in_conflict(
     files: Files, later: list[tuple[str, str]], conflict: FileConflict
 ) -> None:
     work = working(files)
-    work.where.step_over(later)
-    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
+    pass_by(work.paths, later)
+    revert(work, [delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
     assert work.conflicts == [conflict]
 
 
 def test_every_file_in_conflict_is_told() -> None:
     files = {"a": "x\n", "b": "y\n"}
     work = working(files, blocked="c")
-    work.take_back([delta("a", FIVE, TWO), delta("b", None, TWO), delta("c", FIVE, TWO)], [])
+    revert(work, [delta("a", FIVE, TWO), delta("b", None, TWO), delta("c", FIVE, TWO)], [])
     assert [conflict.path for conflict in work.conflicts] == ["a", "b", "c"]
     assert work.conflicts[2].hunks[0].startswith("this is a directory. ")
 
@@ -194,7 +211,7 @@ def test_every_file_in_conflict_is_told() -> None:
 def test_what_was_only_found_stays() -> None:
     files = {"a": TWO, "b": TWO}
     work = working(files)
-    work.take_back([delta("a", None, TWO), delta("b", FIVE, TWO)], [], found=True)
+    revert(work, [delta("a", None, TWO), delta("b", FIVE, TWO)], [], kind="outside")
     assert (left(work, files), work.conflicts) == ({"a": TWO, "b": FIVE}, [])
 
 
@@ -233,7 +250,7 @@ def test_taking_everything_back_gives_what_was_there(
     files, calls = story
     work = working(files)
     for deltas, moves in reversed(calls):
-        work.take_back(deltas, moves)
+        revert(work, deltas, moves)
     assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": "b\n"}, [])
 
 
@@ -247,9 +264,9 @@ def test_taking_some_back_and_that_back_again_is_as_before(
     work = working(files)
     for deltas, moves in reversed(calls):
         if data.draw(st.booleans(), "taken back"):
-            work.take_back(deltas, moves)
+            revert(work, deltas, moves)
         else:
-            work.where.step_over(moves)
+            pass_by(work.paths, moves)
     if work.conflicts:
         return
     undone = left(work, files)
@@ -259,5 +276,5 @@ def test_taking_some_back_and_that_back_again_is_as_before(
         (old, new) for new, old in work.moved_from.items() if new in undone and old not in undone
     ]
     again = working(undone)
-    again.take_back(done, moves)
+    revert(again, done, moves)
     assert (left(again, undone), again.conflicts) == (files, [])

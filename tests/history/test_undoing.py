@@ -69,7 +69,7 @@ def everything(_: StoredCommit) -> bool:
 
 
 def rolled_back(*newest_first: StoredCommit) -> list[str]:
-    return [c.oid for c in choose_for_rollback(newest_first, everything)]
+    return [c.oid for c in choose_for_rollback(newest_first, everything, may_stay=everything)]
 
 
 def test_a_rollback_takes_edits_back_newest_first() -> None:
@@ -79,9 +79,13 @@ def test_a_rollback_takes_edits_back_newest_first() -> None:
 def test_a_rollback_sees_through_any_number_of_undos_by_others() -> None:
     undos = [commit(f"e{n}", "undo", f"e{n - 1}", session="other") for n in range(1, 3000)]
     story = [commit("e0"), *undos]
-    chosen = choose_for_rollback(reversed(story), lambda each: each.meta.session == "s")
+    chosen = choose_for_rollback(
+        reversed(story), lambda each: each.meta.session == "s", may_stay=everything
+    )
     assert [] == chosen  # an odd number of them: the edit is undone
-    chosen = choose_for_rollback(reversed(story[:-1]), lambda each: each.meta.session == "s")
+    chosen = choose_for_rollback(
+        reversed(story[:-1]), lambda each: each.meta.session == "s", may_stay=everything
+    )
     assert [story[0]] == chosen
 
 
@@ -182,10 +186,10 @@ def histories(draw: st.DrawFn) -> History:
 def choose(
     history: History, later: list[StoredCommit], passes: Callable[[StoredCommit], bool]
 ) -> list[StoredCommit]:
-    """As planning does: sparing if it can be."""
-    chosen = choose_for_rollback(reversed(later), passes)
+    """As planning does: undos stay if they can."""
+    chosen = choose_for_rollback(reversed(later), passes, may_stay=everything)
     if history.twice([c.oid for c in chosen]):
-        return choose_for_rollback(reversed(later), passes, sparing=lambda _: False)
+        return choose_for_rollback(reversed(later), passes, may_stay=lambda _: False)
     return chosen
 
 

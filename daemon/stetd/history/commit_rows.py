@@ -31,7 +31,7 @@ class FileRow(NamedTuple):
     hunks: tuple[Hunk, ...] | None = None
 
 
-class Part(NamedTuple):
+class CommitPart(NamedTuple):
     """Some files of a commit, ordered by path, and their text for searches.
 
     ``text``: the removed and added lines; in the first part the message comes before them. None:
@@ -42,7 +42,7 @@ class Part(NamedTuple):
     text: str | None = ""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of a query; None: no filter.
 
     ``path``: the canonical path of a file or directory; "" is the root. Times are in seconds, both
@@ -58,14 +58,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     text: str | None = None
 
-
-def meets(meta: CommitMeta, wanted: Wanted) -> bool:
-    """Whether a commit's metadata meets the filters; path and text are not compared."""
-    return (
-        wanted.session in (None, meta.session)
-        and wanted.agent in (None, meta.agent)
-        and wanted.method in (None, meta.method)
-        and wanted.kind in (None, meta.kind)
-        and (wanted.since is None or meta.time >= wanted.since)
-        and (wanted.until is None or meta.time <= wanted.until)
-    )
+    def matches(self, meta: CommitMeta) -> bool:
+        """Whether a commit's metadata passes; path and text are not compared."""
+        return (
+            self.session in (None, meta.session)
+            and self.agent in (None, meta.agent)
+            and self.method in (None, meta.method)
+            and self.kind in (None, meta.kind)
+            and (self.since is None or meta.time >= self.since)
+            and (self.until is None or meta.time <= self.until)
+        )

@@ -52,7 +52,7 @@ class FileConflict(msgspec.Struct, frozen=True):
 Merger = Callable[[bytes, bytes, bytes], tuple[bytes | None, list[str]]]
 
 
-def take_back_file(
+def revert_file(
     path: str,
     before: Version | None,
     after: Version | None,

@@ -63,7 +63,7 @@ class IgnoreFile:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def says(self, path: str, *, directory: bool) -> bool | None:
+    def verdict(self, path: str, *, directory: bool) -> bool | None:
         """Whether a path below ``folder`` is left out; None where no pattern matches."""
         below = path[len(self.folder) :].encode("utf-8", "surrogateescape")
         name = below[below.rfind(b"/") + 1 :]
@@ -83,7 +83,7 @@ def is_ignored(path: str, files: Sequence[IgnoreFile], *, directory: bool) -> bo
     None of the directories above it may be left out.
     """
     for file in reversed(files):
-        verdict = file.says(path, directory=directory)
+        verdict = file.verdict(path, directory=directory)
         if verdict is not None:
             return verdict
     return False

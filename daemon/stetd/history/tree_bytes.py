@@ -38,7 +38,7 @@ def find_in(content: bytes, name: str) -> Entry | None:
     return None
 
 
-def differing(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[str, Entry]]:
+def differing_entries(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[str, Entry]]:
     """The entries of each tree that the other has not, or has otherwise; by name."""
     at = _last_start(old, Prefix.similarity(old, new))
     one, other = at, at

@@ -106,12 +106,12 @@ def choose_for_rollback(
     later: Iterable[StoredCommit],
     passes: Callable[[StoredCommit], bool],
     *,
-    sparing: Callable[[StoredCommit], bool] = lambda _: True,
+    may_stay: Callable[[StoredCommit], bool],
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
     ``passes``: whether a commit is one that the rollback is about (its filters and kinds).
-    ``sparing``: whether one that concerns only such commits may stay; where none may, all that
+    ``may_stay``: whether one that concerns only such commits may stay; where none may, all that
     stands is taken back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
@@ -124,7 +124,7 @@ def choose_for_rollback(
             continue
         takes_back = commit.meta.kind in TAKES_BACK
         stays = takes_back and not any(others.get(oid, True) for oid in commit.meta.reverts)
-        if commit.oid in concerned and not (stays and sparing(commit)):
+        if commit.oid in concerned and not (stays and may_stay(commit)):
             chosen.append(commit)
         elif takes_back:
             undone.update(commit.meta.reverts)

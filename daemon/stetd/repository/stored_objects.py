@@ -13,7 +13,7 @@ import msgspec
 
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
-from stetd.history.tree_bytes import differing, entries_of, find_in
+from stetd.history.tree_bytes import differing_entries, entries_of, find_in
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles, loose_name, pack_names
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
@@ -181,7 +181,7 @@ class StoredObjects:
         """
         if old == new:
             return
-        before, after = self._differing(old, new)
+        before, after = self._differing_entries(old, new)
         for name in sorted({*before, *after}):
             one, two = before.get(name), after.get(name)
             was, now = _file(one), _file(two)
@@ -190,13 +190,13 @@ class StoredObjects:
             if _tree(one) or _tree(two):
                 yield from self.changed(_tree(one), _tree(two), f"{prefix}{name}/")
 
-    def _differing(
+    def _differing_entries(
         self, old: str | None, new: str | None
     ) -> tuple[dict[str, Entry], dict[str, Entry]]:
         if old is None or new is None:
             one, two = (entries_of(self._content(oid)) if oid else {} for oid in (old, new))
             return one, two
-        return differing(self._content(old), self._content(new))
+        return differing_entries(self._content(old), self._content(new))
 
     def _content(self, oid: str) -> bytes:
         if oid == EMPTY_TREE:

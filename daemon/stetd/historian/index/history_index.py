@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from stetd.editing.paths import directories_above
-from stetd.history.commit_rows import FileRow, Hunk, Part, Wanted
+from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 
@@ -226,7 +226,7 @@ class HistoryIndex:
         sql = "SELECT by_n FROM reverts WHERE target = ? AND by_n <= ? ORDER BY by_n DESC"
         return list(self._numbers(sql, (n, upto)))
 
-    def select(self, wanted: Wanted, upto: int) -> Iterator[int]:
+    def select(self, wanted: CommitFilter, upto: int) -> Iterator[int]:
         """The commits among the first ``upto`` that may meet the filters, newest first.
 
         May give too many, but never too few: texts are found by their trigrams, if they have any.
@@ -238,7 +238,7 @@ class HistoryIndex:
         return newest_first(found, self._selected(wanted, upto, _SCANNED))
 
     def _selected(
-        self, wanted: Wanted, upto: int, *only: str, match: str | None = None
+        self, wanted: CommitFilter, upto: int, *only: str, match: str | None = None
     ) -> Iterator[int]:
         """The commits that pass the filters and more conditions, and whose text matches.
 
@@ -317,7 +317,7 @@ class HistoryIndex:
 
         May give too many, but never too few.
         """
-        wanted = Wanted(session=session, agent=agent)
+        wanted = CommitFilter(session=session, agent=agent)
         return self._selected(wanted, upto, _IN_EFFECT.format(upto=upto))
 
     def moving(self, after: int, upto: int) -> list[int]:
@@ -361,7 +361,7 @@ class GrowingIndex(HistoryIndex):
         """An index for one question, in an unnamed temporary file."""
         return cls(_open_index(""))
 
-    def add(self, commit: StoredCommit, parts: Iterable[Part]) -> Iterator[Part]:
+    def add(self, commit: StoredCommit, parts: Iterable[CommitPart]) -> Iterator[CommitPart]:
         """Add a commit after the last one; yields each part when it has been added.
 
         Call it inside a transaction, and exhaust the iterator.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import FileRow, Part
+from stetd.history.commit_rows import CommitPart, FileRow
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.line_diffs import compare_lines, count_lines
@@ -152,7 +152,7 @@ def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
     return blob(row.before) if row.before else None, blob(row.after) if row.after else None
 
 
-def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Part]:
+def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[CommitPart]:
     """What a commit did, in parts that are not too large; one part for most commits."""
     files: list[FileRow] = []
     texts = [commit.meta.message]
@@ -160,16 +160,16 @@ def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Pa
     for change in changes_of(repository, commit):
         row, text = _file_row(repository, change)
         if text is None or len(text) > _PART_BYTES or room < 0:
-            yield Part((row,), None)
+            yield CommitPart((row,), None)
             continue
         if files and (length + len(text) > _PART_BYTES or len(files) == _PART_FILES):
-            yield Part(tuple(files), "\n".join(texts))
+            yield CommitPart(tuple(files), "\n".join(texts))
             files, texts, length = [], [], 0
         files.append(row)
         texts += [text] if text else []
         length += len(text)
         room -= len(text)
-    yield Part(tuple(files), "\n".join(texts))
+    yield CommitPart(tuple(files), "\n".join(texts))
 
 
 def _uncompared(change: PathChange) -> FileRow:

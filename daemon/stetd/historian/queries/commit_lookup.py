@@ -30,7 +30,7 @@ from stetd.historian.queries.commit_changes import (
     has_text,
     trees_around,
 )
-from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
 from stetd.history.objects import EMPTY_TREE, Change
@@ -214,7 +214,7 @@ class CommitLookup:
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:
         """The edits that are not undone, newest first. None, no paths or the path "": all."""
-        wanted = Wanted(session=session, agent=agent)
+        wanted = CommitFilter(session=session, agent=agent)
         if paths and "" not in paths:
             numbers = self._select(wanted, paths, self.count)
         else:
@@ -222,17 +222,17 @@ class CommitLookup:
         for n in numbers:
             if self.undone_by(n) is None:
                 commit = self.commit(n)
-                if is_edit(commit.meta) and meets(commit.meta, wanted):
+                if is_edit(commit.meta) and wanted.matches(commit.meta):
                     yield commit
 
-    def _select(self, wanted: Wanted, paths: Sequence[str], upto: int) -> Iterator[int]:
+    def _select(self, wanted: CommitFilter, paths: Sequence[str], upto: int) -> Iterator[int]:
         if not paths or "" in paths:
             return self.index.select(wanted, upto)
         each = (self.index.select(replace(wanted, path=path), upto) for path in set(paths))
         return newest_first(*each)
 
     def candidates(
-        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+        self, wanted: CommitFilter, after: str | None, paths: Sequence[str] = ()
     ) -> Iterator[Found]:
         """The commits that may meet the filters, newest first; the caller must check each again.
 
@@ -284,7 +284,7 @@ class CommitLookup:
         """The commits that changed a path. Raises Refused (unknown_commit) for ``since``."""
         reached = self._known(since)
         later: list[Touch] = []
-        for n in self.index.select(Wanted(path=path), self.count):
+        for n in self.index.select(CommitFilter(path=path), self.count):
             commit = self.commit(n)
             before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:

@@ -27,7 +27,7 @@ from stetd.historian.queries.commit_changes import check_size, state_of
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.historian.queries.files import concerns
 from stetd.historian.queries.log import filters, show_found
-from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
 from stetd.history.mailbox import message
@@ -91,7 +91,7 @@ class _Plan:
         self,
         lookup: CommitLookup,
         asked: Export,
-        wanted: Wanted,
+        wanted: CommitFilter,
         paths: Sequence[str],
         to: str,
         cursor: str | None,
@@ -119,7 +119,7 @@ class _Plan:
         walk = lookup.repository.walk(to)
         for n, commit in zip(range(last, first, -1), walk, strict=False):
             found = commit.meta.kind in FOUND and wanted.kind is None
-            if not found and meets(commit.meta, wanted):
+            if not found and wanted.matches(commit.meta):
                 self._add(n, commit)
         self._join_ranges()
 

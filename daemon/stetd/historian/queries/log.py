@@ -10,7 +10,7 @@ from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, 
 from stetd.historian.queries.commit_changes import changes_of, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.history.checking import KINDS, METHODS
-from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
 from stetd.planning.file_reading import possible_paths
@@ -68,7 +68,7 @@ def log(view: ReadView, params: Log) -> LogResult:
 
 
 def _page(
-    lookup: CommitLookup, wanted: Wanted, paths: list[str], limit: int, cursor: str | None
+    lookup: CommitLookup, wanted: CommitFilter, paths: list[str], limit: int, cursor: str | None
 ) -> LogResult:
     page: list[CommitInfo] = []
     searched = files = 0
@@ -78,7 +78,7 @@ def _page(
             f"cursor {cursor!r} is not from this workspace's log; start again without a cursor"
         )
     for found in lookup.candidates(wanted, cursor, paths):
-        if not meets(found.commit.meta, wanted):
+        if not wanted.matches(found.commit.meta):
             continue
         if paths and not lookup.is_touching(found.commit, paths):
             continue
@@ -98,12 +98,12 @@ def _page(
     return LogResult(page, None)
 
 
-def filters(asked: Log | Export) -> Wanted:
+def filters(asked: Log | Export) -> CommitFilter:
     """The filters of a log or an export. Raises Refused."""
     for name, value, known in (("kind", asked.kind, KINDS), ("method", asked.method, METHODS)):
         if value is not None and value not in known:
             raise invalid(f"{name}: {value!r} is none of {', '.join(sorted(known))}")
-    return Wanted(
+    return CommitFilter(
         session=asked.session,
         agent=asked.agent,
         method=asked.method,

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
-from stetd.historian.undo.reverting import conflict, look
+from stetd.historian.undo.reverting import conflict, current_version
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.taking_back import InTheWay, full_mode
 from stetd.history.undoing import FOUND
@@ -38,7 +38,7 @@ def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: Ca
     found_later = touches.last is None and by.commit.meta.kind in FOUND
     then = by.after if touches.last or found_later else None
     try:
-        now = look(world, path)
+        now = current_version(world, path)
     except InTheWay as obstacle:
         raise conflict([FileConflict(obstacle.path, [obstacle.reason])]) from obstacle
     if not call.control:

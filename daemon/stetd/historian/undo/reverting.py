@@ -1,4 +1,4 @@
-"""Reverting commits, for undo, redo and rollback: from the chosen commits to a draft.
+"""Reverts the chosen commits of an undo, redo or rollback: plans the draft, or the conflict.
 
 The rules for files are pure (:mod:`stetd.history.taking_back`); this module applies them to the
 files on disk.
@@ -15,7 +15,7 @@ from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import LINK
-from stetd.history.taking_back import InTheWay, TakingBack
+from stetd.history.taking_back import InTheWay, RevertedFiles
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
@@ -28,20 +28,20 @@ _MAX_SUBJECT = 120
 _MAX_NAMED = 4
 
 
-def take_back(
+def plan_revert(
     lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
 ) -> Draft:
     """Plan the revert of commits, given newest first.
 
     Raises Refused: conflict, nothing_to_undo (a commit would be undone twice), ...
     """
-    work = _walk_back(lookup, world, chosen)
-    if work.conflicts:
-        raise _in_the_way(lookup, world, work.conflicts, chosen)
+    reverted = _reverted(lookup, world, chosen)
+    if reverted.conflicts:
+        raise _in_the_way(lookup, world, reverted.conflicts, chosen)
     return Draft(
         kind=kind,
         subject=subject,
-        files=_files(world, work),
+        files=_files(world, reverted),
         reverts=tuple(commit.oid for commit in chosen),
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         commit_if_unchanged=True,
@@ -51,36 +51,32 @@ def take_back(
 def is_exact(lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]) -> bool:
     """Whether the revert of commits, given newest first, finds each file as the commit left it."""
     try:
-        work = _walk_back(lookup, world, chosen)
+        reverted = _reverted(lookup, world, chosen)
     except (Refused, MissingObject):
         return False
-    return work.exact and not work.conflicts
+    return reverted.exact and not reverted.conflicts
 
 
-def _walk_back(
+def _reverted(
     lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]
-) -> TakingBack:
+) -> RevertedFiles:
     _check(lookup, chosen)
-    work = TakingBack(partial(look, world), _merged, partial(_mode, world))
-    wanted = {commit.oid for commit in chosen}
+    reverted = RevertedFiles(partial(current_version, world), partial(_mode, world), _merged)
+    oids = {commit.oid for commit in chosen}
     for commit in lookup.steps_back(chosen):
-        meta = commit.meta
-        if commit.oid in wanted:
-            deltas, found = lookup.deltas(commit), meta.kind in FOUND
-            recorded = dict(meta.permissions)
-            if found:  # the commit that found a file gone could not see its permission bits
-                gone = (d.path for d in deltas if d.after is None or d.after.git_mode == LINK)
-                recorded.update(lookup.permissions_before(commit, gone))
-            work.take_back(
-                deltas, meta.moves, found=found, regraded=meta.regraded, recorded=recorded
-            )
-        else:
-            work.where.step_over(meta.moves, commit.oid, meta.reverts)
-    coming = (path for path, version in work.files.items() if version is not None)
-    for path, above in files_above(coming):
+        if commit.oid not in oids:
+            reverted.paths.pass_by(commit)
+            continue
+        deltas, recorded = lookup.deltas(commit), dict(commit.meta.permissions)
+        if commit.meta.kind in FOUND:  # if it found a file gone, it could not see its bits
+            gone = (d.path for d in deltas if d.after is None or d.after.git_mode == LINK)
+            recorded.update(lookup.permissions_before(commit, gone))
+        reverted.revert(commit.meta, deltas, recorded)
+    standing = (path for path, version in reverted.files.items() if version is not None)
+    for path, above in files_above(standing):
         reason = f"{above} comes back as a file, so nothing can be below it"
-        work.conflicts.append(FileConflict(path, [reason]))
-    return work
+        reverted.conflicts.append(FileConflict(path, [reason]))
+    return reverted
 
 
 def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list[str]]:
@@ -150,20 +146,20 @@ def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> Un
     if not wanted:
         return None
     found = lookup.find(wanted)
-    while more := {oid for each in found for oid in _taken_back(lookup, each.commit)} - wanted:
+    while more := {oid for each in found for oid in _known_reverts(lookup, each.commit)} - wanted:
         wanted |= more
         found = lookup.find(wanted)
     return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
 
 
-def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
+def _known_reverts(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
+    """The commits that a commit took back, without those that retention has dropped."""
     if commit.meta.kind not in TAKES_BACK:
         return ()
-    # Retention may have dropped commits that it reverted.
     return [oid for oid in commit.meta.reverts if lookup.number(oid) is not None]
 
 
-def look(world: CallWorld, path: str) -> Version | None:
+def current_version(world: CallWorld, path: str) -> Version | None:
     """The file at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
     found = world.read_entry(path)
     if found is None or found.image is None or found.data is None:
@@ -176,14 +172,14 @@ def _mode(world: CallWorld, path: str) -> int | None:
     return found.mode if found is not None else None
 
 
-def _files(world: CallWorld, work: TakingBack) -> list[DraftFile]:
+def _files(world: CallWorld, reverted: RevertedFiles) -> list[DraftFile]:
     files = []
-    for path, version in work.files.items():
+    for path, version in reverted.files.items():
         item = world.draft_file(path, version.data if version else None)
-        origin = work.moved_from.get(path)
+        origin = reverted.moved_from.get(path)
         if origin is not None and item.found is None and version is not None:
-            item.old_path = origin if work.files[origin] is None else None
-        item.mode = work.modes[path]
+            item.old_path = origin if reverted.files[origin] is None else None
+        item.mode = reverted.modes[path]
         files.append(item)
     return files
 
@@ -201,7 +197,7 @@ def _in_the_way(
     for path in {each.path for each in conflicts}:
         others = lookup.touching_since(chosen[-1].oid, path) - own
         try:
-            differs = look(world, path) != lookup.file_at(lookup.head, path)
+            differs = current_version(world, path) != lookup.file_at(lookup.head, path)
         except InTheWay:  # commits of this call count, too: another call must revert them first
             around = lookup.around(path)
             differs = not around

@@ -20,11 +20,11 @@ from stetd.historian.undo.reverting import (
     is_exact,
     listed,
     named,
+    plan_revert,
     shortened,
-    take_back,
     would_undo_twice,
 )
-from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import (
     ABOUT_HISTORY,
@@ -52,7 +52,7 @@ def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallW
     else:
         chosen = _newest_edits(lookup, view, call)
     done = "Would undo" if call.preview else "Undone"
-    return _taken_back(lookup, world, chosen, "undo", done)
+    return _revert(lookup, world, chosen, "undo", done)
 
 
 def plan_redo(lookup: CommitLookup, _: ReadView, call: EditCall, world: CallWorld) -> Draft:
@@ -63,7 +63,7 @@ def plan_redo(lookup: CommitLookup, _: ReadView, call: EditCall, world: CallWorl
     else:
         chosen = [_newest_undo(lookup, call)]
     done = "Would redo" if call.preview else "Redone"
-    return _taken_back(lookup, world, chosen, "redo", f"{done}, by taking back")
+    return _revert(lookup, world, chosen, "redo", f"{done}, by taking back")
 
 
 def _named_commits(
@@ -76,12 +76,12 @@ def _named_commits(
     return [each.commit for each in found]
 
 
-def _taken_back(
+def _revert(
     lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
 ) -> Draft:
     count = counted(len(chosen), "commit")
     what = named(chosen[0]) if len(chosen) == 1 else count
-    draft = take_back(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
+    draft = plan_revert(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
     draft.message = listed(f"{done} {count}", chosen)
     return draft
 
@@ -95,31 +95,31 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     """
     to = lookup.resolve(call.params["to"])
     session = _session_of(call)
-    wanted = Wanted(session=session, agent=call.params.get("agent"))
+    wanted = CommitFilter(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
     paths = list(possible_paths(view, call.params.get("paths") or ()))
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
-        if not meets(meta, wanted) or (paths and not lookup.is_touching(commit, paths)):
+        if not wanted.matches(meta) or (paths and not lookup.is_touching(commit, paths)):
             return False
         if meta.kind in FOUND:
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
 
-    chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.reverts_all)
+    chosen = choose_for_rollback(lookup.after(to), passes, may_stay=lookup.reverts_all)
     if not chosen:
         outside = "" if include_outside else " Edits made outside are not counted."
         raise _nothing(
             f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
         )
-    steps = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
+    steps = choose_for_rollback(lookup.after(to), passes, may_stay=lambda _: False)
     if chosen != steps and not is_exact(lookup, world, chosen):
         with closing(CallWorld(view.worktree, call, world.limits)) as trial:
             if would_undo_twice(lookup, chosen) or is_exact(lookup, trial, steps):
                 chosen = steps
     count = counted(len(chosen), "commit")
-    draft = take_back(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
+    draft = plan_revert(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
     done = "Would roll back" if call.preview else "Rolled back"
     draft.message = listed(f"{done} to {to[:8]}, taking back {count}", chosen)
     return draft
@@ -204,7 +204,7 @@ def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
     session = _session_of(call)
     newest: set[str] = set()
     for kind in REDOABLE:
-        found = lookup.candidates(Wanted(session=session, kind=kind), after=None)
+        found = lookup.candidates(CommitFilter(session=session, kind=kind), after=None)
         standing = (c.oid for c, undone_by in found if undone_by is None and c.meta.kind == kind)
         newest.update(islice(standing, 1))
     if newest:
