@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
+from stetd.history.tree_bytes import order_key
 from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CommitInfo).
@@ -47,8 +48,8 @@ _EXCLUDED = re.compile(r"[AMD] .+")
 _MANY = frozenset(
     {"Reverts", "Flagged", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
 )
+#: Any entry, whatever its mode and name.
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
-TREE_MODE = b"%o" % TREE
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
 _SOUND_TREE = re.compile(rb"(?:(?:%s) [^/\0]+\0.{20})*" % b"|".join(_MODES), re.DOTALL)
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})
@@ -138,7 +139,7 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
     """The entries of a tree object, and its faults, one sentence each."""
     found = _ENTRY.findall(content)
     entries = {name: (mode, oid) for mode, name, oid in found}
-    keys = [name + b"/" if mode == TREE_MODE else name for mode, name, _ in found]
+    keys = [order_key(mode, name) for mode, name, _ in found]
     sound = (
         _SOUND_TREE.fullmatch(content) is not None
         and _NO_NAMES.isdisjoint(map(bytes.lower, entries))
@@ -164,7 +165,7 @@ def _tree_faults(content: bytes) -> list[str]:
             faults.append(f"{shown} has a mode that stetd does not write")
         if name.lower() in _NO_NAMES or b"/" in name or not is_utf8(name):
             faults.append(f"{shown} is no name for a file")
-        key = name + b"/" if mode == TREE_MODE else name
+        key = order_key(mode, name)
         if key <= last or name in names:
             faults.append(f"{shown} is not in its place")
         names.add(name)

@@ -147,7 +147,9 @@ def _names(
 
 def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
     """The lines of a patch's header that say so."""
-    alike = 100 if before == after else min(99, int(100 * likeness(lines(before), lines(after))))
+    alike = 100
+    if before != after:
+        alike = min(99, int(100 * similarity(line_counts(before), line_counts(after))))
     return [
         f"similarity index {alike}%",
         f"rename from {_quoted(old)}",
@@ -155,12 +157,12 @@ def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
     ]
 
 
-def lines(content: bytes) -> Counter[bytes]:
+def line_counts(content: bytes) -> Counter[bytes]:
     """The lines of a content, and how often each is there; CRLF and LF are the same, as in Git."""
     return Counter(content.replace(b"\r\n", b"\n").splitlines(keepends=True))
 
 
-def likeness(before: Counter[bytes], after: Counter[bytes]) -> float:
+def similarity(before: Counter[bytes], after: Counter[bytes]) -> float:
     """The share of the longer one's bytes that both have, by whole lines."""
     common = sum(len(line) * count for line, count in (before & after).items())
     longer = max(sum(len(line) * count for line, count in each.items()) for each in (before, after))

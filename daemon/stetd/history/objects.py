@@ -110,8 +110,8 @@ class _Rows:
         ordered = sorted((_sort_key(item), _row(*item)) for item in entries.items())
         return cls([key for key, _ in ordered], [row for _, row in ordered])
 
-    def with_change(self, name: str, old: Entry | None, new: Entry | None) -> None:
-        """Take over that one entry changed, came or went."""
+    def change(self, name: str, old: Entry | None, new: Entry | None) -> None:
+        """Replace, add or remove one entry."""
         if old is not None:
             key = _sort_key((name, old))
             at = bisect_left(self.keys, key)
@@ -239,7 +239,7 @@ def _changed(
     for name in {parts[0] for parts in changes}:
         was, now = tree.entries.get(name), entries.get(name)
         if was is not now:
-            rows.with_change(name, was, now)
+            rows.change(name, was, now)
     content = b"".join(rows.rows)
     result = Tree(entries, object_id("tree", content), rows)
     if entries:

@@ -77,8 +77,8 @@ class PresentPaths:
     def pass_by(self, commit: StoredCommit) -> None:
         """Go back to before a commit.
 
-        Before one that it took back, its names mean what they mean after both: a name that was free
-        when a file was moved there may have got its old file back.
+        Before one that was taken back, its paths mean what they mean after the commit that took it
+        back: at a name that was free when a file was moved there, an older file may stand again.
         """
         moves = commit.meta.moves
         if commit.oid in self._undone:

@@ -1,9 +1,10 @@
-"""Trees as they are stored: looked into, and compared, without making objects of all entries.
+"""Looks into trees as they are stored, and compares them, without making objects of all entries.
 
 A directory may have tens of thousands of files. One of them is looked up, or the one that a
 commit changed is found, by passing over the others' bytes. The format is Git's (see
-:mod:`stetd.history.objects`): the name ends at a NUL, and 20 bytes follow that may be anything,
-NULs and digits too; so entries are always counted off from the beginning.
+:mod:`stetd.history.objects`): the name ends at a NUL, and the 20 bytes of the id follow, which may
+be anything, NULs and digits too; so entries are always counted off from the beginning.
+:mod:`stetd.history.checking` reads what may be no tree of stetd's.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import re
 
 from rapidfuzz.distance import Prefix
 
-from stetd.history.objects import Entry
+from stetd.history.objects import TREE, Entry
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _WHOLE_ENTRIES = re.compile(rb"(?:[0-7]+ [^\0]+\0.{20})*", re.DOTALL)
+#: The mode of a directory in an entry.
+TREE_MODE = b"%o" % TREE
 
 
 def entries_of(content: bytes) -> dict[str, Entry]:
@@ -30,7 +33,7 @@ def find_in(content: bytes, name: str) -> Entry | None:
     sought = b" " + name.encode() + b"\0"
     at = content.find(sought)
     while at >= 0:
-        # Where the entry begins that this is in; it may be in an id, which is no name.
+        # This may be a part of an id: only the entry around it tells.
         found = _ENTRY.match(content, _last_start(content, at))
         if found is not None and found.start(2) == at + 1:
             return Entry(int(found[1], 8), found[3].hex())
@@ -39,31 +42,30 @@ def find_in(content: bytes, name: str) -> Entry | None:
 
 
 def differing_entries(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[str, Entry]]:
-    """The entries of each tree that the other has not, or has otherwise; by name."""
-    at = _last_start(old, Prefix.similarity(old, new))
-    one, other = at, at
+    """The entries of each tree that the other does not have, or has with another mode or id."""
+    old_at = new_at = _last_start(old, Prefix.similarity(old, new))
     olds: dict[str, Entry] = {}
     news: dict[str, Entry] = {}
-    while one < len(old) or other < len(new):
-        if len(old) - one == len(new) - other and old[one:] == new[other:]:
+    while old_at < len(old) or new_at < len(new):
+        if len(old) - old_at == len(new) - new_at and old[old_at:] == new[new_at:]:
             break
-        first, second = _ENTRY.match(old, one), _ENTRY.match(new, other)
-        assert first or second, "BUG: a tree that ends in the middle of an entry"
-        if first and second and first[0] == second[0]:
-            one, other = first.end(), second.end()
-        elif second is None or (first is not None and _key(first) <= _key(second)):
-            assert first is not None, "BUG: nothing to compare"
-            olds[first[2].decode()] = Entry(int(first[1], 8), first[3].hex())
-            one = first.end()
+        one, two = _ENTRY.match(old, old_at), _ENTRY.match(new, new_at)
+        assert one or two, "BUG: a tree that ends in the middle of an entry"
+        if one and two and one[0] == two[0]:
+            old_at, new_at = one.end(), two.end()
+        elif two is None or (one and order_key(one[1], one[2]) <= order_key(two[1], two[2])):
+            assert one is not None, "BUG: nothing to compare"
+            olds[one[2].decode()] = Entry(int(one[1], 8), one[3].hex())
+            old_at = one.end()
         else:
-            news[second[2].decode()] = Entry(int(second[1], 8), second[3].hex())
-            other = second.end()
+            news[two[2].decode()] = Entry(int(two[1], 8), two[3].hex())
+            new_at = two.end()
     return olds, news
 
 
-def _key(entry: re.Match[bytes]) -> bytes:
+def order_key(mode: bytes, name: bytes) -> bytes:
     """What entries are ordered by: directories as if they ended in a slash."""
-    return entry[2] + b"/" if entry[1] == b"40000" else entry[2]
+    return name + b"/" if mode == TREE_MODE else name
 
 
 def _last_start(content: bytes, upto: int) -> int:

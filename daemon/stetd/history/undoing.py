@@ -26,13 +26,13 @@ to the files though the other still says that it is undone. That would happen wh
 made to stand again whose edit was undone another time meanwhile; such a call is refused, naming
 the commit that has to be taken back first (:func:`undone_twice`).
 
-A rollback takes back what came after a commit and passes its filters, newest first: edits that
-stand, and undos, redos and rollbacks too, because what they took back was there at that commit. One
-that concerns nothing but edits that the rollback is about can stay as it is: they are undone in
-the end, whatever it says of them. But not if it left one of their files alone, which was as before
-them at the time: an edit between them that is taken back, too, would bring their change back.
-If some step then does not find its files as the commit left them, but all do where none stays, none
-stays: that gives what was there.
+A rollback takes back, newest first, what came after a commit and passes its filters: edits that
+stand, and undos, redos and rollbacks too, because what they took back was there at that commit. An
+undo of nothing but edits that the rollback is about can *stay*: they are undone already, so they
+and the undo are left out. But not if it left one of their files alone, because that was as before
+them at the time: taking back what had made it so would bring their change back.
+If some step then does not find its files as the commit left them, but every step does where no undo
+stays, none stays: that gives exactly what was there.
 """
 
 from __future__ import annotations
@@ -110,20 +110,20 @@ def choose_for_rollback(
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
-    ``passes``: whether a commit is one that the rollback is about (its filters and kinds).
-    ``may_stay``: whether one that concerns only such commits may stay; where none may, all that
-    stands is taken back step by step, which for a rollback without filters undoes nothing twice.
+    ``passes``: whether the rollback is about a commit (its filters and kinds). ``may_stay``:
+    whether one that takes back only such commits may stay; where none may, all that stands is taken
+    back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
-    others = _about_others(commits, concerned)
+    kept = _keeping(commits, concerned)
     undone: set[str] = set()
     chosen = []
     for commit in commits:
         if commit.oid in undone:
             continue
         takes_back = commit.meta.kind in TAKES_BACK
-        stays = takes_back and not any(others.get(oid, True) for oid in commit.meta.reverts)
+        stays = takes_back and not any(kept.get(oid, True) for oid in commit.meta.reverts)
         if commit.oid in concerned and not (stays and may_stay(commit)):
             chosen.append(commit)
         elif takes_back:
@@ -131,16 +131,16 @@ def choose_for_rollback(
     return chosen
 
 
-def _about_others(commits: Sequence[StoredCommit], concerned: Collection[str]) -> dict[str, bool]:
-    """Which of these (newest first) are to stay, or take back what is, over however many others.
+def _keeping(commits: Sequence[StoredCommit], concerned: Collection[str]) -> dict[str, bool]:
+    """Which of these commits (newest first) a rollback of ``concerned`` keeps.
 
-    What a commit takes back is older, so one pass from the oldest will do; there may be any number
-    of steps in between. What is not among them came before, and is to stay.
+    One that takes others back counts as kept only if one of them is. They are older, so one pass
+    from the oldest will do. What is not among the commits came before the rollback's ``to``.
     """
-    others: dict[str, bool] = {}
+    kept: dict[str, bool] = {}
     for commit in reversed(commits):
-        stays = commit.oid not in concerned
-        if stays and commit.meta.kind in TAKES_BACK:
-            stays = any(others.get(oid, True) for oid in commit.meta.reverts)
-        others[commit.oid] = stays
-    return others
+        keeps = commit.oid not in concerned
+        if keeps and commit.meta.kind in TAKES_BACK:
+            keeps = any(kept.get(oid, True) for oid in commit.meta.reverts)
+        kept[commit.oid] = keeps
+    return kept

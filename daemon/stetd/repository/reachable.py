@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from stetd.history.tree_bytes import TREE_MODE
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
 
-TREE_MODE, _SUBMODULE = b"40000", b"160000"
+_SUBMODULE = b"160000"
 #: The ids in the header of a commit or tag.
 LINKS = re.compile(rb"^(tree|parent|object) ([0-9a-f]{40})$", re.MULTILINE)
 #: Matches (mode and name, id) of each entry of a tree.

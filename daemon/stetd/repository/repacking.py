@@ -31,6 +31,7 @@ from contextlib import suppress
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
+from stetd.history.tree_bytes import TREE_MODE
 from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
     DISTANCE_DELTA,
@@ -55,7 +56,6 @@ from stetd.repository.packing import (
 )
 from stetd.repository.reachable import (
     LINKS,
-    TREE_MODE,
     BrokenHistory,
     Marking,
     Marks,

@@ -14,7 +14,7 @@ from stet.wire.results import DiffResult, ReadResult
 from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.history.file_undoing import Version
-from stetd.history.git_patch import likeness, lines
+from stetd.history.git_patch import line_counts, similarity
 from stetd.history.objects import EMPTY_TREE, LINK
 from stetd.parameters import Diff, Read
 from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
@@ -201,7 +201,7 @@ def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
         (alike, old, path)
         for old in before
         for path in after
-        if (alike := likeness(before[old], after[path])) >= _MIN_LIKENESS
+        if (alike := similarity(before[old], after[path])) >= _MIN_LIKENESS
     ]
     for _, old, path in sorted(pairs, reverse=True):
         yield old, path
@@ -210,4 +210,4 @@ def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
 def _lines(blob: Blobs, version: tuple[int, str]) -> Counter[bytes]:
     """The lines of a file; none of a link or of a file over _MAX_BYTES."""
     content = blob(version[1]) if version[0] != LINK else b""
-    return lines(content) if len(content) <= _MAX_BYTES else Counter()
+    return line_counts(content) if len(content) <= _MAX_BYTES else Counter()
