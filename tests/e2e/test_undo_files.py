@@ -630,6 +630,19 @@ def test_a_rollback_over_an_undo_that_left_the_file_alone_gives_what_was_there(s
     assert (files(site), bits(site)) == ({"a.sh": b"one\n"}, {"a.sh": 0o755})
 
 
+def test_a_rollback_over_an_undo_that_left_the_file_alone_keeps_what_a_person_wrote(
+    site: Site,
+) -> None:
+    """No step finds the file as its commit left it, so the undo has to be known for what it was."""
+    site.write("a.txt", FIVE)
+    edit = site.replace("a.txt", "2\n", "TWO\n")
+    site.replace("a.txt", "TWO\n", "2\n")
+    assert site.agent.call("undo", commits=[edit["commit"]])["files"] == []
+    site.write("a.txt", FIVE + "mine\n")
+    site.person.call("rollback", to=edit["outside"])
+    assert files(site) == {"a.txt": (FIVE + "mine\n").encode()}
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_a_rollback_over_an_undo_that_left_a_moved_file_alone_gives_what_was_there(
     site: Site, others: bool
