@@ -112,6 +112,14 @@ def test_permission_bits_are_taken_back_commit_by_commit() -> None:
     assert work.modes == {"a": stat.S_IFREG | 0o600}
 
 
+@pytest.mark.parametrize("moves", [[], MOVE, [("c", "a")]])
+def test_bits_of_a_file_that_is_gone_are_not_as_the_commit_left_them(moves: Moves) -> None:
+    work = working({}, blocked="b")
+    pass_by(work.paths, moves)
+    revert(work, [], [], regraded=[("a", 0o600, 0o755)])
+    assert (work.exact, work.conflicts) == (False, [])
+
+
 def test_a_link_comes_back_as_one_though_the_file_in_its_place_got_other_permissions() -> None:
     assert full_mode(Version(b"target", LINK), 0o600) == stat.S_IFLNK | 0o777
 

@@ -144,9 +144,11 @@ class RevertedFiles(msgspec.Struct):
     def _revert_bits(self, then: str) -> None:
         """Revert that the commit changed only the permission bits of a file."""
         path = self.paths.now(then)
-        if path is not None:
-            with suppress(InTheWay):
-                self._set(path, self._current(path), self._bits_before(path, then))
+        with suppress(InTheWay):
+            if path is not None and (now := self._current(path)) is not None:
+                self._set(path, now, self._bits_before(path, then))
+                return
+        self.exact = False
 
     def _guarded(self, step: Callable[[], FileConflict | None]) -> None:
         try:
