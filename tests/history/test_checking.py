@@ -73,6 +73,10 @@ def test_what_a_commit_takes_back_is_given() -> None:
         ({"method": None}, "it says no method"),
         ({"kind": "undo"}, "it is of kind undo and takes nothing back"),
         ({"reverts": ("a" * 40,)}, "it is of kind edit and says that it takes commits back"),
+        (
+            {"kind": "restore", "reverts": ("a" * 40,)},
+            "it is of kind restore and says that it takes commits back",
+        ),
         ({"kind": "undo", "reverts": ("a" * 39,)}, f"its Stet-Reverts is '{'a' * 39}'"),
     ],
 )

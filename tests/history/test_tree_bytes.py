@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stetd.history.objects import EXECUTABLE, FILE, TREE, Entry, Tree
+from stetd.history.objects import EXECUTABLE, FILE, TREE, Entry, tree_content
 from stetd.history.tree_bytes import differing_entries, entries_of, find_in
 
 #: Some ids look like the beginnings and the ends of entries.
@@ -30,13 +30,13 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @patient
 @given(TREES)
 def test_entries_are_read_back(entries: dict[str, Entry]) -> None:
-    assert entries == entries_of(Tree(entries).serialize())
+    assert entries == entries_of(tree_content(entries))
 
 
 @patient
 @given(TREES, NAMES)
 def test_a_name_is_found_where_it_is_a_name(entries: dict[str, Entry], name: str) -> None:
-    assert entries.get(name) == find_in(Tree(entries).serialize(), name)
+    assert entries.get(name) == find_in(tree_content(entries), name)
 
 
 @patient
@@ -44,7 +44,7 @@ def test_a_name_is_found_where_it_is_a_name(entries: dict[str, Entry], name: str
 def test_what_differs_is_what_dictionaries_say(
     old: dict[str, Entry], new: dict[str, Entry]
 ) -> None:
-    olds, news = differing_entries(Tree(old).serialize(), Tree(new).serialize())
+    olds, news = differing_entries(tree_content(old), tree_content(new))
     assert {name: e for name, e in old.items() if new.get(name) != e} == olds
     assert {name: e for name, e in new.items() if old.get(name) != e} == news
 
@@ -58,6 +58,6 @@ def test_one_change_in_a_large_directory(number: int, what: str) -> None:
         new.pop(name, None)
     else:
         new[name if what == "changed" else name + "x"] = Entry(FILE, "ab" * 20)
-    olds, news = differing_entries(Tree(old).serialize(), Tree(new).serialize())
+    olds, news = differing_entries(tree_content(old), tree_content(new))
     assert {n: e for n, e in old.items() if new.get(n) != e} == olds
     assert {n: e for n, e in new.items() if old.get(n) != e} == news

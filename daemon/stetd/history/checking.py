@@ -27,8 +27,6 @@ METHODS = (KINDS - {"edit", "outside"}) | {
 }
 #: Kinds that are always made by a call. (Recovery makes some of kind restore itself.)
 _CALLS = frozenset({"edit", *TAKES_BACK})
-#: Kinds that revert no commits.
-_TAKE_NOTHING_BACK = frozenset({"edit", "outside", "observed", "snapshot", *ABOUT_HISTORY})
 _HEADER = re.compile(
     rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
     rb"author [^<>\n]+ <[^<>\n]*> ([0-9]{1,15}) \+0000\n"
@@ -127,7 +125,7 @@ def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> Non
             faults.append(f"its Stet-{key} is {wrong[0][:60]!r}")
     if kind in TAKES_BACK and not trailers.get("Reverts"):
         faults.append(f"it is of kind {kind} and takes nothing back")
-    if kind in _TAKE_NOTHING_BACK and trailers.get("Reverts"):
+    if kind not in TAKES_BACK and trailers.get("Reverts"):
         faults.append(f"it is of kind {kind} and says that it takes commits back")
 
 

@@ -133,18 +133,12 @@ class Tree:
     directories, whatever the length of the history.
     """
 
-    __slots__ = ("_oid", "_rows", "entries")
+    __slots__ = ("_rows", "entries", "oid")
 
-    def __init__(
-        self, entries: Mapping[str, Entry], oid: str | None = None, rows: _Rows | None = None
-    ) -> None:
+    def __init__(self, entries: Mapping[str, Entry], oid: str, rows: _Rows | None = None) -> None:
         self.entries = entries
-        self._oid = oid
+        self.oid = oid
         self._rows = rows
-
-    def serialize(self) -> bytes:
-        """The content of the tree object."""
-        return b"".join(self.rows.rows)
 
     @property
     def rows(self) -> _Rows:
@@ -153,12 +147,10 @@ class Tree:
             self._rows = _Rows.of(self.entries)
         return self._rows
 
-    @property
-    def oid(self) -> str:
-        """The tree's id."""
-        if self._oid is None:
-            self._oid = object_id("tree", self.serialize())
-        return self._oid
+
+def tree_content(entries: Mapping[str, Entry]) -> bytes:
+    """The content of the tree object with these entries."""
+    return b"".join(_Rows.of(entries).rows)
 
 
 def stored_tree(oid: str, load: LoadTree) -> Tree:

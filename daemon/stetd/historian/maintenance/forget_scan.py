@@ -19,7 +19,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
-from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, object_id
+from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
 from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
@@ -297,7 +297,7 @@ class _Rewriting(msgspec.Struct):
             return tree, {}
         if not entries and prefix:
             return EMPTY_TREE, removed
-        content = Tree(entries).serialize()
+        content = tree_content(entries)
         oid = object_id("tree", content)
         if self.packs is not None:
             self.packs.add("tree", oid, content)

@@ -11,7 +11,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SnapshotResult
 from stetd.failpoints import failpoint
 from stetd.historian.queries.files import present
-from stetd.history.objects import EMPTY_TREE, TREE, Entry, Image, Tree, object_id
+from stetd.history.objects import EMPTY_TREE, TREE, Entry, Image, object_id, tree_content
 from stetd.processes.long_work import SnapshotLimits, SnapshotTree
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
@@ -214,7 +214,7 @@ class _Snapshot:
             self._progress.step()
             if not entries and folder.path:
                 continue
-            content = Tree(entries).serialize()
+            content = tree_content(entries)
             oid = object_id("tree", content)
             parent, _, name = folder.path.rstrip("/").rpartition("/")
             if folder.path:
