@@ -643,6 +643,25 @@ def test_a_rollback_over_an_undo_that_left_the_file_alone_keeps_what_a_person_wr
     assert files(site) == {"a.txt": (FIVE + "mine\n").encode()}
 
 
+def test_a_rollback_gives_what_was_there_though_an_undo_had_less_to_do_than_it_names(
+    site: Site,
+) -> None:
+    """It took back a move, and an edit that another agent had put back already."""
+    site.write("a.txt", FIVE)
+    start = site.overwrite("z.txt", "z\n")["commit"]
+    move(site, "a.txt", "b.txt")
+    site.replace("b.txt", "2\n", "TWO\n")
+    change = {"search": "TWO\n", "replace": "2\n"}
+    put_back = site.another("conv-2").call("patch_file", path="b.txt", changes=[change])["commit"]
+    site.agent.call("undo", last=2)
+    before = files(site)
+    rollback = site.person.call("rollback", to=start)
+    assert rollback["undone"] == [put_back]
+    assert files(site) == {"a.txt": FIVE.encode(), "z.txt": b"z\n"}
+    site.person.call("undo", commits=[rollback["commit"]])
+    assert files(site) == before
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_a_rollback_over_an_undo_that_left_a_moved_file_alone_gives_what_was_there(
     site: Site, others: bool

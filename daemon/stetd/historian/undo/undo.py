@@ -114,12 +114,15 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
             f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
         )
     steps = choose_for_rollback(lookup.after(to), passes, may_stay=lambda _: False)
-    if chosen != steps and not is_exact(lookup, world, chosen):
+    if would_undo_twice(lookup, chosen):
+        chosen = steps
+    walked = chosen
+    if chosen != steps:
         with closing(CallWorld(view.worktree, call, world.limits)) as trial:
-            if would_undo_twice(lookup, chosen) or is_exact(lookup, trial, steps):
-                chosen = steps
+            walked = steps if is_exact(lookup, trial, steps) else chosen
     count = counted(len(chosen), "commit")
-    draft = plan_revert(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
+    draft = plan_revert(lookup, world, walked, "rollback", f"rollback to {to[:8]}: {count}")
+    draft.reverts = tuple(commit.oid for commit in chosen)
     done = "Would roll back" if call.preview else "Rolled back"
     draft.message = listed(f"{done} to {to[:8]}, taking back {count}", chosen)
     return draft
