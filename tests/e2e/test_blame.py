@@ -185,6 +185,22 @@ def test_an_undone_move_leaves_the_lines_to_their_writers(site: Site) -> None:
     )
 
 
+def test_lines_that_a_rollback_moved_back_from_a_deleted_name_belong_to_their_writer(
+    site: Site,
+) -> None:
+    site.write("a.txt", "one\ntwo\n")
+    to = edit(site, "ann", "a.txt", "one\n", "eins\n")
+    mover = site.another("s-mover", agent="mover")
+    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch\n"
+    mover.call("apply_patch", input=move)
+    site.write("b.txt", "eins\nsaved by hand\ntwo\n")
+    mover.call("apply_patch", input="*** Begin Patch\n*** Delete File: b.txt\n*** End Patch\n")
+    site.person.call("rollback", to=to)
+    assert [("eins\n", "ann"), ("saved by hand\n", "outside"), ("two\n", "outside")] == both_ways(
+        site, "a.txt"
+    )
+
+
 def test_at_a_commit_it_is_the_file_of_then(site: Site) -> None:
     site.write("a.txt", "one\ntwo\n")
     first = edit(site, "ann", "a.txt", "two", "zwei")

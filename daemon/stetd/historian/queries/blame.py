@@ -127,15 +127,18 @@ class _Versions:
         if kind not in TAKES_BACK:
             return []
         taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
-        sources: list[FileVersion] = []
-        for number in sorted((each for each in taken if each is not None), reverse=True):
-            names = self._names(row.path, n, number)
-            sources += [
-                FileVersion(number - 1, other.old_path or other.path)
-                for other in self._index.files(number)
-                if other.before is not None and not names.isdisjoint((other.path, other.old_path))
+        sources: list[list[FileVersion]] = []
+        moved: set[str | None] = set()  # later names, by moves that were taken back
+        for number in sorted(each for each in taken if each is not None):
+            names = self._names(row.path, n, number) | moved
+            rows = [
+                r for r in self._index.files(number) if not names.isdisjoint((r.path, r.old_path))
             ]
-        return sources
+            moved.update(r.path for r in rows if r.old_path in names)
+            sources.append(
+                [FileVersion(number - 1, r.old_path or r.path) for r in rows if r.before]
+            )
+        return [each for versions in reversed(sources) for each in versions]
 
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """All paths that a file had between two commits; ``path``: the one at ``upto``."""
