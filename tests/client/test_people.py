@@ -86,6 +86,15 @@ def test_stet_alone_says_where_one_is(ws: Installation) -> None:
     assert not ws.stet("--dates", "relative").stdout.splitlines()[2].endswith("Z")
 
 
+def test_stet_alone_counts_a_long_burst_as_oops_does(ws: Installation) -> None:
+    long = ws.another("long")
+    edits = [stet.calls.patch("a.txt", [stet.append_eof("x\n")]) for _ in range(60)]
+    with stet.connect(long.workspace, session="c", agent="bot", endpoint=ws.endpoint()) as s:
+        s.perform_all(edits)
+    assert "60 edits by bot/c in 1 file" in long.stet().stdout
+    assert long.stet("oops", "--preview").stdout.startswith("The last burst, 60 edits by bot/c")
+
+
 def test_stet_alone_where_agents_may_not_edit_says_how_to_let_them(ws: Installation) -> None:
     said = ws.stet("-C", "/").stdout
 

@@ -136,6 +136,13 @@ def test_who_wrote_a_line_is_cut_as_text_and_newer_lines_are_of_a_stronger_colou
     assert re.findall(r'class="by c\d h(\d)"', text) == ["1", "5", "3"]
 
 
+def test_lines_are_counted_whatever_ends_them() -> None:
+    run = BlameLines(line=1, count=3, text="a\r\nb\rc\n", kind="edit", agent="bot")
+    text = made(commit(), blames=[BlameResult("a.py", [run])])
+
+    assert re.findall("<i>(.*?)</i>", text) == ["a", "b", "c"]
+
+
 def test_a_long_file_that_one_commit_wrote_is_cut() -> None:
     text = "x\n" * 5000
     run = BlameLines(line=1, count=5000, text=text, commit="ab" * 20, kind="edit", agent="bot")

@@ -10,6 +10,7 @@ reported.
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,8 @@ from stet.wire.results import CommitInfo, EditResult
 
 #: The most reverted commits that are listed; further ones are only counted.
 _LISTED = 50
-#: Commits of a page in the search for the last burst; ``stet`` alone reads one smaller page.
-_PAGE, _OVERVIEW_PAGE = 200, 50
+#: Commits of a page in the search for the last burst.
+_PAGE = 200
 #: The most commits that one call accepts.
 _MOST = 10_000
 
@@ -249,7 +250,9 @@ def overview(arguments: Arguments, output: Output) -> None:
     try:
         with asking.person(arguments) as session:
             mode = session.mode_get().mode
-            commits = session.log(limit=_OVERVIEW_PAGE).commits
+            burst: list[CommitInfo] = []
+            with contextlib.suppress(stet.NothingToUndo):
+                burst = _newest_burst(session, None)
             asked = session.upgrade_list(workspace=session.workspace, status="pending").requests
     except stet.WorkspaceNotAllowed:
         directory = os.path.abspath(arguments.directory)
@@ -258,9 +261,6 @@ def overview(arguments: Arguments, output: Output) -> None:
         told = {"workspace": None, "directory": directory}
         output.tell(told, [(Span(said),), (Span(next_),)])
         return
-    newest = next(last_burst(commits), None)
-    own = [each for each in commits if newest is not None and each.session == newest.session]
-    burst = list(last_burst(own))
     told = {
         "workspace": session.workspace,
         "mode": mode,

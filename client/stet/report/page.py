@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stet.report.gathering import Report
+from stet.terminal.blame_lines import texts_of
 from stet.terminal.diff_colours import names
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import first_changed, subject_and_why
@@ -195,7 +196,7 @@ def _blame(blame: BlameResult) -> Iterator[str]:
         author = padded(shortened(visible(name or run.kind), 18), 19)
         author += short(run.commit) if run.commit else ""
         shown = min(run.count, max(_MOST_BLAMED_LINES - run.line + 1, 0))
-        for offset, line in enumerate(run.text.split("\n")[:shown]):
+        for offset, line in enumerate(texts_of(run)[:shown]):
             margin = padded(f"{run.line + offset:>5}  {'' if offset else author}", 36)
             yield f"<span{_class_attr(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
     if count > _MOST_BLAMED_LINES:

@@ -53,7 +53,7 @@ def blame(
     """
     heads = list(_heads(result.lines, now, width))
     digits = len(str(max((run.line + run.count - 1 for run in result.lines), default=0)))
-    texts = [_texts(run) for run in result.lines]
+    texts = [texts_of(run) for run in result.lines]
     if width is not None:  # a terminal would expand tabs from the left edge, not from the text's
         texts = [[text.expandtabs(_TAB) for text in lines] for lines in texts]
     coloured = iter(_coloured([line for run in texts for line in run], result.path, tokens))
@@ -84,7 +84,7 @@ def _heads(
     return aligned(rows)
 
 
-def _texts(run: BlameLines) -> list[str]:
+def texts_of(run: BlameLines) -> list[str]:
     """The lines of a run without terminators."""
     texts = run.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return (texts + [""] * run.count)[: run.count]
