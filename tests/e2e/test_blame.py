@@ -201,6 +201,20 @@ def test_lines_that_a_rollback_moved_back_from_a_deleted_name_belong_to_their_wr
     )
 
 
+def test_two_edits_far_apart_own_only_their_lines(site: Site) -> None:
+    text = "".join(f"line {n}\n" for n in range(9000))
+    site.write("lock.json", text)
+    patches = [
+        {"operation": "replace", "oldText": f"line {n}\n", "newText": f"edit {n}\n"}
+        for n in (5, 8990)
+    ]
+    result = site.agent.call("patch", path="lock.json", patches=patches)
+    assert [(file["added"], file["removed"]) for file in result["files"]] == [(2, 2)]
+    runs = [(text.count("\n"), who) for text, who in both_ways(site, "lock.json")]
+    assert runs == [(5, "outside"), (1, "tester"), (8984, "outside"), (1, "tester"), (9, "outside")]
+    assert [each["kind"] for each in site.log(text="line 4711")] == ["outside"]
+
+
 def test_at_a_commit_it_is_the_file_of_then(site: Site) -> None:
     site.write("a.txt", "one\ntwo\n")
     first = edit(site, "ann", "a.txt", "two", "zwei")

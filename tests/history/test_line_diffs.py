@@ -159,7 +159,7 @@ def test_diff_of_lines_put_in_is_that_of_git(tmp_path: Path) -> None:
     check()
 
 
-@pytest.mark.parametrize("lines", [100, 3000])
+@pytest.mark.parametrize("lines", [100, 3000, 20_000])
 @pytest.mark.parametrize("change", ["one line", "insertion", "deletion", "both ends", "many"])
 def test_large_files(lines: int, change: str) -> None:
     text = [b"    line %d" % n if n % 15 else b"def f_%d():" % n for n in range(lines)]

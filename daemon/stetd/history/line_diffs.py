@@ -2,14 +2,17 @@
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
-looks for a longest common subsequence, so the diff is a shortest one. Of several, Git may choose
-another; lines that only went or only came stand as far down as they can, as in Git's.
+looks for a longest common subsequence, so the diff is a shortest one (of very many lines, a short
+one). Of several, Git may choose another; lines that only went or only came stand as far down as
+they can, as in Git's.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +22,8 @@ from stetd.history.commit_rows import Hunk
 
 #: Pairs of lines that are compared at most: the search takes one bit for each, and some 8 ms.
 _MOST_PAIRS = 50_000_000
+#: Beyond that, one line in so many is looked for in the other text; few files repeat in this step.
+_ANCHOR_STEP = 13
 #: Lines by which a change is moved down at most, into the common end of both texts.
 _MOST_MOVED = 200
 #: First bytes of a content that are searched for a NUL, which makes it binary.
@@ -172,9 +177,11 @@ def _offset_below(data: bytes, at: int, lines: int) -> int:
 
 
 def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
-    """The shortest list of changes; a single change if the search would take too long."""
-    if set(old).isdisjoint(new) or len(old) * len(new) > _MOST_PAIRS:
+    """The shortest list of changes. Of very many lines, those that both texts have once stay."""
+    if set(old).isdisjoint(new):
         return [_Change(0, len(old), 0, len(new))]
+    if len(old) * len(new) > _MOST_PAIRS:
+        return _between(_anchors(old, new), old, new)
     numbers: dict[bytes, int] = {}
     one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
     # Backwards: of several shortest lists this mostly gives the one that Git chooses.
@@ -188,6 +195,40 @@ def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
         i, j = i_end + block.size, j_end + block.size
     if (i, j) != (len(one), len(two)):
         changes.append(_Change(i, len(one) - i, j, len(two) - j))
+    return changes
+
+
+def _anchors(old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
+    """Some of the lines that both texts have once: as many as have the same order in both."""
+    counts, places = Counter(old + new), dict(zip(new, range(len(new)), strict=True))
+    ends: list[int] = []  # by length: the smallest place at which a row of lines can end
+    rows: list[int] = []  # by length: the last line of that row
+    links: dict[int, int] = {}  # each line's predecessor in its row
+    for at in range(0, len(old), _ANCHOR_STEP):
+        place = places.get(old[at], -1) if counts[old[at]] == 2 else -1
+        if place >= 0:
+            length = bisect_left(ends, place)
+            links[at] = rows[length - 1] if length else -1
+            ends[length : length + 1], rows[length : length + 1] = [place], [at]
+    found: list[tuple[int, int]] = []
+    at = rows[-1] if rows else -1
+    while at >= 0:
+        found.append((at, places[old[at]]))
+        at = links[at]
+    return found[::-1]
+
+
+def _between(anchors: list[tuple[int, int]], old: list[bytes], new: list[bytes]) -> list[_Change]:
+    """The changes between lines that stay; a single one where these are still very many lines."""
+    changes: list[_Change] = []
+    i = j = 0
+    for i_end, j_end in [*anchors, (len(old), len(new))]:
+        one, two = old[i:i_end], new[j:j_end]
+        if one != two:
+            few = len(one) * len(two) <= _MOST_PAIRS
+            found = _changes(one, two) if few else [_Change(0, len(one), 0, len(two))]
+            changes += [each._replace(old=i + each.old, new=j + each.new) for each in found]
+        i, j = i_end + 1, j_end + 1
     return changes
 
 
