@@ -184,8 +184,7 @@ def _files(commits: Sequence[ShowResult]) -> Iterator[str]:
 
 
 def _blame(blame: BlameResult) -> Iterator[str]:
-    last = blame.lines[-1] if blame.lines else None
-    count = last.line + last.count - 1 if last is not None else 0
+    count = sum(run.count for run in blame.lines)
     yield f"<details><summary><code>{_text(blame.path)}</code> "
     yield f'<span class="dim">{plural(count, "line")}</span></summary>\n<pre class="blame">'
     times = sorted({run.time or "" for run in blame.lines})
@@ -195,8 +194,7 @@ def _blame(blame: BlameResult) -> Iterator[str]:
         kind = f"by {_colour(name)} h{heats[run.time or '']}" if name else ""
         author = padded(shortened(visible(name or run.kind), 18), 19)
         author += short(run.commit) if run.commit else ""
-        shown = min(run.count, max(_MOST_BLAMED_LINES - run.line + 1, 0))
-        for offset, line in enumerate(texts_of(run)[:shown]):
+        for offset, line in enumerate(texts_of(run)[: max(_MOST_BLAMED_LINES - run.line + 1, 0)]):
             margin = padded(f"{run.line + offset:>5}  {'' if offset else author}", 36)
             yield f"<span{_class_attr(kind)}><b>{escape(margin)}</b><i>{_line(line)}</i></span>"
     if count > _MOST_BLAMED_LINES:

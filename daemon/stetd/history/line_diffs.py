@@ -2,18 +2,17 @@
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
-looks for a longest common subsequence, so the diff is a shortest one (of very many lines, a short
-one). Of several, Git may choose another; lines that only went or only came stand as far down as
-they can, as in Git's.
+looks for a longest common subsequence, so the diff is a shortest one. Of several, Git may choose
+another; lines that only went or only came stand as far down as they can, as in Git's.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import isqrt
 from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq, Postfix, Prefix
@@ -22,8 +21,6 @@ from stetd.history.commit_rows import Hunk
 
 #: Pairs of lines that are compared at most: the search takes one bit for each, and some 8 ms.
 _MOST_PAIRS = 50_000_000
-#: Beyond that, one line in so many is looked for in the other text; few files repeat in this step.
-_ANCHOR_STEP = 13
 #: Lines by which a change is moved down at most, into the common end of both texts.
 _MOST_MOVED = 200
 #: First bytes of a content that are searched for a NUL, which makes it binary.
@@ -132,10 +129,8 @@ def _compared(before: bytes, after: bytes, context: int = 0) -> _Comparison:
     several = len(found) > 1
     tail = _offset_below(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])
-    changes = [
-        _Change(each.old + len(above), each.removed, each.new + len(above), each.added)
-        for each in found
-    ]
+    more = len(above)
+    changes = [each._replace(old=each.old + more, new=each.new + more) for each in found]
     old, new = above + old + below, above + new + below
     if several:
         kept = context if tail < len(before) else 0  # context lines of the last hunk
@@ -148,40 +143,30 @@ def _differing_range(before: bytes, after: bytes) -> tuple[int, int, int]:
     head = before.rfind(b"\n", 0, Prefix.similarity(before, after)) + 1
     same = min(Postfix.similarity(before, after), min(len(before), len(after)) - head)
     old_end, new_end = len(before) - same, len(after) - same
-    if not (_begins_line(before, old_end) and _begins_line(after, new_end)):
-        newline = before.find(b"\n", old_end)
-        same = 0 if newline < 0 else len(before) - newline - 1
+    if {before[old_end - 1 : old_end], after[new_end - 1 : new_end]} - {b"", b"\n"}:
+        same = len(before) - _forward(before, old_end, 1)
     return head, len(before) - same, len(after) - same
-
-
-def _begins_line(data: bytes, at: int) -> bool:
-    return at == 0 or data[at - 1] == 10
 
 
 def _offset_above(data: bytes, at: int, lines: int) -> int:
     """The offset so many lines before, at most the beginning of the text."""
     for _ in range(lines):
-        if at == 0:
-            break
-        at = data.rfind(b"\n", 0, at - 1) + 1
+        at = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
     return at
 
 
 def _offset_below(data: bytes, at: int, lines: int) -> int:
     for _ in range(lines):
-        newline = data.find(b"\n", at)
-        if newline < 0:
-            return len(data)
-        at = newline + 1
+        at = data.find(b"\n", at) + 1 or len(data)
     return at
 
 
 def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
-    """The shortest list of changes. Of very many lines, those that both texts have once stay."""
+    """The shortest list of changes; of very many lines a short one."""
     if set(old).isdisjoint(new):
         return [_Change(0, len(old), 0, len(new))]
     if len(old) * len(new) > _MOST_PAIRS:
-        return _between(_anchors(old, new), old, new)
+        return _changes_of_many(old, new)
     numbers: dict[bytes, int] = {}
     one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
     # Backwards: of several shortest lists this mostly gives the one that Git chooses.
@@ -198,28 +183,14 @@ def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
     return changes
 
 
-def _anchors(old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
-    """Some of the lines that both texts have once: as many as have the same order in both."""
+def _changes_of_many(old: list[bytes], new: list[bytes]) -> list[_Change]:
+    """A short list: the changes between lines that both texts have once and in the same order."""
     counts, places = Counter(old + new), dict(zip(new, range(len(new)), strict=True))
-    ends: list[int] = []  # by length: the smallest place at which a row of lines can end
-    rows: list[int] = []  # by length: the last line of that row
-    links: dict[int, int] = {}  # each line's predecessor in its row
-    for at in range(0, len(old), _ANCHOR_STEP):
-        place = places.get(old[at], -1) if counts[old[at]] == 2 else -1
-        if place >= 0:
-            length = bisect_left(ends, place)
-            links[at] = rows[length - 1] if length else -1
-            ends[length : length + 1], rows[length : length + 1] = [place], [at]
-    found: list[tuple[int, int]] = []
-    at = rows[-1] if rows else -1
-    while at >= 0:
-        found.append((at, places[old[at]]))
-        at = links[at]
-    return found[::-1]
-
-
-def _between(anchors: list[tuple[int, int]], old: list[bytes], new: list[bytes]) -> list[_Change]:
-    """The changes between lines that stay; a single one where these are still very many lines."""
+    step = len(old) // isqrt(_MOST_PAIRS) * 2 + 1  # odd, because few files repeat in such steps
+    once = [at for at in range(0, len(old), step) if counts[old[at]] == 2 and old[at] in places]
+    order = [places[old[at]] for at in once]
+    same = LCSseq.editops(order, sorted(order)).as_matching_blocks()
+    anchors = [(once[k], order[k]) for block in same for k in range(block.a, block.a + block.size)]
     changes: list[_Change] = []
     i = j = 0
     for i_end, j_end in [*anchors, (len(old), len(new))]:
@@ -230,10 +201,6 @@ def _between(anchors: list[tuple[int, int]], old: list[bytes], new: list[bytes])
             changes += [each._replace(old=i + each.old, new=j + each.new) for each in found]
         i, j = i_end + 1, j_end + 1
     return changes
-
-
-def _ends(change: _Change) -> tuple[int, int]:
-    return change.old + change.removed, change.new + change.added
 
 
 def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> list[_Change]:
@@ -276,7 +243,8 @@ def unified_hunks(before: bytes, after: bytes) -> tuple[bytes, tuple[int, int]]:
     for group in _grouped(changes):
         above = min(_CONTEXT, group[0].old)
         start, new_start = group[0].old - above, group[0].new - above
-        old_end, new_end = _ends(group[-1])
+        last = group[-1]
+        old_end, new_end = last.old + last.removed, last.new + last.added
         below = min(_CONTEXT, len(old) - old_end)
         offset += sum(map(len, old[reached:start]))
         reached = start
@@ -307,7 +275,7 @@ def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
     """Group changes whose context lines touch into hunks."""
     group = [changes[0]]
     for change in changes[1:]:
-        if change.old - _ends(group[-1])[0] > 2 * _CONTEXT:
+        if change.old - group[-1].old - group[-1].removed > 2 * _CONTEXT:
             yield group
             group = []
         group.append(change)
@@ -315,9 +283,7 @@ def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
 
 
 def _range(first: int, count: int) -> bytes:
-    if count == 1:
-        return b"%d" % (first + 1)
-    return b"%d,%d" % (first + 1 if count else first, count)
+    return b"%d" % (first + 1) if count == 1 else b"%d,%d" % (first + bool(count), count)
 
 
 def _header(ranges: bytes, heading: bytes) -> bytes:

@@ -127,18 +127,15 @@ class _Versions:
         if kind not in TAKES_BACK:
             return []
         taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
-        sources: list[list[FileVersion]] = []
+        sources: list[FileVersion] = []
         moved: set[str | None] = set()  # later names, by moves that were taken back
         for number in sorted(each for each in taken if each is not None):
             names = self._names(row.path, n, number) | moved
-            rows = [
-                r for r in self._index.files(number) if not names.isdisjoint((r.path, r.old_path))
-            ]
+            files = self._index.files(number)
+            rows = [r for r in files if not names.isdisjoint((r.path, r.old_path))]
             moved.update(r.path for r in rows if r.old_path in names)
-            sources.append(
-                [FileVersion(number - 1, r.old_path or r.path) for r in rows if r.before]
-            )
-        return [each for versions in reversed(sources) for each in versions]
+            sources[:0] = [FileVersion(number - 1, r.old_path or r.path) for r in rows if r.before]
+        return sources
 
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """All paths that a file had between two commits; ``path``: the one at ``upto``."""

@@ -256,17 +256,14 @@ def _patches(
     gone = set(origins.values())
     before_of = {path: before for path, before, _ in steps}
 
-    for path, before, after in steps:
+    for path, _, after in steps:
         if path in gone:
             continue
-        old_path = origins.get(path)
-        if old_path is not None:
-            before = before_of[old_path]
         yield file_patch(
             path,
-            state_of(repository.blob, before),
+            state_of(repository.blob, before_of[origins.get(path, path)]),
             state_of(repository.blob, after),
-            old_path=old_path,
+            old_path=origins.get(path),
             utf8=utf8,
         )
 

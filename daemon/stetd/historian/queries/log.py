@@ -28,12 +28,9 @@ _MAX_FILES = 20_000
 
 def show(view: ReadView, asked: Show) -> ShowResult:
     """One commit with its diff."""
-
-    def run(lookup: CommitLookup) -> ShowResult:
-        [found] = lookup.find([lookup.resolve(asked.commit)])
-        return show_found(lookup, found)
-
-    return with_lookup(view, run)
+    return with_lookup(
+        view, lambda lookup: show_found(lookup, *lookup.find([lookup.resolve(asked.commit)]))
+    )
 
 
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
