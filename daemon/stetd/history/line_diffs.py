@@ -144,7 +144,7 @@ def _differing_range(before: bytes, after: bytes) -> tuple[int, int, int]:
     same = min(Postfix.similarity(before, after), min(len(before), len(after)) - head)
     old_end, new_end = len(before) - same, len(after) - same
     if {before[old_end - 1 : old_end], after[new_end - 1 : new_end]} - {b"", b"\n"}:
-        same = len(before) - _forward(before, old_end, 1)
+        same = len(before) - _offset_below(before, old_end, 1)
     return head, len(before) - same, len(after) - same
 
 
