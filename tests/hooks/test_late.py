@@ -152,6 +152,18 @@ def test_in_a_workspace_that_is_too_large_the_named_files_are_known(own_site: Si
     assert told(site)[-1] == ("observed", "conv-1", ["M a.txt", "A new.txt"])
 
 
+def test_what_has_become_a_directory_takes_no_file_from_the_history(site: Site) -> None:
+    """As with a clone in the background: what its directory is named looked like a file."""
+    before(site, "t1", late=["vendor/lib"], background=True)
+    after(site, "t1")
+    before(site, "t2")
+    site.write("vendor/lib/a.py", "one\n")
+    after(site, "t2")
+    before(site, "t3", "b.txt")
+    stop(site, background=True)
+    assert told(site) == [("observed", "conv-1", ["A vendor/lib/a.py"])]
+
+
 def test_late_files_are_named_before_a_command_only(site: Site) -> None:
     for wrong in ({"phase": "after"}, {"phase": "stop"}, {"phase": "before", "paths": ["b"]}):
         refused = site.agent.refusal("observe", use="t1", late=["a.txt"], **wrong)

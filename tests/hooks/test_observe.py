@@ -297,3 +297,19 @@ def test_a_link_of_which_git_would_complain_is_not_recorded(site: Site, named: b
     assert site.agent.refusal("undo").kind == Kind.CONFLICT
     assert os.readlink(site.root / ".gitmodules") == "elsewhere"
     assert site.fsck() == ""
+
+
+@pytest.mark.parametrize("named", ["src", "src/a.py/new.py"])
+def test_a_tool_that_names_no_possible_file_says_nothing_of_the_files_there(
+    site: Site, named: str
+) -> None:
+    """A directory, or a path below a file: such a tool fails, and all stays as it was."""
+    site.write("src/a.py", "one\n")
+    site.replace("src/a.py", "one", "two")
+    known = told(site)
+    before(site, "t1", named)
+    after(site, "t1", named)
+    assert told(site) == known
+    [line] = site.agent.call("blame", path="src/a.py")["lines"]
+    assert (line["text"], line["session"]) == ("two\n", "conv-1")
+    whole(site)

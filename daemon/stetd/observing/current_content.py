@@ -33,7 +33,7 @@ class CurrentContent(msgspec.Struct):
     directory: str
     limits: CallLimits
     files: dict[str, OnDisk | None] = {}
-    #: How many directories above a path do not exist.
+    #: How many directories above a path do not exist. Lacks paths that can be no file now.
     missing: dict[str, int] = {}
     #: Paths of files that exist and could not be read.
     unread: list[str] = []

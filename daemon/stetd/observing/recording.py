@@ -204,8 +204,7 @@ class _Recorder(msgspec.Struct):
             return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
         ignores = self.asked.note.ignores if self.asked.note is not None else None
-        workspace = self.workspace
-        before = FilesBefore(self.note, workspace.repository, workspace.excludes, ignores)
+        before = FilesBefore(self.note, self.workspace.repository, self.workspace.excludes, ignores)
         own, unclear = dict[str, Image | None](), dict[str, Image | None]()
         for path, image in changes.items():
             part = own if self._is_own(path, image, before) else unclear
@@ -240,7 +239,8 @@ class _Recorder(msgspec.Struct):
         return result, paths
 
     def _changes(self) -> tuple[dict[str, Image | None], bool]:
-        return outside_changes(self.history, self.seen.images)
+        images = self.seen.images
+        return outside_changes(self.history, images, images.keys() - self.seen.missing.keys())
 
     def _is_own(self, path: str, image: Image | None, before: FilesBefore) -> bool:
         """Whether the change of this file must be the tool's; ``image``: None if it is deleted."""
@@ -259,9 +259,8 @@ class _Recorder(msgspec.Struct):
         return noted if path in self.note.modes and noted.same_as(image) else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:
-        return [
-            PathChange(path, self._image_before(path), image) for path, image in changes.items()
-        ]
+        before = self._image_before
+        return [PathChange(path, before(path), image) for path, image in changes.items()]
 
     def _meta(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]

@@ -6,7 +6,7 @@ No I/O but for loading trees: ids are computed here, the historian writes the ob
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -176,18 +176,19 @@ def regraded(
 
 
 def outside_changes(
-    history: HistoryBuilder, found: Mapping[str, Image | None]
+    history: HistoryBuilder, found: Mapping[str, Image | None], blocked: Container[str] = ()
 ) -> tuple[dict[str, Image | None], bool]:
     """The changes that bring the history to what was found on disk, without excluded files.
 
-    Also returns whether all of them are files that are seen for the first time.
+    ``blocked``: directories, and paths below files: what is in their way in the history may be on
+    disk. Also returns whether all of them are files that are seen for the first time.
     """
     tree, load = history.head.tree, history.load
     changes: dict[str, Image | None] = {}
     first_seen = True
     for path, image in found.items():
         # Also if no file was found: the call may make one, and then none can be above or below it.
-        for other in paths_in_the_way(tree, path, load):
+        for other in () if path in blocked else paths_in_the_way(tree, path, load):
             if other not in found:
                 changes[other] = None
                 first_seen = False
