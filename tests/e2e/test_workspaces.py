@@ -179,6 +179,41 @@ def test_a_link_above_the_root_is_not_followed_either(daemon: DaemonProcess) -> 
     assert (daemon.base / "moved/w/a.txt").read_text() == "one\n"
 
 
+@pytest.mark.parametrize("moved", ["above", "above/w"])
+def test_a_root_that_was_moved_and_left_a_link_can_be_allowed_where_it_is_now(
+    daemon: DaemonProcess, moved: str
+) -> None:
+    """As when a project moves to a larger disk. Nobody goes on with the old root's history."""
+    (daemon.base / "above").mkdir()
+    site = daemon.site("above/w")
+    site.overwrite("a.txt", "one\n")
+    there = (daemon.base / moved).rename(daemon.base / "there")
+    (daemon.base / moved).symlink_to(there)
+    refusal = site.agent.refusal("patch", path="a.txt", patches=APPEND)
+    assert refusal.kind == Kind.WORKSPACE_NOT_ALLOWED
+    assert "a symbolic link is there now" in refusal.message
+    real, person = os.path.realpath(site.root), daemon.control()
+    assert person.call("workspace_allow", root=str(site.root))["root"] == real
+    assert len(person.call("workspace_list")["workspaces"]) == 2
+    assert person.call("workspace_forget", root=str(site.root))["root"] == str(site.root)
+    assert [each["root"] for each in person.call("workspace_list")["workspaces"]] == [real]
+    again = Site(daemon, site.root, "conv-1")  # through the link
+    again.replace("a.txt", "one", "two")
+    assert [each["kind"] for each in again.log()] == ["edit", "outside"]
+
+
+def test_a_deferred_root_where_a_link_is_now_can_be_forgotten(daemon: DaemonProcess) -> None:
+    site = daemon.site("w")
+    site.root.rename(daemon.base / "moved")
+    site.root.symlink_to(daemon.base / "moved")
+    daemon.restart()
+    person = daemon.control()
+    person.call("workspace_allow", root=str(daemon.base / "moved"))
+    assert person.call("workspace_forget", root=str(site.root))["root"] == str(site.root)
+    [left] = person.call("workspace_list")["workspaces"]
+    assert left["root"] == str(daemon.base / "moved")
+
+
 def test_a_directory_put_in_place_of_another_goes_on_with_its_history(
     daemon: DaemonProcess,
 ) -> None:

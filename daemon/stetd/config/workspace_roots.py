@@ -28,7 +28,8 @@ def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | Non
     reason = _why_unsuitable(path) or _why_overlapping(path, own)
     if reason is None:
         for root in workspaces:
-            if root != path and _is_same(root, path):
+            # A root where a link is now is not followed, so it is no second name.
+            if root != path and os.path.realpath(root) == root and _is_same(root, path):
                 return f"it is the workspace {root} under another name; use that one"
     return reason
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -284,10 +283,9 @@ class Caller(msgspec.Struct, eq=False):
         if root is None:
             return self.open_workspace()
         check_root(root)
-        found = self.state.find_workspace(os.path.realpath(root))
-        # Not a directory inside: a call to forget it would forget the whole workspace.
-        if found is None or found[1]:
+        found = self.state.open.get(self.state.name_at(root))
+        if found is None:
             raise not_allowed(
                 f"{root} is not an allowed workspace. `workspace_list` lists those that are."
             )
-        return found[0]
+        return found

@@ -21,6 +21,7 @@ from stetd.parameters import Hello, ToolStyle, check_label, convert, invalid
 from stetd.server.peer import sees, start_of
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
+from stetd.storage.journal_format import WorkspaceState
 from stetd.storage.real_directories import nearest_real
 
 _SERVER = ServerInfo("stetd", __version__)
@@ -50,7 +51,7 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
         raise invalid(f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.")
     path, seen = os.path.realpath(wanted.workspace), None
     if not caller.control:
-        root = await caller.on_writer(lambda: _innermost_root(caller.state, path))
+        root = await caller.on_writer(lambda: _innermost(caller.state, path).root)
         # In a thread: a peer can make its mount table large, and reading it slow.
         seen = await asyncio.get_running_loop().run_in_executor(None, _check_view, caller, root)
     return await caller.on_writer(lambda: _enter(caller, wanted, path, seen))
@@ -63,16 +64,15 @@ class _PeerView(NamedTuple):
     exists: bool
 
 
-def _innermost_root(state: State, path: str) -> str:
+def _innermost(state: State, path: str) -> WorkspaceState:
     """The innermost allowed workspace around a directory, opened or deferred. Raises Refused."""
-    found, deferred = state.find_workspace(path), state.find_unopened(path)
-    roots = [each.root for each in (found and found[0], deferred) if each is not None]
-    if not roots:
+    found = state.find_allowed(path)
+    if found is None:
         raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
             f"The person at the machine can allow it with: stet init {shlex.quote(path)}"
         )
-    return max(roots, key=len)
+    return found
 
 
 def _check_view(caller: Caller, root: str) -> _PeerView:
@@ -99,13 +99,12 @@ def _peer_sees(caller: Caller, directory: str) -> bool:
 def _enter(caller: Caller, hello: Hello, path: str, seen: _PeerView | None) -> HelloResult:
     """Find the workspace and open the session. ``seen``: the view of a peer on agent.sock."""
     state = caller.state
-    root = _innermost_root(state, path)
+    known = _innermost(state, path)
     changed = f"the workspaces around {path} have just changed. Say hello again."
-    if seen is not None and seen.root != root:
+    if seen is not None and seen.root != known.root:
         raise not_allowed(changed)
-    deferred = state.find_unopened(path)
-    if deferred is not None and deferred.root == root:
-        caller.shared.workspaces.reopen(deferred)  # its trouble may be over
+    if known.name not in state.open:
+        caller.shared.workspaces.reopen(known)  # its trouble may be over
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
         raise not_allowed(f"{path} is not a directory.")

@@ -218,8 +218,8 @@ def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
     if root is None:
         return None
     check_root(root)
-    path = os.path.realpath(root)
-    return next((known for known in caller.state.unopened() if known.root == path), None)
+    name = caller.state.name_at(root)
+    return next((known for known in caller.state.unopened() if known.name == name), None)
 
 
 def _deferred_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:

@@ -116,13 +116,18 @@ class State(msgspec.Struct):
         found = _innermost(self.open.values(), path)
         return (found, path[len(found.root) + 1 :]) if found is not None else None
 
+    def name_at(self, root: str) -> str:
+        """The name of the workspace with a root. It is found even if a link is there now."""
+        known = self.known.get(workspace_name(root))
+        return known.name if known and known.allowed else workspace_name(os.path.realpath(root))
+
     def unopened(self) -> list[WorkspaceState]:
         """The allowed workspaces whose directory could not be opened."""
         return [w for w in self.known.values() if w.allowed and w.name not in self.open]
 
-    def find_unopened(self, path: str) -> WorkspaceState | None:
-        """The innermost unopened workspace that holds a directory."""
-        return _innermost(self.unopened(), path)
+    def find_allowed(self, path: str) -> WorkspaceState | None:
+        """The innermost allowed workspace, open or not, that holds a directory."""
+        return _innermost((w for w in self.known.values() if w.allowed), path)
 
     def now(self) -> Instant:
         """The present, by the clocks of grants."""
@@ -174,8 +179,7 @@ class State(msgspec.Struct):
             case UpgradeSet(request, mode, grant):
                 self._set_upgrade(request)
                 if mode is not None:
-                    standing = Standing(mode, grant)
-                    self._set_standing(request.workspace, request.session, standing)
+                    self._set_standing(request.workspace, request.session, Standing(mode, grant))
             case ClipboardSet(name, session_name, clipboard, text):
                 key = name, session_name
                 self.sessions[key] = with_clipboards(self.sessions[key], {clipboard: text})
@@ -183,8 +187,7 @@ class State(msgspec.Struct):
     def _set_standing(self, name: str, session: str | None, standing: Standing) -> None:
         if session is not None:
             if (name, session) in self.sessions:
-                changed = with_standing(self.sessions[name, session], standing)
-                self.sessions[name, session] = changed
+                self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
         else:
             self.change_known(name, mode=standing.mode, grant=standing.grant)
             if name in self.open:

@@ -162,12 +162,14 @@ class Worktree:
         self._finalizer()
 
     def gone(self) -> bool:
-        """Whether the root's path does not lead to the directory that was opened any more."""
+        """Whether the directory that was opened is not at the root's path, without links, now."""
         try:
-            here, there = os.fstat(self._root_fd), os.stat(self.root)
+            same = os.path.samestat(os.fstat(self._root_fd), os.stat(self.root))
+            # The kernel's name for the directory: no link is in it.
+            is_real = os.readlink(f"/proc/self/fd/{self._root_fd}") == self.root
         except OSError:
             return True
-        return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
+        return not same or not (is_real or os.path.realpath(self.root) == self.root)
 
     # -- reading
 
