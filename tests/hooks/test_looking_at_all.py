@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
 
 from e2e.running_daemon import Site
 from hooks.test_observe import before
-from stetd.observing.changed_files import KnownFiles
+from stetd.observing.changed_files import KnownFiles, scan_workspace
+from stetd.observing.current_content import ScanRequest
+from stetd.state.read_view import ReadView
+from stetd.storage.disk import Disk
 from stetd.storage.scanning import Folder
 from stetd.storage.stat_cache import Stamp
+from stetd.storage.worktree import OnDisk, Worktree
+from storage.histories import Histories
 
 _KNOWN = (Stamp(1, 2, 3, 4, 0o100644), b"1" * 20)
 
@@ -29,3 +37,28 @@ def test_no_time_at_all_is_not_said_to_be_the_fault_of_others(site: Site) -> Non
     done = before(site, "t1", within=0)
     assert (done["complete"], len(done["warnings"])) == (False, 1)
     assert "there was no time to look at all of it" in done["warnings"][0]
+
+
+def test_what_the_history_does_not_know_is_not_read_before_it_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading all of a large workspace took the time in which it was to be recorded, each time."""
+    root = tmp_path / "w"
+    root.mkdir()
+    for name in ("known.txt", "new.txt"):
+        (root / name).write_text("one\n")
+    histories = Histories(tmp_path)
+    histories.commit({"known.txt": "one\n"})
+    worktree, seen, read_path = Worktree(str(root), Disk()), list[str](), Worktree.read_path
+
+    def reading(self: Worktree, path: str, limit: int) -> OnDisk | None:
+        seen.append(path)
+        return read_path(self, path, limit)
+
+    monkeypatch.setattr(Worktree, "read_path", reading)
+    view = ReadView(worktree, histories.path, histories.oids[-1], "", 1 << 20)
+    asked = ScanRequest(100, time.monotonic() + 60)
+    found = scan_workspace(view, KnownFiles(str(tmp_path / "no snapshot")), asked)
+    worktree.close()
+    assert (found.paths, found.complete) == ([("new.txt", 4)], True)
+    assert seen == ["known.txt"]

@@ -98,7 +98,7 @@ def _differing(
             found.complete, found.why = False, "there was no time to read all of it"
             break
         path = folder.path + name
-        if path not in large and _differs(view, folder, name):
+        if path not in large and (name not in folder.tracked or _differs(view, folder, name)):
             found.paths.append((path, folder.stamps[name].size))
     inner = tuple(view.inner)
     found.paths += (
@@ -120,7 +120,7 @@ def _differing(
 
 def _differs(view: ReadView, folder: Folder, name: str) -> bool:
     """Read a file, compare it with the history's, and remember its blob id for later scans."""
-    stamp = folder.stamps[name]
+    tracked, stamp = folder.tracked[name], folder.stamps[name]
     try:
         read = view.worktree.read_path(folder.path + name, view.max_file_bytes)
     except Refused:
@@ -131,9 +131,8 @@ def _differs(view: ReadView, folder: Folder, name: str) -> bool:
         (stamp.size, stamp.mtime, stamp.inode) == (read.size, read.mtime_ns, read.inode[1])
     ):
         folder.cached[name] = stamp, bytes.fromhex(read.oid)
-    tracked = folder.tracked.get(name)
     image = Image(read.oid, read.mode)
-    return tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
+    return (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
 
 
 def _deleted(scan: Scan, repository: StoredObjects) -> Iterator[str]:
