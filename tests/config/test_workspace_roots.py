@@ -24,6 +24,21 @@ def test_a_git_directory_is_refused_also_in_a_home_below_a_system_directory(
         assert why_not(str(git), own, []) == "it lies in a Git directory"
 
 
+def test_a_work_tree_in_a_bare_repository_is_a_project(tmp_path: Path) -> None:
+    """As after ``git clone --bare``, then ``git worktree add`` in the clone."""
+    own = Directories(f"{tmp_path}/run", f"{tmp_path}/state", f"{tmp_path}/stet/config.toml")
+    bare = tmp_path / "bare"
+    for parts in ("objects", "refs", "main/src", "main/.git", "main/fixture/objects"):
+        (bare / parts).mkdir(parents=True)
+    (bare / "main/fixture/refs").mkdir()
+    for head in (bare / "HEAD", bare / "main/fixture/HEAD"):
+        head.touch()
+    for project in ("main", "main/src"):
+        assert why_not(str(bare / project), own, []) is None
+    for inside in ("", "refs", "main/.git", "main/fixture", "main/fixture/refs"):
+        assert why_not(str(bare / inside), own, []) == "it lies in a Git directory"
+
+
 def test_the_keys_are_refused_also_where_a_link_leads_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

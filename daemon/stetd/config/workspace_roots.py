@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import takewhile
 
 from stetd.config.directories import Directories
 
@@ -45,14 +46,15 @@ def _why_unsuitable(path: str) -> str | None:
     keys = [os.path.join(home, name) for name in _KEY_DIRECTORIES]
     if any(_lies_in(path, each) or _lies_in(each, path) for each in keys):
         return "it holds your keys"
-    if ".git" in path.lower().split("/") or any(map(_is_repository, _with_parents(path))):
+    # A work tree with a .git of its own may lie in a bare repository.
+    near = takewhile(lambda each: not os.path.lexists(f"{each}/.git"), _with_parents(path))
+    if ".git" in path.lower().split("/") or any(map(_is_repository, near)):
         return "it lies in a Git directory"
     if path in _SYSTEM:
         return "it is a system directory"
-    if any(_is_below(path, system) for system in _SYSTEM):
-        exceptions = (*_SYSTEM_EXCEPTIONS, home)
-        if not any(_is_below(path, other) for other in exceptions):
-            return "it lies in a system directory"
+    own = any(_is_below(path, other) for other in (*_SYSTEM_EXCEPTIONS, home))
+    if not own and any(_is_below(path, system) for system in _SYSTEM):
+        return "it lies in a system directory"
     return None
 
 
