@@ -175,10 +175,15 @@ def test_the_command_that_helps_can_be_typed_as_it_stands(ws: Installation, tmp_
     assert said.endswith(f"stet init '{tmp_path}/with space'\n")
 
 
-def test_a_workspace_that_was_moved_away_is_told(ws: Installation, tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaving", ["nothing", "a link"])
+def test_a_workspace_that_was_moved_away_is_told(
+    ws: Installation, tmp_path: Path, leaving: str
+) -> None:
     (tmp_path / "there").mkdir()
     ws.stet("init", str(tmp_path / "there"))
     (tmp_path / "there").rename(tmp_path / "elsewhere")
+    if leaving == "a link":
+        (tmp_path / "there").symlink_to("elsewhere")
 
     assert "  its directory is not there any more" in ws.stet("workspaces").stdout.splitlines()
     mend = f"to mend: move it back, or: stet workspaces --forget {tmp_path / 'there'}"

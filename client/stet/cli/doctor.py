@@ -130,7 +130,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     for each in workspaces:
         if here.startswith(os.path.join(each.root, "")):
             continue
-        if not os.path.isdir(each.root):
+        if not os.path.isdir(each.root) or os.path.realpath(each.root) != each.root:
             mend = f"move it back, or: stet workspaces --forget {shlex.quote(each.root)}"
             yield wrong("workspace", f"{each.root} is not there any more", mend)
         elif each.trouble:

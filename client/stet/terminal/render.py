@@ -150,7 +150,7 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
         )
         shadow = visible(shlex.quote(workspace.shadow))
         yield (Span(f"  git --git-dir {shadow} log -p history", "dim"),)
-        if not os.path.isdir(workspace.root):
+        if not os.path.isdir(workspace.root) or os.path.realpath(workspace.root) != workspace.root:
             yield (Span("  its directory is not there any more", "bold red"),)
         elif workspace.trouble:
             yield (Span(f"  DEFERRED: {visible(workspace.trouble)}", "bold red"),)
