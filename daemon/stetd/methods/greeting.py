@@ -105,12 +105,11 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _PeerView | None) -> H
         raise not_allowed(changed)
     if known.name not in state.open:
         caller.shared.workspaces.reopen(known)  # its trouble may be over
-    found = state.find_workspace(path)
-    if found is None or not os.path.isdir(path):
+    if not os.path.isdir(path):
         raise not_allowed(f"{path} is not a directory.")
     if seen is not None and not seen.exists:
         raise not_allowed(changed)
-    workspace, directory = found
+    workspace, directory = state.open[known.name], path[len(known.root) + 1 :]
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
     if name is None and not caller.control:

@@ -10,8 +10,8 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -48,15 +48,6 @@ def workspace_name(root: str) -> str:
 def shadow_path(state_directory: str, name: str) -> str:
     """Where a workspace's shadow repository lies."""
     return os.path.join(state_directory, "workspaces", name)
-
-
-W = TypeVar("W", Workspace, WorkspaceState)
-
-
-def _innermost(workspaces: Iterable[W], path: str) -> W | None:
-    """Of these, the innermost that holds a directory."""
-    holding = (each for each in workspaces if f"{path}/".startswith(each.root + "/"))
-    return max(holding, key=lambda each: len(each.root), default=None)
 
 
 class State(msgspec.Struct):
@@ -111,11 +102,6 @@ class State(msgspec.Struct):
         self.open[known.name] = workspace
         return workspace
 
-    def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
-        """The innermost open workspace that holds a directory, and the directory's path in it."""
-        found = _innermost(self.open.values(), path)
-        return (found, path[len(found.root) + 1 :]) if found is not None else None
-
     def name_at(self, root: str) -> str:
         """The name of the workspace with a root. It is found even if a link is there now."""
         known = self.known.get(workspace_name(root))
@@ -127,7 +113,9 @@ class State(msgspec.Struct):
 
     def find_allowed(self, path: str) -> WorkspaceState | None:
         """The innermost allowed workspace, open or not, that holds a directory."""
-        return _innermost((w for w in self.known.values() if w.allowed), path)
+        allowed = (each for each in self.known.values() if each.allowed)
+        holding = (each for each in allowed if f"{path}/".startswith(each.root + "/"))
+        return max(holding, key=lambda each: len(each.root), default=None)
 
     def now(self) -> Instant:
         """The present, by the clocks of grants."""
