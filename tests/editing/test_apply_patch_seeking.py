@@ -139,6 +139,27 @@ def test_one_old_line_without_its_indentation_does_not_shift_lines_that_have_it(
     unplaced(b"def f():\n    return one\n", *hunk)
 
 
+@pytest.mark.parametrize(
+    ("data", "hunk"),
+    [
+        (b"if a:\n    b\n", ["    b", "+c"]),
+        (b"if a:\n    b\n", ["    b", "+", "+", "+def f():", "+    pass"]),
+        (b"if a:\n    if b:\n        c\n    d\n", ["        c", "    d", "+    e"]),
+        (b"/**\n * a\n * b\n */\n", [" * a", " * b", "+ * c"]),
+        (b"a:\n  b:\n    - c\n    - d\n  e: 1\n", ["    - c", "    - d", "+  f: 1"]),
+    ],
+)
+def test_added_lines_are_not_shifted_by_a_sign_that_the_old_lines_lack(
+    data: bytes, hunk: list[str]
+) -> None:
+    assert "each unchanged one after a space" in unplaced(data, "@@", *hunk).message
+
+
+def test_removed_lines_that_lack_a_space_tell_that_the_added_ones_do() -> None:
+    hunk = [" if b:", "-       c", "+       d"]
+    assert updated(b"if a:\n if b:\n        c\n", "@@", *hunk) == b"if a:\n if b:\n        d\n"
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 

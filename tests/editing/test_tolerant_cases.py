@@ -452,6 +452,20 @@ CASES = [
 ]
 
 REFUSALS = [
+    Refusal(
+        "old lines lack one space, and the new one is at a level",
+        b"def f():\n    if a:\n        b\n    c\n",
+        "       b\n   c\n",
+        "       b\n   c\n    d\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "old lines have one space more, and the new one is at a level",
+        b"def f():\n    if a:\n        b\n    c\n",
+        "         b\n     c\n",
+        "         b\n     c\n        d\n",
+        NOWHERE,
+    ),
     # ambiguous at every rung
     Refusal("exact text twice", b"x = 1\ny\nx = 1\n", "x = 1", "x = 2", Rung.EXACT),
     Refusal("overlapping places count", b"aaa\n", "aa", "b", Rung.EXACT),

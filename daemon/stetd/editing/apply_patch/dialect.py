@@ -343,7 +343,7 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
             sentence = (
                 f"the hunk stands {where} of {path} with other indentation, and not by one change "
                 "for all lines, so how to indent the added lines can't be told. Send the lines "
-                "with the indentation that they have in the file."
+                "with the indentation that they have in the file, each unchanged one after a space."
             )
         case _:
             assert problem.other is not None, "BUG: no overlap, or one with nothing"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import ADDED, Hunk
+from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import IndentChange
@@ -61,6 +61,8 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     pairs = list(_pairs(document, placed))
     around = indentations_around(document, placed.start, placed.end)
     whole = IndentChange(*zip(*(pair for _, pair in pairs), strict=True))
+    if whole.verbatim == ("", " ") and all(line.sign != REMOVED for line in placed.variant.lines):
+        return None  # the space that is their sign was left out before all of them
     if whole.uniform:
         flat = whole.shift([text for texts in given for text in texts], around)
         if flat is None:

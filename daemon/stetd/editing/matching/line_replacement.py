@@ -113,6 +113,9 @@ class IndentChange(msgspec.Struct, frozen=True):
         if _pure_kind([*self.text, *new]) != " ":
             return False
         unit = spaces_unit(around)
+        off = len(self.place[0]) - len(self.text[0])
+        if unit is not None and off % unit and any(len(line) % unit == 0 for line in new):
+            return True  # only the old lines are off the file's levels
         steps = {len(b) - len(a) for a, b in pairwise([self.text[0], *new]) if len(b) > len(a)}
         if unit is not None and any(step < unit and unit % step == 0 for step in steps):
             return True
