@@ -200,6 +200,18 @@ def test_no_file_is_made_under_a_name_in_quotes(site: Site, quoted: str) -> None
     assert before == site.picture()
 
 
+@pytest.mark.parametrize("name", ["~/a.txt", "file:///w/a.txt", "d/~/a.txt", '"a.txt"', "'d/a'"])
+def test_no_file_is_made_under_a_name_that_is_meant_for_a_shell(site: Site, name: str) -> None:
+    before = site.picture()
+    writes = {"patches": [{"operation": "overwrite", "newText": "x"}]}
+    refusals = [site.agent.refusal("patch", path=name, **writes)]
+    if "a.txt" in name and '"' not in name:  # quotation marks have an error of the grammar
+        refusals.append(site.agent.refusal("apply_patch", input=patch(f"*** Add File: {name}")))
+    assert all("a path is taken as it is" in each.message for each in refusals)
+    assert {"invalid_params"} == {each.kind for each in refusals}
+    assert before == site.picture()
+
+
 def test_a_file_with_such_a_name_can_be_moved_to_a_better_one(site: Site) -> None:
     site.write('"a.txt"', "one\n")
     apply(site, *move('"a.txt"', "a.txt"), "@@", "-one", "+two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patch_calls import patch, planned, refused, rungs, updated
+from patch_calls import patch, planned, refused, rungs, unplaced, updated
 from tree_world import Tree
 
 
@@ -159,3 +159,16 @@ def test_the_place_of_a_hunk(content: bytes, lines: list[str], after: bytes) -> 
 )
 def test_a_hunk_without_a_sure_place(content: bytes, lines: list[str], kind: str) -> None:
     assert refused({"a.txt": content}, patch("*** Update File: a.txt", *lines)).kind == kind
+
+
+def test_a_bare_blank_line_in_a_new_file_is_the_fault_not_the_line_after_it() -> None:
+    told = refused({}, patch("*** Add File: b", "+x", "", "+y"))
+    assert (told.kind, told.failures[0].line) == ("parse_error", 4)
+
+
+def test_a_bare_blank_line_among_added_lines_of_a_hunk_that_is_not_found_is_told() -> None:
+    told = unplaced(b"a\nb\n", " a", "+x", "", "+y", " b")
+    assert told.message.endswith(
+        'Line 5 of the patch is empty, which means an unchanged blank line; expected "+" also '
+        "before a blank line that is added."
+    )

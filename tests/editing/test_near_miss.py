@@ -236,3 +236,16 @@ def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> Non
     assert nearest.first_difference == (
         'line 2 is the first that differs: the file has "20", oldText has "21".'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "owner"),
+    [
+        ("\tcc -o hello\n", "\\tcc -o hello\n", "oldText"),
+        ("def f():\n    pass\n", "def f():\\n    pass\\n", "oldText"),
+        ('say("hello")\n', 'say(\\"hello\\")\n', "oldText"),
+        ('say("hello\\nyou")\n', 'say("hello\nyou")\n', "the file"),
+    ],
+)
+def test_a_backslash_too_many_or_missing_is_told(text: str, old: str, owner: str) -> None:
+    assert f"(only in escaping: {owner} has a backslash" in difference(text, old)

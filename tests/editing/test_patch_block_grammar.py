@@ -92,6 +92,7 @@ def test_an_answer_is_in_crlf_when_all_its_markers_are() -> None:
         "===REPLACE ===",
         "\t===SKIPPY_PATCH_END===",
         "===SKIPPY PATCH END===",
+        "===END===",
         "===SKIPPY_PATCH_START:===",
         "===SKIPPY_PATCH_START===",
         "===SKIPPY_PATCH_START:a.txt====",
@@ -117,10 +118,10 @@ def test_a_line_that_holds_more_or_other_than_a_marker_is_text(line: str) -> Non
 
 
 def test_headings_in_prose_are_prose() -> None:
-    text = answer("== Find ==", START, FIND, "x", REPLACE, "y", END, "=== Replace ===")
+    text = answer("== Find ==", START, FIND, "x", REPLACE, "y", END, "=== Replace ===", "== End ==")
     parsed = parse_answer(text)
     assert parsed.faults == []
-    assert ["== Find ==", "=== Replace ==="] == [prose.text for prose in parsed.prose]
+    assert ["== Find ==", "=== Replace ===\n== End =="] == [prose.text for prose in parsed.prose]
     assert [1, 8] == [prose.line for prose in parsed.prose]
 
 

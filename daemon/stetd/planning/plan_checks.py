@@ -1,11 +1,12 @@
 """The last checks of a planned call before it is sealed.
 
-They are about files that are excluded from the history or protected, and about combinations of
-files in one call. They change nothing but the draft.
+They are about files that are excluded from the history or protected, and about combinations and
+names of files in one call. They change nothing but the draft.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 from itertools import combinations
 
@@ -24,6 +25,8 @@ from stetd.planning.world import EditCall
 from stetd.state.workspace import Base
 from stetd.storage.paths_on_disk import repository_parts
 from stetd.transaction.drafts import Draft, DraftFile
+
+_NOT_EXPANDED = re.compile(r"(?:.*/)?(?:(?:~|file:)/.+|([\"'`]).+\1)")
 
 
 def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
@@ -140,8 +143,18 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
     """Refuse (path_protected) a plan that copies an excluded file's content to where it is kept.
 
     The history does not keep such a file (:mod:`stetd.history.excluding`), but it would keep a
-    clipboard, a backup beside the file, or the file under another name.
+    clipboard, a backup beside the file, or the file under another name. Refuse new files of names
+    that are meant for a shell or a browser: nobody looks for them in a directory ``~``.
     """
+    for file in plan.files:
+        if file.before is None and _NOT_EXPANDED.fullmatch(file.path):
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"{file.path}: a path is taken as it is, so this would make files and directories "
+                "of these very names. Send it relative to the workspace, or absolute, without ~, "
+                "file: and quotation marks.",
+                path=file.path,
+            )
     if not excludes:
         return
     held = {file.path: file for file in plan.files if excludes(file.path)}

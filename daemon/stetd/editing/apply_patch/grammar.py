@@ -450,9 +450,11 @@ class _Parser:
         if content and _NO_NEWLINE.fullmatch(self._peek().text):
             self._take()
             content[-1] = content[-1].rstrip("\r\n")
+        blank = self._peek()
         self._skip_end_of_file()
         after = self._peek()
         if _header(after)[0] in ("", MOVE, END_OF_FILE):
+            after = blank if after.text.startswith(ADDED) else after
             raise unexpected(after, f'"+" before each line of the new file, or {_OPERATION}')
         return "".join(content)
 

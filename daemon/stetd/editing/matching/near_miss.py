@@ -45,6 +45,8 @@ _TELLING = 3
 _WORD = re.compile(r"[^\W_]\w{2,}")
 #: How models mark lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
+#: Letters that stand for white space behind a backslash.
+_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
@@ -206,6 +208,9 @@ def _manner(line: str, here: str, called: str) -> str:
         return " (only in white space)"
     if line.casefold() == here.casefold():
         return " (only in upper and lower case)"
+    if _unescaped(line) == _unescaped(here):
+        owner = called if line.count("\\") > here.count("\\") else "the file"
+        return f" (only in escaping: {owner} has a backslash, the other the character itself)"
     if _ELLIPSIS.fullmatch(line):
         return " (an ellipsis does not stand for lines that are left out)"
     if len(line) == len(here):
@@ -213,6 +218,12 @@ def _manner(line: str, here: str, called: str) -> str:
         if len(pairs) <= len(line) // 2 and not "".join(pairs).isascii():
             return f" (in characters that may look alike: {_typographic(line, here, called)})"
     return ""
+
+
+def _unescaped(line: str) -> str:
+    """A line as if it were in a string of JSON, up to the first line end there."""
+    line = re.sub(r"\\(.)", lambda escape: _MEANT.get(escape[1], escape[1]), line)
+    return line.partition("\n")[0]
 
 
 def _counted(line: str) -> str:

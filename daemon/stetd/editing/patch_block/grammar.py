@@ -33,7 +33,8 @@ _EDGES = WHITE_SPACE + "\r\ufeff"
 #: A path can't end with "=", which would look like a marker with too many of them.
 _EXACT_START = re.compile(r"===SKIPPY_PATCH_START:\s*([^\s=](?:.*[^\s=])?)\s*===")
 _RESEMBLANCE = re.compile(
-    r"={2,}\s*(?:(?P<find>FIND)|(?P<replace>REPLACE)|(?P<end>SKIPPY[ _-]?PATCH[ _-]?END))\s*={2,}"
+    r"={2,}\s*(?:(?P<find>FIND)|(?P<replace>REPLACE)|"
+    r"(?P<end>(?:SKIPPY[ _-]?PATCH[ _-]?)?END))\s*={2,}"
     r"|={2,}\s*(?P<start>SKIPPY[ _-]?PATCH[ _-]?START).*",
     re.IGNORECASE,
 )
@@ -180,7 +181,7 @@ class _Reader(msgspec.Struct):
         path = start.group(1) if start else ""
         exact = bool(path) if mark is _Mark.START else written == mark.value
         if not exact:
-            if self._place is _Place.OUTSIDE and mark in (_Mark.FIND, _Mark.REPLACE):
+            if self._place is _Place.OUTSIDE and "SKIPPY" not in line.upper():
                 self._content.append(line)
                 return
             self._fault(
