@@ -65,8 +65,7 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
         ("path_outside_workspace", "workspace", "read", {"path": "/etc/passwd"}),
         ("parse_error", "Begin Patch", "apply_patch", {"input": "nonsense"}),
         ("unknown_commit", "abcd", "show", {"commit": "abcd"}),
-        ("unknown_commit", "no such commit", "read", {"path": "a.txt", "at": ""}),
-        ("unknown_commit", "no such commit", "diff", {"from": ""}),
+        ("invalid_params", "missing required field `commit`", "show", {"commit": ""}),
         ("invalid_params", "'edits' is none of edit, ", "log", {"kind": "edits"}),
         ("nothing_to_undo", "", "undo", {}),
         ("input_too_large", "smaller", "patch_block", {"text": "x" * 9_000_000}),
@@ -78,6 +77,19 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
         assert (kind, True) == (refusal.kind, says in refusal.text), refusal.text
     assert before.files == site.picture().files
     assert server.call("read", path="a.txt")["text"] == TEXT
+
+
+def test_what_a_model_leaves_empty_is_left_out_where_it_only_reads(server: RawClient) -> None:
+    unset = {"path": "", "session": "", "agent": "", "since": "", "text": "", "cursor": ""}
+    assert server.call("log", **unset) == server.call("log")
+    assert server.call("read", path="a.txt", at="")["text"] == TEXT
+    assert server.call("diff", **{"from": "", "to": ""}) == server.call("diff")
+    assert server.refusal("undo", session="").kind == "not_permitted"
+
+
+def test_a_client_without_a_name_in_a_call_is_that_of_the_handshake(server: RawClient) -> None:
+    meta: dict[str, Any] = {"io.modelcontextprotocol/clientInfo": {}}
+    assert server.call("read", meta, path="a.txt")["text"] == TEXT
 
 
 @pytest.mark.parametrize("start", ["1e999", "[" * 120 + "]" * 120, str(2**63)])

@@ -122,6 +122,7 @@ async def edited_and_undone(
     preview, text = await done(client, tool, **call("two"), **asked)
     assert preview["commit"] is None
     assert "+two!" in text
+    assert text.count("Nothing was changed: this only shows what would be.") == 1
     assert site.bytes_of("a.txt") == b"one\ntwo\n"
     result, text = await done(client, tool, **call("two"), message="why not")
     assert site.bytes_of("a.txt") == b"one\ntwo!\n"

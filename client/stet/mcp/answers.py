@@ -30,6 +30,7 @@ MOST_TEXT = 100_000
 #: undo. The model may use this name in its calls.
 OWN_SESSION = "this conversation"
 
+_PREVIEW = "Nothing was changed: this only shows what would be."
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -126,6 +127,8 @@ def _edit_text(result: results.EditResult) -> str:
     if result.replayed:
         lines.append("This request was carried out before; this is its recorded result.")
     if result.commit is None and result.diff:
+        if _PREVIEW not in result.message:  # of patch and apply_patch it is that of the real edit
+            lines.append(_PREVIEW)
         lines.append(result.diff)
     return "\n".join(lines) or "Nothing was changed."
 

@@ -68,7 +68,9 @@ def call_of(
             f"The arguments of {tool} must be an object of named parameters, as its input schema "
             f"says; received {type(arguments).__name__}."
         )
-    params = dict(arguments)
+    # Models fill in what they need not send; nothing that a reading tool takes is ever empty.
+    reads = RESULTS[tool] is not EditResult
+    params = {key: each for key, each in arguments.items() if not (reads and each == "")}
     try:
         size = len(msgspec.json.encode(params))
     except UNSENDABLE as error:
@@ -79,7 +81,7 @@ def call_of(
             "Nothing was changed. Send the edit in several smaller calls."
         )
     result = RESULTS[tool]
-    if result is EditResult:
+    if not reads:
         turn = meta.get(_CODEX_TURN_KEY)
         if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
             raise NotPermitted(
