@@ -155,6 +155,11 @@ def test_added_lines_are_not_shifted_by_a_sign_that_the_old_lines_lack(
     assert "each unchanged one after a space" in unplaced(data, "@@", *hunk).message
 
 
+def test_added_lines_with_the_indentation_of_the_file_are_not_shifted() -> None:
+    hunk = ["-if a:", "-    b", "+    if c:", "+        d"]
+    unplaced(b"class A:\n    if a:\n        b\n", "@@", *hunk)
+
+
 def test_removed_lines_that_lack_a_space_tell_that_the_added_ones_do() -> None:
     hunk = [" if b:", "-       c", "+       d"]
     assert updated(b"if a:\n if b:\n        c\n", "@@", *hunk) == b"if a:\n if b:\n        d\n"

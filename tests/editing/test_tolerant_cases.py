@@ -453,6 +453,27 @@ CASES = [
 
 REFUSALS = [
     Refusal(
+        "old lines lack a level, and the new ones have it",
+        b"class A:\n    if a:\n        b\n",
+        "if a:\n    b\n",
+        "    if c:\n        d\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "old lines have a level more, and the new ones have not",
+        b"class A:\n    if a:\n        b\n",
+        "        if a:\n            b\n",
+        "    if c:\n        d\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "old lines lack all indentation, and the new one has the place's",
+        b"if x:\n    a\n    b\n",
+        "a\nb\n",
+        "a\n    c\nb\n",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack one space, and the new one is at a level",
         b"def f():\n    if a:\n        b\n    c\n",
         "       b\n   c\n",

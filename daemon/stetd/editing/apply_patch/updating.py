@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk
+from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import IndentChange
@@ -64,7 +64,11 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     if whole.verbatim == ("", " ") and all(line.sign != REMOVED for line in placed.variant.lines):
         return None  # the space that is their sign was left out before all of them
     if whole.uniform:
-        flat = whole.shift([text for texts in given for text in texts], around)
+        added = [text for texts in given for text in texts]
+        alone = all(line.sign != CONTEXT or is_blank(line.text) for line in placed.variant.lines)
+        if alone and whole.is_known_to(added):
+            return None
+        flat = whole.shift(added, around)
         if flat is None:
             return None
         rest = iter(flat)

@@ -80,7 +80,7 @@ class IndentChange(msgspec.Struct, frozen=True):
             if not all(line.startswith(take) for line in new):
                 return None
             kept = [line[len(take) :] for line in new]
-            if self._in_another_unit(new, around) or self._one_line_may_lack_indentation(new):
+            if self._in_another_unit(new, around) or self._flat_lines_may_lack_indentation(new):
                 return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
@@ -102,11 +102,17 @@ class IndentChange(msgspec.Struct, frozen=True):
             line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
         ]
 
-    def _one_line_may_lack_indentation(self, new: Sequence[str]) -> bool:
-        """Whether the old text is one line that may just lack the place's indentation."""
+    def is_known_to(self, new: Sequence[str]) -> bool:
+        """Whether a new text that keeps no old line begins with the place's indentation."""
+        first = next((indentation_of(line) for line in new if not is_blank(line)), None)
+        return first == self.place[0] != self.text[0]
+
+    def _flat_lines_may_lack_indentation(self, new: Sequence[str]) -> bool:
+        """Whether the old lines are all as deep, and may just lack the place's indentation."""
         put = self.verbatim and self.verbatim[1]
         there = self.place[0]
-        return len(self.text) == 1 and bool(put) and all(line.startswith(there) for line in new)
+        flat = len(set(self.text)) == 1
+        return flat and bool(put) and all(line.startswith(there) for line in new)
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
         """Whether the new lines use another unit, so that they end between the file's levels."""
@@ -260,6 +266,9 @@ def replacement(
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
+        alone = all(is_blank(each) or n in added for n, each in enumerate(contents))
+        if alone and change.is_known_to(contents):
+            return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
         for n, line in zip(added, shifted, strict=True):
