@@ -169,6 +169,6 @@ def test_a_bare_blank_line_in_a_new_file_is_the_fault_not_the_line_after_it() ->
 def test_a_bare_blank_line_among_added_lines_of_a_hunk_that_is_not_found_is_told() -> None:
     told = unplaced(b"a\nb\n", " a", "+x", "", "+y", " b")
     assert told.message.endswith(
-        'Line 5 of the patch is empty, which means an unchanged blank line; expected "+" also '
+        'Line 5 of the patch is empty, so it is an unchanged blank line; expected "+" also '
         "before a blank line that is added."
     )

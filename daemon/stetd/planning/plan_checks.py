@@ -1,7 +1,7 @@
 """The last checks of a planned call before it is sealed.
 
-They are about files that are excluded from the history or protected, and about combinations and
-names of files in one call. They change nothing but the draft.
+They are about files that are excluded from the history or protected, and about combinations of
+files in one call. They change nothing but the draft.
 """
 
 from __future__ import annotations
@@ -148,13 +148,11 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
     """
     for file in plan.files:
         if file.before is None and _NOT_EXPANDED.fullmatch(file.path):
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                f"{file.path}: a path is taken as it is, so this would make files and directories "
-                "of these very names. Send it relative to the workspace, or absolute, without ~, "
-                "file: and quotation marks.",
-                path=file.path,
+            what = (
+                "would make files and directories of these very names. Send it without ~, file: and"
             )
+            what = f"{file.path}: a path is taken as it is, so this {what} quotation marks."
+            raise refuse(Kind.INVALID_PARAMS, what, path=file.path)
     if not excludes:
         return
     held = {file.path: file for file in plan.files if excludes(file.path)}

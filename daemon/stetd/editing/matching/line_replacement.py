@@ -109,10 +109,8 @@ class IndentChange(msgspec.Struct, frozen=True):
 
     def _flat_lines_may_lack_indentation(self, new: Sequence[str]) -> bool:
         """Whether the old lines are all as deep, and may just lack the place's indentation."""
-        put = self.verbatim and self.verbatim[1]
-        there = self.place[0]
-        flat = len(set(self.text)) == 1
-        return flat and bool(put) and all(line.startswith(there) for line in new)
+        lacks = len(set(self.text)) == 1 and bool(self.verbatim and self.verbatim[1])
+        return lacks and all(line.startswith(self.place[0]) for line in new)
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
         """Whether the new lines use another unit, so that they end between the file's levels."""
@@ -266,7 +264,8 @@ def replacement(
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
-        alone = all(is_blank(each) or n in added for n, each in enumerate(contents))
+        pairs = zip(shared, contents, strict=True)
+        alone = all(origin is None or is_blank(line) for origin, line in pairs)
         if alone and change.is_known_to(contents):
             return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):

@@ -45,8 +45,6 @@ _TELLING = 3
 _WORD = re.compile(r"[^\W_]\w{2,}")
 #: How models mark lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
-#: Letters that stand for white space behind a backslash.
-_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
@@ -222,8 +220,8 @@ def _manner(line: str, here: str, called: str) -> str:
 
 def _unescaped(line: str) -> str:
     """A line as if it were in a string of JSON, up to the first line end there."""
-    line = re.sub(r"\\(.)", lambda escape: _MEANT.get(escape[1], escape[1]), line)
-    return line.partition("\n")[0]
+    meant = {"n": "\n", "t": "\t"}
+    return re.sub(r"\\(.)", lambda each: meant.get(each[1], each[1]), line).partition("\n")[0]
 
 
 def _counted(line: str) -> str:
