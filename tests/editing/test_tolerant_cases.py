@@ -453,6 +453,13 @@ CASES = [
 
 REFUSALS = [
     Refusal(
+        "a text in a wider unit than the file's, of which only one line is known",
+        b"f {\n  a {\n    b\n  }\n}\ng {\n  c\n}\n",
+        "    a {\n",
+        "    a {\n        d\n",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack a level, and the new ones have it",
         b"class A:\n    if a:\n        b\n",
         "if a:\n    b\n",

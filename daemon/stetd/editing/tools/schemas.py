@@ -120,14 +120,11 @@ def tool_definitions(
     """
     for parameter, value, choices in (("style", style, STYLES), ("api", api, APIS)):
         if value not in choices:
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                f"tools: {parameter} {value!r} is none of {', '.join(choices)}.",
-            )
+            what = f"tools: {parameter} {value!r} is none of {', '.join(choices)}."
+            raise refuse(Kind.INVALID_PARAMS, what)
     if style != "openai" and (custom or api != "chat"):
-        raise refuse(
-            Kind.INVALID_PARAMS, f'tools: custom and api go with style "openai", not "{style}".'
-        )
+        what = f'tools: custom and api go with style "openai", not "{style}".'
+        raise refuse(Kind.INVALID_PARAMS, what)
     if style == "openai":
         return [
             _openai_custom(tool, api)
@@ -137,14 +134,11 @@ def tool_definitions(
         ]
     if style == "mcp":
         return [_mcp(tool) for tool in _TOOLS]
-    return [
-        {
-            "name": tool.name,
-            "description": DESCRIPTIONS[tool.name],
-            "input_schema": input_schema(tool),
-        }
-        for tool in _TOOLS
-    ]
+    return [{**_named(tool), "input_schema": input_schema(tool)} for tool in _TOOLS]
+
+
+def _named(tool: Tool) -> dict[str, object]:
+    return {"name": tool.name, "description": DESCRIPTIONS[tool.name]}
 
 
 def input_schema(tool: Tool) -> dict[str, object]:
@@ -164,45 +158,34 @@ def _mcp(tool: Tool) -> dict[str, object]:
     # Not destructive: undo brings back what is overwritten or deleted. Not idempotent: an edit sent
     # twice is refused or made twice, a second undo takes another edit back, a second request for
     # access is a new one.
-    annotations = {
-        "title": tool.title,
-        "readOnlyHint": tool.reads,
-        "destructiveHint": False,
-        "idempotentHint": tool.reads,
-        "openWorldHint": False,
-    }
     return {
         "name": tool.name,
         "title": tool.title,
         "description": DESCRIPTIONS[tool.name],
         "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
-        "annotations": annotations,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.reads,
+            "destructiveHint": False,
+            "idempotentHint": tool.reads,
+            "openWorldHint": False,
+        },
     }
 
 
 def _openai(tool: Tool, api: str) -> dict[str, object]:
-    function = {
-        "name": tool.name,
-        "description": DESCRIPTIONS[tool.name],
-        "strict": True,
-        "parameters": _strict(input_schema(tool)),
-    }
-    if api == "responses":
-        return {"type": "function", **function}
-    return {"type": "function", "function": function}
+    function = {**_named(tool), "strict": True, "parameters": _strict(input_schema(tool))}
+    return {"type": "function", **(function if api == "responses" else {"function": function})}
 
 
 def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
     """A tool whose input is the text itself, so that nothing of it is escaped."""
-    named = {"name": tool.name, "description": DESCRIPTIONS[tool.name]}
     grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
     if api == "responses":
-        return {"type": "custom", **named, "format": {"type": "grammar", **grammar}}
-    return {
-        "type": "custom",
-        "custom": {**named, "format": {"type": "grammar", "grammar": grammar}},
-    }
+        return {"type": "custom", **_named(tool), "format": {"type": "grammar", **grammar}}
+    custom = {**_named(tool), "format": {"type": "grammar", "grammar": grammar}}
+    return {"type": "custom", "custom": custom}
 
 
 def _strict(schema: Any) -> Any:
