@@ -249,3 +249,9 @@ def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> Non
 )
 def test_a_backslash_too_many_or_missing_is_told(text: str, old: str, owner: str) -> None:
     assert f"(only in escaping: {owner} has a backslash" in difference(text, old)
+
+
+def test_missing_indentation_is_told_if_nothing_else_differs() -> None:
+    assert "(only in indentation: 4 spaces in the file, no indentation in oldText)" in difference(
+        "def f():\n    return a\n", "return a\n"
+    )

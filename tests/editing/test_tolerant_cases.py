@@ -39,6 +39,14 @@ class Refusal:
 
 
 CASES = [
+    Case(
+        "of a line without its indentation the lines after it may have theirs",
+        b"def f():\n    return a\n",
+        "return a\n",
+        "return b\n\n\ndef g():\n    return a\n",
+        b"def f():\n    return b\n\n\ndef g():\n    return a\n",
+        Rung.EXACT,
+    ),
     # exact
     Case("a word within a line", b"one two three\n", "two", "2", b"one 2 three\n", Rung.EXACT),
     Case("text is literal", b"a $& b\n", "$&", r"\1$0", rb"a \1$0 b" + b"\n", Rung.EXACT),
@@ -453,6 +461,13 @@ CASES = [
 
 REFUSALS = [
     Refusal(
+        "only the first of several lines lacks its indentation, and would lose it",
+        b"def f():\n    a\n    b\n",
+        "a\n    b\n",
+        "c\na\n    b\n",
+        NOWHERE,
+    ),
+    Refusal(
         "a text in a wider unit than the file's, of which only one line is known",
         b"f {\n  a {\n    b\n  }\n}\ng {\n  c\n}\n",
         "    a {\n",
@@ -817,6 +832,13 @@ def test_no_line_is_dropped_from_a_text_that_changes_nothing(case: Case) -> None
 )
 def test_a_second_copy_makes_it_ambiguous(case: Case) -> None:
     assert case.rung == edited(case.before + case.before, case.old, case.new)
+
+
+def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_it() -> None:
+    document = Document.from_bytes(b"def f():\n    return a\n")
+    found = locate(document, "return a\n", "b()\nreturn a\n")
+    assert isinstance(found, Match)
+    assert (found.rung, found.replacement) == (Rung.INDENT, "    b()\n    return a\n")
 
 
 def test_one_line_found_within_another_gives_way_to_several_with_its_indentation() -> None:

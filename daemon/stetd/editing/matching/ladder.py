@@ -55,6 +55,8 @@ _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
 #: Lines that may be missing in the text before the blank lines at its end.
 _FURTHER_OFF = 4
+#: Characters of indentation before a place that are looked at: few lines are split for that.
+_DEEPEST = 1_000
 #: Similarity (0 to 100) above which two lines without a common word may differ only in words.
 _LIKENESS = 50
 #: Words that make a single line distinctive.
@@ -232,10 +234,12 @@ def _climb(
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
+    if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
+        document, place, old, new, exact=rung is Rung.EXACT
+    ):
+        return None
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
-    elif rung in _STRETCHES and _lacks_indentation(document, place, old, new):
-        return None
     else:
         text = written_at(document, place, old, new, literal=rung is Rung.EXACT)
     if text is None:
@@ -276,16 +280,25 @@ def written_at(
     return text
 
 
-def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
+def _lacks_indentation(
+    document: Document, place: Place, old: str, new: str, *, exact: bool
+) -> bool:
     """Whether a text was found within a line and lacks its indentation: whole lines must decide.
 
-    Otherwise more new lines would not be indented, or removed lines' indentation would stay.
+    Otherwise more new lines would not be indented, or removed lines' indentation would stay. Exact
+    text is taken as it is, unless the line itself would lose its indentation.
     """
-    start = document.line_starts[document.line_at(place.start) - 1]
-    before = document.text[start : place.start]
-    given, lines = split_lines(old)[0], split_lines(new)[0]
-    if not before or before.strip(INDENTATION) or is_blank(given[0]):
+    before = document.text[max(0, place.start - _DEEPEST) : place.start]
+    above = before.rstrip(INDENTATION)
+    if above == before or above[-1:] not in ("", *_ENDS):
         return False
+    given, lines = split_lines(old)[0], split_lines(new)[0]
+    if is_blank(given[0]):
+        return False
+    whole = old.endswith(_ENDS) or document.text[place.end : place.end + 1] in ("", *_ENDS)
+    loses = whole and given[0] in lines[1:] and given[0] != lines[0]
+    if exact or loses:
+        return loses
     if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
         return True
     alone = sum(not is_blank(line) for line in given) == 1

@@ -12,7 +12,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 
 from rapidfuzz import fuzz
 
@@ -173,7 +173,8 @@ def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
 def _first_difference(
     document: Document, wanted: Sequence[str], ends: Sequence[str], called: str, first: int
 ) -> str:
-    for index, line in enumerate(wanted):
+    # A text may begin and end within lines, unless that is all that differs.
+    for strict, (index, line) in product((False, True), enumerate(wanted)):
         number = first + index
         if number >= document.line_count:
             return f"the file ends after line {document.line_count}, before {quoted(line)}."
@@ -181,7 +182,7 @@ def _first_difference(
         is_part = (not index and here.endswith(line)) or (
             index == len(wanted) - 1 and bool(line) and here.startswith(line)
         )
-        if line == here or is_part:
+        if line == here or (is_part and not strict):
             continue
         end = document.text[document.content_end(number) : document.line_end(number)]
         shown = (end, ends[index]) if "\r" in end + ends[index] else ("", "")
