@@ -142,7 +142,7 @@ class Protocol:
         name, arguments = params.get("name"), params.get("arguments")
         _check(isinstance(name, str))
         client = (meta or {}).get(_CLIENT_KEY)
-        client = client["name"] if _is_named(client) else self._client
+        client = dict(client or {})["name"] if _is_named(client) else self._client
         return ToolCall(
             request, str(name), {} if arguments is None else arguments, meta or {}, client
         )
