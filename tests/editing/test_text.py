@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import unicodedata
+import weakref
 
 import pytest
 
@@ -149,3 +151,13 @@ def test_the_tables_of_this_python_are_the_ones_checked() -> None:
     # A newer Unicode may add characters that combine; see test_matching.
     assert unicodedata.unidata_version
     assert sys.maxunicode == 0x10FFFF
+
+
+def test_a_document_is_freed_with_the_forms_that_refer_to_it() -> None:
+    class Form:
+        def __init__(self, document: Document) -> None:
+            self.document = document
+
+    form = weakref.ref(Document.from_bytes(b"a\n").form(Form))
+    gc.collect()
+    assert form() is None

@@ -14,8 +14,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 
-import msgspec
-
 Form = TypeVar("Form")
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
 WHITE_SPACE = (
@@ -90,12 +88,17 @@ def adopt_terminators(text: str, terminator: str) -> str:
     return _BARE_NEWLINE.sub(terminator, text)
 
 
-class Document(msgspec.Struct, frozen=True, dict=True):
-    """The text of one file as a call read it, with a cache of derived forms."""
+class Document:
+    """The text of one file as a call read it, with a cache of derived forms.
 
-    #: Whether the file begins with EF BB BF, which is not part of ``text``.
-    bom: bool
-    text: str
+    Forms refer to their document. The garbage collector frees such a circle only if it is no struct
+    of msgspec: a struct of strings is not tracked.
+    """
+
+    def __init__(self, bom: bool, text: str) -> None:
+        #: Whether the file begins with EF BB BF, which is not part of ``text``.
+        self.bom = bom
+        self.text = text
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
