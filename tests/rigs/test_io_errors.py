@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -55,6 +56,20 @@ def daemon(forks: ForkServer) -> Iterator[ForkedDaemon]:
 
 
 # -- judging
+
+
+def until_at_rest(state: Path) -> None:
+    """Wait until no checkpoint is under way: nothing has changed for a second."""
+    seen: list[tuple[Path, int]] = []
+    since, deadline = time.monotonic(), time.monotonic() + 60
+    while time.monotonic() - since < 1:
+        found = seen
+        with suppress(FileNotFoundError):  # it was just removed: look again
+            found = sorted((path, path.stat().st_mtime_ns) for path in state.rglob("*"))
+        if found != seen:
+            seen, since = found, time.monotonic()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def settle(site: Site, told: story.Told) -> story.Verdict:
@@ -379,7 +394,7 @@ def test_after_a_failed_sync_of_the_journal_it_is_read_only_and_says_so(
 ) -> None:
     daemon.start()
     site = story.prepare(daemon)
-    time.sleep(1)  # no checkpoint is under way any more
+    until_at_rest(daemon.state)
     told = story.Told()
     writer = tracer.threads(daemon.pid)[0]
     with Tracer(writer, "fdatasync:error=EIO:when=1"):
