@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-#: Bytes from 128 on: white space that is not ASCII, line ends that are none, marks, surrogates.
+#: Bytes from 128 on: white space that is not ASCII, line ends that are none, marks. No halves of
+#: surrogate pairs, which no wire carries.
 _ODD = (
     "\u00a0", "\u0085", "\u2028", "\u200b", "\ufeff", "\u00e9", "e\u0301", "\u2019", "\u201c",
     "\u2013", "\u2026", "\ufffd", "\U0001f600", "\x0b", "\x0c", "\x1c", "\x7f", "\0", "\u3000",
-    "\u0130", "\u00df", "\ud800", "\udc80",
+    "\u0130", "\u00df",
 )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ EARLIER = 2_000
 #: every 400 calls) and, with the earlier ones, SQLite's share of the replies.
 WARM_UP = 4_000 if COMPLETE else 2_000
 CHECKPOINT_BYTES = 1 << 20
+FILES = 420
 #: What allocators take or keep in one piece is 1 MiB: one more for Python, and for each of the five
 #: threads that work here (the event loop's, the writer's, Git's, the index's, and the one that
 #: answers `log` at the end). A leak of 1.3 KB a call would be found; in full, one of 130 bytes.
@@ -66,9 +67,11 @@ def edit(site: Site, numbers: range) -> None:
     """An edit for each number, and for each tenth a refusal beside it."""
     sent = []
     for number in numbers:
-        path = f"d{number % 7}/f{number % 420}.txt"
-        patches = [{"operation": "overwrite", "newText": text(number)}]
-        sent.append(site.agent.send("patch", path=path, patches=patches))
+        path = f"d{number % 7}/f{number % FILES}.txt"
+        patch = {"operation": "overwrite", "newText": text(number)}
+        if number >= FILES:  # searched, so that the forms of the file's text are made
+            patch |= {"operation": "replace", "oldText": text(number - FILES)}
+        sent.append(site.agent.send("patch", path=path, patches=[patch]))
         if number % 10 == 0:
             nothing = [{"operation": "replace", "oldText": "?"}]
             refused = site.agent.send("patch", path=path, patches=nothing)

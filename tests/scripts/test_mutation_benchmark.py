@@ -48,7 +48,7 @@ CARELESS = """
 import sys
 from mutation_benchmark import main
 from stetd.editing.matching import ladder as matching
-matching.{name} = lambda *_: False
+matching.{name} = lambda *_, **__: False
 sys.exit(main())
 """
 
