@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -142,7 +142,7 @@ class Protocol:
         name, arguments = params.get("name"), params.get("arguments")
         _check(isinstance(name, str))
         client = (meta or {}).get(_CLIENT_KEY)
-        client = dict(client or {})["name"] if _is_named(client) else self._client
+        client = client["name"] if _is_named(client) else self._client
         return ToolCall(
             request, str(name), {} if arguments is None else arguments, meta or {}, client
         )
@@ -160,7 +160,7 @@ class Protocol:
         _check(isinstance(asked, str) and _is_named(client))
         _check(_is_capabilities(params.get("capabilities")))
         self._version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self._client = client["name"] if isinstance(client, dict) else ""
+        self._client = client["name"] if _is_named(client) else ""
         return {"protocolVersion": self._version, "serverInfo": _SERVER, **_ABOUT}
 
 
@@ -190,7 +190,7 @@ def _check_envelope(meta: object) -> None:
     _check((client is None or _is_named(client)) and _is_capabilities(meta[_CAPABILITIES_KEY]))
 
 
-def _is_named(client: object) -> bool:
+def _is_named(client: object) -> TypeGuard[dict[str, str]]:
     return isinstance(client, dict) and all(
         isinstance(client.get(key), str) for key in ("name", "version")
     )

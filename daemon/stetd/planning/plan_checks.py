@@ -26,6 +26,7 @@ from stetd.state.workspace import Base
 from stetd.storage.paths_on_disk import repository_parts
 from stetd.transaction.drafts import Draft, DraftFile
 
+#: Paths with names that a shell or a browser would expand or take off: ``~``, ``file:``, quotes.
 _NOT_EXPANDED = re.compile(r"(?:.*/)?(?:(?:~|file:)/.+|([\"'`]).+\1)")
 
 
@@ -148,11 +149,12 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
     """
     for file in plan.files:
         if file.before is None and _NOT_EXPANDED.fullmatch(file.path):
-            what = (
-                "would make files and directories of these very names. Send it without ~, file: and"
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"{file.path}: a path is taken as it is, so this would make files and directories "
+                "of these very names. Send it without ~, file: and quotation marks.",
+                path=file.path,
             )
-            what = f"{file.path}: a path is taken as it is, so this {what} quotation marks."
-            raise refuse(Kind.INVALID_PARAMS, what, path=file.path)
     if not excludes:
         return
     held = {file.path: file for file in plan.files if excludes(file.path)}
