@@ -306,11 +306,11 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
             failure = locating.explained_miss(subject, document, old, new, explain=explain)
             if hunk.forgotten is None:
                 return failure
-            said = f"Line {hunk.forgotten} of the patch is empty, so it is an unchanged blank line"
-            said = (
-                f'{failure.message}\n{said}; expected "+" also before a blank line that is added.'
+            advice = (
+                f"Line {hunk.forgotten} of the patch is empty, so it is an unchanged blank line; "
+                'expected "+" also before a blank line that is added.'
             )
-            return replace(failure, message=said)
+            return replace(failure, message=f"{failure.message}\n{advice}")
         case Reason.SEVERAL if hunk.old:
             kind = Kind.OLD_TEXT_NOT_UNIQUE
             sentence = (

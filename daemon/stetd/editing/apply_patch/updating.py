@@ -66,7 +66,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     if whole.uniform:
         added = [text for texts in given for text in texts]
         alone = all(line.sign != CONTEXT or is_blank(line.text) for line in placed.variant.lines)
-        if alone and whole.is_known_to(added):
+        if alone and whole.already_in(added):
             return None
         flat = whole.shift(added, around)
         if flat is None:

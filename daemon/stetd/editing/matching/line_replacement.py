@@ -102,8 +102,8 @@ class IndentChange(msgspec.Struct, frozen=True):
             line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
         ]
 
-    def is_known_to(self, new: Sequence[str]) -> bool:
-        """Whether a new text that keeps no old line begins with the place's indentation."""
+    def already_in(self, new: Sequence[str]) -> bool:
+        """Whether the new text begins with the place's indentation, which the old one lacks."""
         first = next((indentation_of(line) for line in new if not is_blank(line)), None)
         return first == self.place[0] != self.text[0]
 
@@ -266,7 +266,7 @@ def replacement(
         shifted = change.shift([contents[n] for n in added], around)
         pairs = zip(shared, contents, strict=True)
         alone = all(origin is None or is_blank(line) for origin, line in pairs)
-        if alone and change.is_known_to(contents):
+        if alone and change.already_in(contents):
             return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
