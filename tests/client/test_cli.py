@@ -519,6 +519,15 @@ def test_the_history_is_shown_on_a_terminal_and_where_there_is_one(ws: Installat
     assert "Traceback" not in said
 
 
+def test_who_installed_without_the_history_browser_is_told_how_to_get_it(
+    ws: Installation, tmp_path: Path
+) -> None:
+    (tmp_path / "textual.py").write_text("raise ModuleNotFoundError(name=__name__)\n")
+    said = _on_terminal(ws, "ui", status=2, PYTHONPATH=str(tmp_path))
+    for command in ("pip install", "uv tool install", "pipx install --force"):
+        assert f"{command} '.[ui]'" in said
+
+
 def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
     head = ws.json("log")["commits"][0]["commit"][:8]

@@ -75,6 +75,8 @@ def asked(ws: Installation, line: str, shell: str = "fish", **environ: str) -> d
         ({"list", "show", "set", "rm"}, "stet help clip "),
         (set(), "stet help undo "),
         ({"outside"}, "stet log --kind ou"),
+        ({"forget"}, "stet log --kind f"),
+        ({"retention"}, "stet log --method ret"),
         ({"conv-1"}, "stet undo --session "),
         ({"bot"}, "stet log x --agent b"),
         ({"good"}, "stet pin g"),
@@ -99,9 +101,13 @@ def test_what_can_stand_at_the_cursor(ws: Installation, expected: set[str], line
 def test_every_command_is_offered_with_what_it_does(ws: Installation) -> None:
     offered = asked(ws, "stet ")
     own = {name for name in COMMANDS if " " not in name}
-    assert own - {"overview"} == set(offered) - {"overview"}
+    assert own - {"overview"} == set(offered)
     assert offered["show"] == "print one commit with its diff"
     assert asked(ws, "stet help ") == offered
+
+
+def test_a_value_is_not_described_by_the_list_of_all_values(ws: Installation) -> None:
+    assert asked(ws, "stet connect c") == dict.fromkeys(("claude-code", "codex", "cursor"), "")
 
 
 def test_commits_are_offered_with_who_made_them(ws: Installation) -> None:

@@ -31,8 +31,9 @@ from stet.wire.results import CommitInfo
 _TIMEOUT_S = 0.5
 #: Newest commits of the log that are searched for candidates.
 _COMMITS = 200
-_KINDS = ("edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed")
-_METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", *_KINDS[2:])
+_MADE = ("undo", "redo", "rollback", "restore", "snapshot", "observed", "forget", "retention")
+_KINDS = ("edit", "outside", *_MADE)
+_METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", *_MADE)
 
 #: Candidates, each with its description.
 Candidates = Mapping[str, str]
@@ -89,6 +90,8 @@ def _add_completers(parser: argparse.ArgumentParser) -> None:
             known = _pins
         if known is not None and action.choices is None:
             action.completer = known  # type: ignore[attr-defined]
+        if not action.option_strings:
+            action.help = None  # argcomplete would say it of each of the choices
 
 
 def _from_daemon(
@@ -157,8 +160,9 @@ def _commits_or_paths(prefix: str, **more: Any) -> Candidates:
 
 def _commands(parsed_args: argparse.Namespace, **_: Any) -> Candidates:
     above = "".join(f"{word} " for word in parsed_args.command or ())
-    inside = [name.removeprefix(above) for name in COMMANDS if name.startswith(above)]
-    return {name: COMMANDS[above + name].what for name in inside if " " not in name}
+    listed = [name for name in COMMANDS if name.startswith(above) and name != "overview"]
+    inside = {name.removeprefix(above): COMMANDS[name].what for name in listed}
+    return {name: what for name, what in inside.items() if " " not in name}
 
 
 #: The completers for values of options and arguments, by metavar, else by name.

@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         inside = {"": _subparsers(self)}
         for name, command in COMMANDS.items():
             group, _, own = name.rpartition(" ")
-            if only is None or only == name.split()[0]:
+            if name.split()[0] == only or (only is None and name != "overview"):
                 self.parsers[name] = _parser(inside[group], own, command)
                 if name in WITH_SUBCOMMANDS:
                     inside[name] = _subparsers(self.parsers[name])
