@@ -188,7 +188,7 @@ def _write_claude(path: Path, text: str) -> Use:
 CLAUDE_CODE = RealClient(
     "claude-code",
     "@anthropic-ai/claude-code",
-    "2.1.331",
+    "2.1.332",
     "@anthropic-ai/claude-code-*/claude",
     (
         *("-p", "--model", "claude-sonnet-5"),

@@ -15,6 +15,7 @@ from typing import Self
 
 import pytest
 
+from real_clients.clients import CLIENTS
 from stet.service.spawn import is_running
 from stet.wire.failures import Kind
 from stetd.editing.matching.rungs import Rung
@@ -54,6 +55,12 @@ def test_the_page_has_the_rungs_in_their_order() -> None:
     section = page("dialects").partition("### Matching")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| `([\w+]+)` \|", section, re.MULTILINE) == [rung.value for rung in Rung]
+
+
+def test_the_page_of_clients_has_the_versions_that_are_tried() -> None:
+    tried = [client.version for client in CLIENTS.values()]
+
+    assert [version for version in tried if version not in page("clients")] == []
 
 
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "ARCHITECTURE.md", *CHECKOUT.glob("docs/**/*.md")]
