@@ -103,6 +103,12 @@ def test_check_of_another_file(own: Installation) -> None:
     )  # fmt: skip
 
 
+def test_check_says_when_there_is_no_file_of_ones_own(own: Installation) -> None:
+    misspelt = f"{own.workspace}/confg.toml"
+    run = own.stet("config", "check", STET_CONFIG=misspelt)
+    assert (run.returncode, run.stdout) == (0, f"{misspelt}: not there: every default holds\n")
+
+
 def test_reload_says_what_has_changed_or_why_nothing_has(own: Installation) -> None:
     run = own.stet("config", "reload")
     assert run.returncode == 3

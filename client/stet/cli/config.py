@@ -30,6 +30,7 @@ from stet.wire.results import ReloadResult
 
 #: -P: without it "-m" would put the current directory before the installed packages.
 _STETD = (sys.executable, "-P", "-m", "stetd.cli")
+_MISSING = "not there: every default holds"
 
 
 def path(_arguments: Arguments, output: Output) -> None:
@@ -48,7 +49,8 @@ def check(arguments: Arguments, output: Output) -> int:
     file = arguments.file
     given = [] if file is None else [os.path.join(arguments.directory, file)]
     said = ask_stetd("--check-config", *given)
-    return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
+    found = "ok" if os.path.exists(said["path"]) else _MISSING
+    return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: {found}"),)])
 
 
 def reload(arguments: Arguments, output: Output) -> int:
@@ -87,7 +89,7 @@ def _tell(
 
 
 def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
-    there = "" if said["exists"] else " (not there: every default holds)"
+    there = "" if said["exists"] else f" ({_MISSING})"
     yield (Span(f"# {visible(said['path'])}{there}", "dim"),)
     for option in said["options"]:
         own = option["source"] != "default"
