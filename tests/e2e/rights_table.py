@@ -110,8 +110,8 @@ _HEAD = """\
 Made by `python -m e2e.rights_table`, in `tests`, from what the methods declare; a test compares
 each cell with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the
 person whoever comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says
-`yes`, or the kind with which a call is refused that is right otherwise. A refused call changes no
-file, clipboard, mode or commit.
+`yes`, or the kind of error with which a call is refused there. A refused call changes no file,
+clipboard, mode or commit.
 
 `tool_disabled` says, word for word:
 
