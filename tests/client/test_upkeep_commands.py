@@ -71,3 +71,16 @@ def test_progress_is_one_short_line() -> None:
     assert progress(WorkInfo("gc", "/w", "packing", 1200, 5000)) == "gc: packing 1,200 of 5,000"
     assert progress(WorkInfo("gc", "/w", "listing", 0, None)) == "gc: listing"
     assert progress(WorkInfo("snapshot", "/w", "", 0, None)) == "snapshot: waits for other work"
+
+
+def test_a_purge_leaves_no_list_of_the_files_that_a_snapshot_saw() -> None:
+    with installation() as own:
+        own.stet("init")
+        own.write("merger-with-acme.txt", "a\n")
+        own.stet("snapshot")
+        own.stop()
+        state = os.path.join(own.base, "state")
+        assert os.listdir(os.path.join(state, "snapshots"))
+        nowhere = {"HOME": own.base, "XDG_CONFIG_HOME": own.base, "XDG_RUNTIME_DIR": own.base}
+        told = own.json("service", "uninstall", "--purge-history", "--yes", **nowhere)
+        assert (told["purged"], os.path.exists(state)) == ([state], False)

@@ -336,7 +336,7 @@ def _leftover_links(own: list[str]) -> Iterator[str]:
 _LOCK = "stetd.lock"
 #: What a daemon, or a client that starts one, creates in the state directory. The lock is last.
 _STATE_FILES = (
-    *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
+    *("journal", "workspaces", "index", "snapshots", "requests.sqlite3", "requests.sqlite3-wal"),
     *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
 )
 
