@@ -363,7 +363,10 @@ def test_stop_ends_the_daemon_and_the_next_command_starts_it() -> None:
         own.stet("init")
         outside = os.path.join(own.base, "elsewhere")  # no workspace
         os.mkdir(outside)
+        own.write("a.txt", "a\n")
+        own.patch("a.txt", "a", "b")
         assert own.stet("stop", cwd=outside).returncode == 0
+        assert own.pid() is None  # a copy of the state directory that is made now is a backup
         assert own.stet("status").returncode == 0
 
 

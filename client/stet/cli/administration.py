@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -17,6 +18,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import InvalidParams
+from stet.service.spawn import Endpoint, holder
 from stet.terminal import access_lines, render
 from stet.terminal.spans import Line, Span, aligned, short, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
@@ -49,10 +51,15 @@ def status(arguments: Arguments, output: Output) -> None:
 
 
 def stop(arguments: Arguments, output: Output) -> None:
-    """Stop the daemon; it finishes the calls in progress first."""
+    """Stop the daemon; it finishes the calls in progress first. A backup may follow at once."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
     session = asking.person(arguments, workspace=False, start=False)
+    endpoint = Endpoint.from_environment(control=True)
+    pid = holder(endpoint)
     asking.show(session, calls.shutdown(), output, lambda _: [said])
+    with asking.notice_if_silent(5, "Ctrl-C ends that, and stet doctor says what to do."):
+        while pid is not None and holder(endpoint) == pid:
+            time.sleep(0.02)
 
 
 def workspaces(arguments: Arguments, output: Output) -> None:
