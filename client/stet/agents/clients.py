@@ -1,21 +1,16 @@
 """The clients: the files of each one's configuration, and what stet writes there. Pure.
 
-By each client's own documentation, read in October and November 2026. Claude Code, Codex, Gemini
-CLI and opencode were also run for real (tests/real_clients).
+By their own documentation, read in October and November 2026, and by tests/real_clients.
 
-    Claude Code   "Connect Claude Code to tools via MCP", "Hooks reference", "Claude Code
-                  settings", code.claude.com/docs
-    Codex         "Model Context Protocol", "Hooks", "Configuration reference",
-                  developers.openai.com/codex. The root of hooks.json takes nothing but "hooks" and
+    Claude Code   code.claude.com/docs
+    Codex         developers.openai.com/codex. The root of hooks.json takes nothing but "hooks" and
                   "description"
-    Gemini CLI    "MCP servers with Gemini CLI", "Hooks reference", "Gemini CLI configuration",
-                  geminicli.com/docs
-    Cursor        "Model Context Protocol (MCP)", "Hooks", cursor.com/docs
-    VS Code       "MCP configuration reference", "Agent hooks in Visual Studio Code (Preview)",
-                  code.visualstudio.com/docs. Matchers are not compared
-    Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46
-    opencode      seen with 1.18.33: what others call hooks is a JavaScript module below plugin/
-    Qwen Code     seen with 0.24.4. Without a terminal there is no SessionStart
+    Gemini CLI    geminicli.com/docs
+    Cursor        cursor.com/docs
+    VS Code       code.visualstudio.com/docs. Matchers are not compared
+    Zed           zed.dev/docs/ai/mcp, at commit 04ebba46
+    opencode      what others call hooks is a JavaScript module below plugin/
+    Qwen Code     without a terminal there is no SessionStart
 """
 
 from __future__ import annotations

@@ -116,8 +116,7 @@ def _print(request: Request, output: Output) -> None:
 
 def _hints(request: Request) -> Iterator[str]:
     client = request.client
-    if client.boundary:
-        yield client.boundary
+    yield client.boundary
     if request.scope == "project" and client.asks:
         yield client.asks
     if request.hooks and client.name == "codex":

@@ -3,8 +3,7 @@
 ``install`` writes those units of :mod:`stet.service.unit_files` that differ from the files on disk,
 enables and starts the socket unit, and stops a daemon that a command has started. Meanwhile no
 client can start another daemon. Only units that stet has written are replaced or removed. A
-hardened service has an additional drop-in, which stays until ``install --no-hardened``. Without
-systemd the exit status is 1; the service is optional, since every command can start the daemon.
+hardened service has an additional drop-in, which stays until ``install --no-hardened``.
 """
 
 from __future__ import annotations
@@ -47,10 +46,6 @@ _NOT_OPTIONS = {
 
 class ServiceTrouble(StetError):
     """The service could not be installed or removed as asked; the message says what to do."""
-
-
-class HistoryInUse(StetError):
-    """A daemon has this history open."""
 
 
 # -- install ---------------------------------------------------------------------------------
@@ -287,9 +282,7 @@ def uninstall(arguments: Arguments, output: Output) -> None:
 
 
 def _check_removable(endpoint: Endpoint) -> None:
-    """Raise ServiceTrouble if the service has another history, HistoryInUse if a daemon that is not
-    the service has this one open.
-    """
+    """Raise ServiceTrouble if the service has another history, or another daemon has this one."""
     unit = installed_unit(SERVICE)
     state = unit and unit_files.variable(unit, "STET_STATE_DIR")
     if state and state != endpoint.state:
@@ -300,7 +293,7 @@ def _check_removable(endpoint: Endpoint) -> None:
         )
     pid = holder(endpoint)
     if pid is not None and (systemd.why_not() is not None or pid != main_process()):
-        raise HistoryInUse(
+        raise ServiceTrouble(
             f"process {pid} uses {endpoint.state} and is not the service. Nothing was done. Stop "
             f"it first: kill {pid}"
         )
@@ -342,7 +335,7 @@ _STATE_FILES = (
 
 
 def _purge(state: str) -> list[str]:
-    """Remove the history; return the removed paths. Raises HistoryInUse if a daemon has it open.
+    """Remove the history; return the removed paths. Raises ServiceTrouble if a daemon has it.
 
     Only _STATE_FILES are removed. If there are other files, they and the directory stay. The
     daemon's lock is held during the removal, so that no daemon can start.
@@ -370,7 +363,7 @@ def _locked(state: str) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise HistoryInUse(f"a daemon uses {state}, so it stays. Stop it and try again.") from error
+        raise ServiceTrouble(f"a daemon uses {state}, so it stays. Stop it, try again.") from error
     finally:
         os.close(lock)
 

@@ -195,9 +195,8 @@ def ui(arguments: Arguments, output: Output) -> int:
         if error.name is None or not error.name.startswith("textual"):
             raise
         raise UsageError(
-            "stet ui needs the Python package textual, which is not installed here. Install stet "
-            "again as you did before, in its checkout: pip install '.[ui]', uv tool install "
-            "'.[ui]' or pipx install --force '.[ui]'"
+            "stet ui needs the Python package textual. In the checkout of stet, as it was "
+            "installed: pip install '.[ui]', uv tool install '.[ui]', pipx install --force '.[ui]'"
         ) from error
     asking.person(arguments).close()  # so that a refusal is printed like any command's
     app = HistoryApp(arguments.directory, light=output.light)
