@@ -44,6 +44,8 @@ _FILES = (
     ("~/.local/state/stet/", "journal, shadow repositories, log"),
     ("~/.config/stet/config.toml", "configuration"),
 )
+#: Options of every command, which the reference says once.
+_COMMON = {"-h", "--json", "--no-pager", "--dates", "-C"}
 _STETD = (
     "The daemon in the foreground. Every stet command starts it when none runs; as a service it is "
     "started by systemd (stet service install). Agents send edits to agent.sock. Each call is one "
@@ -54,9 +56,9 @@ _STETD = (
 
 def pages() -> dict[Path, str]:
     """Every file, and what it should be."""
-    parsers = Parser().parsers
+    parsers, shown = Parser().parsers, Parser().parsers
     docs, man = CHECKOUT / "docs", CHECKOUT / "man"
-    made = {docs / "commands.md": "".join(_reference(parsers)), docs / "api.md": "".join(_api())}
+    made = {docs / "commands.md": "".join(_reference(shown)), docs / "api.md": "".join(_api())}
     made[docs / "configuration.md"] = _configuration((docs / "configuration.md").read_text())
     made[man / "stet.1"] = _overview()
     made[man / "stetd.1"] = _page(
@@ -75,7 +77,14 @@ def _family(name: str, parsers: Parsers) -> Parsers:
 
 def _reference(parsers: Parsers) -> Iterator[str]:
     yield "# Commands\n\nMade from the program by `scripts/manual.py`. "
-    yield "[In short](command-line.md).\n"
+    yield "[In short](command-line.md). Every command takes these options:\n"
+    options = parsers["status"].format_help().partition("options:\n")[2].partition("\n\n")[0]
+    yield f"\n```text\n{options}\n```\n"
+    for action in chain(
+        *(each._actions for each in parsers.values())
+    ):  # no public way to list them
+        if not _COMMON.isdisjoint(action.option_strings):
+            action.help = argparse.SUPPRESS
     for title, names in GROUPS.items():
         yield f"\n## {title}\n"
         for parser in chain(*(_family(name, parsers).values() for name in names)):
