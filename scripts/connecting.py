@@ -16,9 +16,13 @@ import stet
 from stet.service.spawn import Endpoint
 
 _TEXT = """\
-Agents may edit below {root}.
+Agents may edit below {root}. The commands below are in {bin}.
 
-From the command line, in that directory:
+In an agent's client (docs/clients.md has the others):
+
+    stet connect claude-code --write --hooks
+
+From the command line:
 
     export PATH={bin}:$PATH
     cd {quoted}

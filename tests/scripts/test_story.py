@@ -125,6 +125,9 @@ def test_a_directory_is_allowed_and_the_printed_commands_work(
         )
         assert (shell.stderr, shell.returncode) == ("", 0)
         assert list(project.iterdir()) == []  # made by the patch, taken back by the undo
+        connect = block_after("In an agent's client", told.stdout).split()
+        shown = run("-m", "stet.cli", *connect[1:3], "--hooks", **own_directories)
+        assert (connect[3:], shown.returncode) == (["--write", "--hooks"], 0)
         python = run("-c", block_after("From Python", told.stdout), **own_directories)
         assert (python.stderr, python.returncode) == ("", 0)
         assert "+hello" in python.stdout
