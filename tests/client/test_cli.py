@@ -119,6 +119,7 @@ def test_a_refusal_is_exit_status_1_with_the_error_on_standard_error(ws: Install
     [
         (["nonsense"], "", "there is no command 'nonsense'. stet help lists them"),
         (["undoo"], "", "there is no command 'undoo'. Did you mean: stet undo?"),
+        (["version"], "", "there is no command 'version'. Did you mean: stet --version?"),
         (["clip"], "", "required: COMMAND"),
         (["patch"], "[1, 2", "standard input is not JSON"),
         (["patch"], "[]", "without --path the input must be the params"),

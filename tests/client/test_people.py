@@ -332,7 +332,9 @@ def test_a_long_log_is_one_however_many_answers_it_takes(ws: Installation) -> No
 
 
 def test_an_empty_log_says_so_on_a_terminal(ws: Installation) -> None:
-    assert b"No commit." in on_terminal(ws, b"", "log", "--agent", "nobody")
+    assert b"No commit; stet alone says what is next." in on_terminal(
+        ws, b"", "log", "--agent", "nobody"
+    )
     assert on_terminal(ws, b"", "diff", PAGER="echo") == b""
 
 

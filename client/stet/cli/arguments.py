@@ -131,7 +131,7 @@ def _check_command(word: str, known: Sequence[str]) -> None:
         return
     import difflib
 
-    near = difflib.get_close_matches(word, known, 1)
+    near = difflib.get_close_matches(word, [*known, "--version"], 1)
     hint = f" Did you mean: stet {near[0]}?" if near else ""
     if word.startswith("-"):
         hint = " A command's options stand behind it: stet log --oneline."

@@ -76,7 +76,7 @@ def _log_lines(
     session: stet.Session, page: LogResult, arguments: Arguments, output: Output
 ) -> Iterator[Line]:
     if not page.commits and output.terminal:
-        yield (Span("No commit.", "dim"),)
+        yield (Span("No commit; stet alone says what is next.", "dim"),)
     yield from _commit_lines(session, page.commits, arguments, output)
     if page.cursor is not None and output.terminal:
         older = f"older commits: {_next_page_command(arguments, page.cursor)}"
