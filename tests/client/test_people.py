@@ -275,6 +275,7 @@ def test_a_time_without_an_offset_is_of_the_clock_here() -> None:
     assert parse_time("2026-11-01 06:30") == day + 6.5 * 3600
     assert parse_time("2026-11-01T06:30:00Z") == "2026-11-01T06:30:00Z"
     assert parse_time("1700000000.5") == 1700000000.5
+    assert parse_time("20261101") == day
 
 
 @pytest.mark.parametrize("day", ["monday", "last Sunday", "friday"])
@@ -285,7 +286,9 @@ def test_a_day_of_the_week_is_the_last_one(day: str) -> None:
     assert 0 < time.time() - found < 8.1 * 86400
 
 
-@pytest.mark.parametrize("word", ["", "nan", "inf", "1e3", "-5", "soon", "2026-13-01", "9" * 30])
+@pytest.mark.parametrize(
+    "word", ["", "nan", "inf", "1e3", "-5", "soon", "3 dec", "2026-13-01", "9" * 30]
+)
 def test_what_is_no_time_is_wrong_usage(word: str) -> None:
     with pytest.raises(UsageError, match="is no time; write 30m, 2 hours ago, yesterday"):
         parse_time(word)

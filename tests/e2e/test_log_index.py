@@ -111,6 +111,15 @@ def test_a_time_without_an_offset_is_utc(told: Site) -> None:
     assert "undo" in names(told, since=moment.isoformat())
 
 
+def test_a_time_with_a_fraction_is_in_the_second_of_its_commits(told: Site) -> None:
+    """A commit has no fraction: it may be of any moment of its second."""
+    newest = told.log(limit=1)[0]["time"]
+    moment = datetime.fromisoformat(newest)
+    for since in (newest.replace("Z", ".9Z"), moment.timestamp() + 0.9):
+        assert "undo" in names(told, since=since)
+    assert "undo" in names(told, until=newest.replace("Z", ".1Z"))
+
+
 @pytest.mark.parametrize(
     "params",
     [

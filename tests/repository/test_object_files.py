@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import subprocess
@@ -15,7 +16,9 @@ from stetd.history.objects import NewObject, object_id
 from stetd.repository.making_repository import create_repository
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles, Pack
 from stetd.repository.packing import write_pack
+from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import Disk
 
 
@@ -240,6 +243,35 @@ def test_a_pack_cut_short_while_it_is_open_is_damage(repository: str, files: Obj
     os.truncate(index, 1100)
     with pytest.raises(Damaged):
         files.read(objects[0].oid)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_process_without_descriptors_has_no_damage(
+    repository: str, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """The daemon said that its history was damaged, and that a person had to act."""
+    written = blob(b"content")
+    if packed:
+        write_pack(repository, [written], Disk())
+    else:
+        ShadowRepository(repository).write([written])
+    write_reference(repository, HISTORY, written.oid, Disk())
+    stored = StoredObjects(repository)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    for where in ("listdir", "open"):
+        with monkeypatch.context() as without:
+            without.setattr(os, where, full)
+            with pytest.raises(OSError, match="Too many open files"):
+                stored.blob(written.oid)
+    with monkeypatch.context() as without:
+        without.setattr(os, "open", full)
+        with pytest.raises(OSError, match="Too many open files"):
+            stored.head()
+    assert stored.blob(written.oid) == b"content"
+    stored.close()
 
 
 def test_a_whole_copy_is_found_beside_a_damaged_one(

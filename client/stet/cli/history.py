@@ -32,7 +32,9 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _NOT_PAGED = ("directory", "path", "root", "prog", "run", "json", "no_pager")
 #: ``A..B``, where one may be left out; not a path.
 RANGE = re.compile(r"(?!\.\.$)([^/]*?)\.\.([^/]*)")
-_AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
+_AGO = re.compile(
+    r"(\d{1,12}) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?)( ago)?"
+)
 
 
 def log(arguments: Arguments, output: Output) -> None:
@@ -187,7 +189,7 @@ def parse_time(text: str | None) -> str | float | None:
         return None
     word = text.strip().lower()
     if ago := _AGO.fullmatch(word):
-        return time.time() - int(ago[1]) * UNITS[ago[2]]
+        return time.time() - int(ago[1]) * UNITS[ago[2][0]]
     if word == "now":
         return time.time()
     now = time.localtime()
@@ -197,7 +199,7 @@ def parse_time(text: str | None) -> str | float | None:
     if back is not None:
         return time.mktime((now.tm_year, now.tm_mon, now.tm_mday - back, 0, 0, 0, 0, 0, -1))
     try:
-        if re.fullmatch(r"\d{1,12}(\.\d*)?", word):
+        if re.fullmatch(r"(?!\d{8}$)\d{1,12}(\.\d*)?", word):
             return float(word)
         given = datetime.datetime.fromisoformat(text.strip())
         return text.strip() if given.tzinfo else given.timestamp()

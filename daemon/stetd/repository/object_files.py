@@ -22,13 +22,13 @@ An instance belongs to one thread. Nothing here writes.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
 import sys
 import zlib
 from array import array
-from contextlib import suppress
 from itertools import pairwise
 
 from stetd.history.objects import object_id
@@ -56,6 +56,8 @@ _BASES_BYTES = 4 << 20
 _BUCKETS = 64
 #: Packs that one instance keeps open.
 _MOST_OPEN = 8
+#: Errors of the process, not of a file.
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: How often packs are listed again before an object counts as missing: they may be joined.
 _LOOKS = 3
 
@@ -74,10 +76,12 @@ class Damaged(Exception):
 
 def as_damage(error: Damaged | OSError, path: str) -> Damaged:
     """An error as damage; an error of the disk is attributed to the file at ``path``, or to the
-    index of that pack.
+    index of that pack. Raises the error if the process has no descriptor or memory left.
     """
     if isinstance(error, Damaged):
         return error
+    if error.errno in _SHORTAGES:
+        raise error
     if error.filename:
         path = os.path.splitext(path)[0] + os.path.splitext(error.filename)[1]
     return Damaged(path, f"it can't be read: {error.strerror}")
@@ -405,7 +409,7 @@ class ObjectFiles:
             pack.close()
 
     def read(self, oid: str) -> tuple[str, bytes]:
-        """Kind and content of an intact object. Raises Missing, Damaged.
+        """Kind and content of an intact object. Raises Missing, Damaged, OSError.
 
         If one of several copies is intact, it is found; Damaged is about the last copy.
         """
@@ -457,13 +461,14 @@ class ObjectFiles:
         """List the packs; returns whether there are new ones."""
         names = pack_names(self._repository)
         known = {pack.name: pack for pack in self._packs or ()}
-        new = []
-        for name in names:
-            if name not in known:
-                # A damaged pack is left out: its objects are missing, and verify says why.
-                with suppress(Damaged, OSError):
-                    new.append(Pack(self._repository, name))
         for gone in set(known) - set(names):
             known.pop(gone).close()
-        self._packs = [*new, *known.values()]
-        return bool(new)
+        self._packs = list(known.values())
+        for name in names:
+            if name not in known:
+                try:
+                    self._packs.insert(0, Pack(self._repository, name))
+                except (Damaged, OSError) as error:
+                    # A damaged pack is left out: its objects are missing, and verify says why.
+                    as_damage(error, name)
+        return len(self._packs) > len(known)

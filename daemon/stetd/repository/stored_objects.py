@@ -14,7 +14,14 @@ import msgspec
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
 from stetd.history.tree_bytes import differing_entries, entries_of, find_in
-from stetd.repository.object_files import Damaged, Missing, ObjectFiles, loose_name, pack_names
+from stetd.repository.object_files import (
+    Damaged,
+    Missing,
+    ObjectFiles,
+    as_damage,
+    loose_name,
+    pack_names,
+)
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
     HISTORY,
@@ -88,8 +95,10 @@ class StoredObjects:
     def _reference(self, name: str) -> str | None:
         try:
             return read_reference(self.path, name)
-        except (DamagedReference, OSError) as error:
+        except DamagedReference as error:
             raise MissingObject(name) from error
+        except OSError as error:
+            raise MissingObject(name) from as_damage(error, name)
 
     def commit(self, oid: str) -> StoredCommit:
         """A commit with its metadata. Raises MissingObject."""
@@ -102,7 +111,7 @@ class StoredObjects:
         return known
 
     def blob(self, oid: str) -> bytes:
-        """The content of a blob or another object. Raises MissingObject."""
+        """The content of a blob or another object. Raises MissingObject, OSError."""
         try:
             return self._files.read(oid)[1]
         except (Missing, Damaged) as error:

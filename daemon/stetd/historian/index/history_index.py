@@ -37,7 +37,7 @@ from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 
-_VERSION = 3
+_VERSION = 4
 #: Seconds that a connection waits for another connection's lock.
 _BUSY_S = 5.0
 _CACHE_KIB = 4096

@@ -111,12 +111,12 @@ def filters(asked: Log | Export) -> CommitFilter:
 
 
 def _seconds(value: str | float | None, name: str) -> float | None:
-    """A time in seconds since 1970. Text without an offset is UTC."""
-    if value is None or isinstance(value, int | float):
-        return value
+    """A time in whole seconds since 1970, as those of commits. Text without an offset is UTC."""
     try:
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return None if value is None else value // 1
     except (ValueError, OverflowError) as error:
         raise invalid(
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
