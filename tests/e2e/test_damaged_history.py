@@ -388,3 +388,55 @@ def test_a_directory_that_was_away_and_a_history_that_is_damaged_then(
     assert [each["commit"] for each in site.log()] == log
     assert site.overwrite("sub/a.txt", "acknowledged\n", request_id="late")["replayed"] is True
     assert site.person.call("verify")["problems"] == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_older_journal_loses_no_commit_that_git_has(
+    two: tuple[Site, Site], tmp_path: Path, killed: bool
+) -> None:
+    """As in a copy of the directory of a running daemon: the journal was copied first. The newer
+    commits were not mentioned any more, and the next gc removed them.
+    """
+    site, _ = two
+    daemon, journal = site.daemon, site.daemon.state / "journal"
+    fill(site)
+    site.once_written()
+    if killed:
+        daemon.kill()
+    else:
+        daemon.stop()
+    shutil.copytree(journal, tmp_path / "journal")
+    daemon.start()
+    site.connect()
+    site.overwrite("sub/a.txt", "newer\n")
+    newest = site.git("rev-parse", "history").strip()
+    daemon.stop()
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "journal", journal)
+    kept_in_a_pin(site, newest)
+
+
+def test_without_the_journal_a_new_history_loses_no_commit(two: tuple[Site, Site]) -> None:
+    """stet init began a new history in the same repository, and gc removed the old one."""
+    site, _ = two
+    fill(site)
+    newest = site.git("rev-parse", "history").strip()
+    site.daemon.stop()
+    shutil.rmtree(site.daemon.state / "journal")
+    kept_in_a_pin(site, newest)
+
+
+def kept_in_a_pin(site: Site, newest: str) -> None:
+    """Start the daemon; its history has not this commit, but verify names it, and gc keeps it."""
+    site.daemon.start()
+    site.daemon.control().call("workspace_allow", root=str(site.root))
+    site.connect()
+    site.overwrite("sub/a.txt", "after\n")
+    site.person.call("gc")
+    assert site.git("show", f"{newest}:sub/a.txt")
+    [problem] = site.person.call("verify")["problems"]
+    assert f"pin unrecorded-{newest[:12]} names {newest}" in problem["message"]
+    assert site.fsck() == ""
+    assert "commits that the journal does not have" in site.daemon.log()
+    site.restart()
+    assert [each["commit"] for each in site.person.call("pin_list")["pins"]] == [newest]

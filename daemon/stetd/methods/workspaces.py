@@ -17,7 +17,7 @@ from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
 from stetd.parameters import NoParams, Root, invalid
 from stetd.recovery.startup import with_new_history
-from stetd.recovery.workspaces import WorkspaceOpener, open_repository
+from stetd.recovery.workspaces import WorkspaceOpener, open_repository, pin_unrecorded
 from stetd.refusals import damaged_history, io_failure, read_only
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
 from stetd.session.modes import UNRESTRICTED, Standing, mode_at
@@ -84,6 +84,8 @@ class Workspaces(msgspec.Struct, frozen=True):
             repository = open_repository(
                 state.directory, name, state.disk, in_use=name in state.known
             )
+            if known.head is None:
+                pin_unrecorded(repository, [None], state.disk)
             # The person has moved the history of a forgotten workspace away: start a new one.
             starts_new = known.head is not None and repository.is_empty()
             known = with_new_history(known) if starts_new else known

@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import shlex
+from contextlib import suppress
 
 import msgspec
 
@@ -23,7 +24,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stetd.history.objects import NewObject
 from stetd.recovery.startup import Recovery
 from stetd.repository.making_repository import create_repository
-from stetd.repository.references import HISTORY
+from stetd.repository.references import HISTORY, set_pin
 from stetd.repository.shallow import read_shallow, write_shallow
 from stetd.repository.stored_objects import BrokenRepository, MissingObject, StoredObjects
 from stetd.state.state import State, shadow_path
@@ -100,6 +101,8 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         try:
             repository = open_repository(state.directory, known.name, state.disk)
             head = self.recovery.head_of(known.name, repository)
+            recorded = [each.head for each in self.recovery.heads_since_checkpoint(known.name)]
+            pin_unrecorded(repository, recorded, state.disk)
             if known.cut is not None and read_shallow(repository.path) != {known.cut.oldest}:
                 # The daemon was killed between the record of the cut and this file.
                 write_shallow(repository.path, known.cut.oldest, state.disk)
@@ -223,3 +226,22 @@ def open_repository(
     if os.path.isdir(os.path.join(path, HISTORY)):
         raise BrokenRepository(f"{HISTORY} is a directory, and no reference")
     return StoredObjects(path)
+
+
+def pin_unrecorded(repository: StoredObjects, recorded: list[str | None], disk: Disk) -> None:
+    """Pin the newest commit in Git if it comes after the journal's: the state was put together of
+    copies from different moments. Otherwise the next gc would remove it. Raises OSError.
+
+    ``recorded``: the heads that the journal knows, the newest last; None: no commit.
+    """
+    with suppress(MissingObject):
+        head = repository.head()
+        if head is None or head in recorded:
+            return
+        if any(recorded[-1] in (None, commit.oid) for commit in repository.walk(head)):
+            name = f"unrecorded-{head[:12]}"
+            set_pin(repository.path, name, head, disk)
+            _log.error(
+                "%s has commits that the journal does not have, up to %s: the pin %s keeps them",
+                repository.path, head, name,
+            )  # fmt: skip

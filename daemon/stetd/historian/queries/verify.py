@@ -260,8 +260,8 @@ class _Verification(msgspec.Struct):
             for name in names:
                 self._add(
                     "pin",
-                    f"pin {name} names {oid}, which is not in the history{beyond}. "
-                    f"Delete it: stet pin --delete {name}",
+                    f"pin {name} names {oid}, which is not in the history{beyond}. If you do not "
+                    f"need it: stet pin --delete {name}",
                     what=f"refs/pins/{name}",
                     object=oid,
                 )
