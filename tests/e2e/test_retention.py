@@ -115,6 +115,27 @@ def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) ->
     }
 
 
+def test_blame_names_nobody_for_lines_that_came_back_from_a_dropped_commit() -> None:
+    """It named the person who had taken back the edit, or restored the file."""
+    with running({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2}) as daemon:
+        site = daemon.site("w")
+        for path in ("undone.txt", "restored.txt"):
+            site.write(path, "1\n2\n3\n")
+            edit = site.replace(path, "2", "two")
+        before = edit["outside"]
+        grown(site, 32)
+        undo = site.person.call("undo", last=1, paths=["undone.txt"])["commit"]
+        restore = site.person.call("restore", path="restored.txt", at=before)["commit"]
+        site.replace("undone.txt", "3", "three")
+        collected(site)
+        oldest = oldest_first(site)[0]
+        assert {undo, restore} < set(oldest_first(site))
+        for path in ("undone.txt", "restored.txt"):
+            for line in site.person.call("blame", path=path)["lines"]:
+                named = (line["commit"], line["kind"], line["agent"])
+                assert named == (oldest, "retention", None) or line["text"] == "three\n"
+
+
 def test_a_pin_keeps_its_commit_and_all_after_it(small: Site) -> None:
     site = small
     before = oldest_first(site)

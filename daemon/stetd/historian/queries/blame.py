@@ -73,6 +73,7 @@ def _lines_of(
 ) -> list[BlameLines]:
     commits: dict[int, StoredCommit] = {}
     shown = []
+    oldest = next(iter(lookup.cut_off), None)
     for run in runs:
         text = b"".join(lines[run.line : run.line + run.length]).decode("utf-8", "replace")
         text = text.removeprefix(_BOM) if run.line == 0 else text
@@ -80,8 +81,10 @@ def _lines_of(
         if run.n is not None:
             commit = commits[run.n] = commits.get(run.n) or lookup.commit(run.n)
             meta = commit.meta
-            if commit.oid in lookup.cut_off:  # the line may be from an earlier, dropped commit
-                written = replace(written, commit=commit.oid, kind="retention")
+            came_back = meta.kind == "restore" or not all(map(lookup.number, meta.reverts))
+            if oldest is not None and (commit.oid == oldest or came_back):
+                # The line may be from an earlier, dropped commit.
+                written = replace(written, commit=oldest, kind="retention")
             else:
                 written = replace(
                     written, commit=commit.oid, kind=meta.kind, agent=meta.agent,
