@@ -66,6 +66,19 @@ def test_process_runs_until_its_last_thread_ends(
     assert holder(endpoint) is None
 
 
+def test_a_copy_of_a_running_daemons_directory_is_nobodys() -> None:
+    """Commands refused to look at it, and told its person to stop the other daemon."""
+    with installation() as made:
+        made.json("init")
+        shutil.copytree(f"{made.base}/state", f"{made.base}/copy")
+        own = {"STET_STATE_DIR": f"{made.base}/copy", "STET_RUNTIME_DIR": f"{made.base}/run2"}
+        done = made.stet("status", **own)
+        assert done.returncode == 0, done.stderr
+        assert made.stet("stop", **own).returncode == 0
+        assert holder(Endpoint(own["STET_RUNTIME_DIR"], own["STET_STATE_DIR"], True)) is None
+        assert holder(made.endpoint()) == made.pid()
+
+
 def test_number_of_a_killed_daemon_may_be_anothers(tmp_path: Path) -> None:
     assert is_running(os.getppid())
     with subprocess.Popen(["sleep", "600"]) as other:

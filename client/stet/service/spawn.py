@@ -208,12 +208,20 @@ def holder(endpoint: Endpoint) -> int | None:
     for directory in (endpoint.state, endpoint.runtime):
         try:
             with open(os.path.join(directory, "stetd.lock"), "rb") as lock:
-                pid = int(lock.read(32))
+                pid, own = int(lock.read(32)), os.fstat(lock.fileno())
         except (OSError, ValueError):
             continue
-        if is_running(pid) and _is_daemon(pid):
+        if is_running(pid) and _is_daemon(pid) and not _has_other_locks(pid, own):
             return pid
     return None
+
+
+def _has_other_locks(pid: int, lock: os.stat_result) -> bool:
+    """Whether a daemon's locks are in other directories: this file came here with a copy of one."""
+    held = []
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
+        held = [e.stat() for e in descriptors if os.readlink(e.path).endswith("/stetd.lock")]
+    return bool(held) and not any(os.path.samestat(lock, each) for each in held)
 
 
 def elsewhere(endpoint: Endpoint) -> str | None:
