@@ -119,10 +119,10 @@ def test_blame_names_nobody_for_lines_that_came_back_from_a_dropped_commit() -> 
     """It named the person who had taken back the edit, or restored the file."""
     with running({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2}) as daemon:
         site = daemon.site("w")
+        before = ""
         for path in ("undone.txt", "restored.txt"):
             site.write(path, "1\n2\n3\n")
-            edit = site.replace(path, "2", "two")
-        before = edit["outside"]
+            before = site.replace(path, "2", "two")["outside"]
         grown(site, 32)
         undo = site.person.call("undo", last=1, paths=["undone.txt"])["commit"]
         restore = site.person.call("restore", path="restored.txt", at=before)["commit"]
