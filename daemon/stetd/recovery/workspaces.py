@@ -239,9 +239,6 @@ def pin_unrecorded(repository: StoredObjects, recorded: list[str | None], disk: 
         if head is None or head in recorded:
             return
         if any(recorded[-1] in (None, commit.oid) for commit in repository.walk(head)):
-            name = f"unrecorded-{head[:12]}"
-            set_pin(repository.path, name, head, disk)
-            _log.error(
-                "%s has commits that the journal does not have, up to %s: the pin %s keeps them",
-                repository.path, head, name,
-            )  # fmt: skip
+            name, path = f"unrecorded-{head[:12]}", repository.path
+            set_pin(path, name, head, disk)
+            _log.error("%s has commits that the journal does not have: pin %s", path, name)
