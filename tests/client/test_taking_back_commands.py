@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
@@ -198,10 +198,26 @@ def test_oops_asks_on_a_terminal(ws: Installation) -> None:
         assert ws.text("src/a.py") == after
 
 
+def test_undo_takes_back_what_it_showed_when_it_asked(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+
+    def edit_elsewhere() -> None:
+        ws.patch("src/a.py", "return 2", "return 20")
+
+    said = on_terminal(ws, b"y\n", "undo", meanwhile=edit_elsewhere)
+    assert b"Undo 1 edit by " in said
+    assert ws.text("src/a.py") == A.replace("return 2", "return 20")
+
+
 def on_terminal(
-    ws: Installation, typed: bytes, *arguments: str, program: Sequence[str] = (), **environ: str
+    ws: Installation,
+    typed: bytes,
+    *arguments: str,
+    program: Sequence[str] = (),
+    meanwhile: Callable[[], None] = lambda: None,
+    **environ: str,
 ) -> bytes:
-    """What a command says to a person who types this when it asks."""
+    """What a command says to a person who types this when it asks, and after ``meanwhile``."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -223,6 +239,7 @@ def on_terminal(
                 break
             said += data
             if not asked and b"[y/N] " in said:
+                meanwhile()
                 os.write(terminal, typed)
                 asked = True
     finally:

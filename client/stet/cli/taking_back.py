@@ -45,19 +45,18 @@ def undo(arguments: Arguments, output: Output) -> None:
         raise UsageError("undo takes commits or --last N, not both")
     with asking.person(arguments) as session:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
-
-        def call(*, preview: bool) -> Call[EditResult]:
-            which = arguments.given("last", "request", "session", "agent", "paths", "message")
-            return calls.undo(commits or None, **which, preview=preview)
-
+        which = arguments.given("last", "request", "session", "agent", "paths", "message")
         chosen = commits or arguments.last or arguments.request or arguments.yes
         if not (chosen or arguments.preview or output.as_json) and asking.can_ask():
-            preview = session.perform(call(preview=True))
+            preview = session.perform(calls.undo(**which, preview=True))
             edits = _reverted(session, preview)
             output.lines(_report(preview, edits, output, "Would undo:", preview=True), long=True)
             if not asking.confirm(f"Undo {_summary(edits)}?"):
                 return
-        _revert(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
+            # These, even if there is a newer edit by now.
+            commits, which = list(preview.undone or ()), arguments.given("message")
+        call = calls.undo(commits or None, **which, preview=arguments.preview)
+        _revert(session, call, arguments, output, "undo", "Undone")
 
 
 def redo(arguments: Arguments, output: Output) -> None:
