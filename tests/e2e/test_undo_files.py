@@ -110,6 +110,14 @@ def test_a_move_is_taken_back_with_what_came_later(site: Site) -> None:
     assert (site.root / "dir/b.sh").stat().st_mode & 0o777 == 0o750
 
 
+def test_moves_that_are_taken_back_together_are_one_move(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt")
+    second = move(site, "b.txt", "c.txt")
+    [change] = site.agent.call("undo", commits=[first, second])["files"]
+    assert (change["path"], change["status"], change["old_path"]) == ("a.txt", "R", "c.txt")
+
+
 def test_an_undo_of_a_move_is_itself_followed(site: Site) -> None:
     site.write("a.txt", FIVE)
     edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]

@@ -79,7 +79,5 @@ def revert_file(
         return Version(now.data, mode)
     if now.data == after.data:
         return Version(before.data, mode)
-    if any(b"\0" in version.data for version in (before, after, now)):
-        return FileConflict(path, ["this is a binary file; it was changed since"])
     content, hunks = merge(after.data, now.data, before.data)
     return FileConflict(path, hunks) if content is None else Version(content, mode)

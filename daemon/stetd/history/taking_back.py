@@ -196,8 +196,6 @@ class RevertedFiles(msgspec.Struct):
             return merged
         if path is not None:
             self._set(path, merged, self._bits_before(path, delta.path))
-        elif merged is not None:
-            return FileConflict(delta.path, ["another file was moved here since"])
         return None
 
     def _revert_move(self, source: FileDelta, moved: FileDelta) -> FileConflict | None:

@@ -116,31 +116,16 @@ def choose_for_rollback(
     """
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
-    kept = _keeping(commits, concerned)
     undone: set[str] = set()
     chosen = []
     for commit in commits:
         if commit.oid in undone:
             continue
         takes_back = commit.meta.kind in TAKES_BACK
-        stays = takes_back and not any(kept.get(oid, True) for oid in commit.meta.reverts)
+        stays = takes_back and concerned.issuperset(commit.meta.reverts)
         if commit.oid in concerned and not (stays and may_stay(commit)):
             chosen.append(commit)
         elif takes_back:
             undone.update(commit.meta.reverts)
     return chosen
 
-
-def _keeping(commits: Sequence[StoredCommit], concerned: Collection[str]) -> dict[str, bool]:
-    """Which of these commits (newest first) a rollback of ``concerned`` keeps.
-
-    One that takes others back counts as kept only if one of them is. They are older, so one pass
-    from the oldest will do. What is not among the commits came before the rollback's ``to``.
-    """
-    kept: dict[str, bool] = {}
-    for commit in reversed(commits):
-        keeps = commit.oid not in concerned
-        if keeps and commit.meta.kind in TAKES_BACK:
-            keeps = any(kept.get(oid, True) for oid in commit.meta.reverts)
-        kept[commit.oid] = keeps
-    return kept

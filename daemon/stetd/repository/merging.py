@@ -46,7 +46,7 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
     end at ``\\n`` in both, and every byte comes back unchanged.
     """
     if b"\0" in base or b"\0" in ours or b"\0" in theirs:
-        return Merge(None, ["binary files differ"])
+        return Merge(None, ["this is a binary file; it was changed since"])
     sides = [side.decode("latin-1").encode() for side in (base, ours, theirs)]
     one, two, three = (
         pygit2.IndexEntry("file", pygit2.hash(side), FileMode.BLOB) for side in sides
