@@ -128,4 +128,3 @@ def choose_for_rollback(
         elif takes_back:
             undone.update(commit.meta.reverts)
     return chosen
-
