@@ -286,6 +286,18 @@ def test_a_rollback_keeps_what_a_person_wrote_unless_told_otherwise(ten: Site) -
     assert len(result["undone"]) == 1
 
 
+def test_a_rollback_keeps_the_permission_bits_that_a_person_has_set_since(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    edit(ten.agent, 5)
+    deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch"
+    ten.agent.call("apply_patch", input=deletion)
+    ten.agent.call("undo")
+    (ten.root / "a.txt").chmod(0o600)
+    ten.agent.call("rollback", to=first)
+    assert ten.bytes_of("a.txt") == upper(1)
+    assert (ten.root / "a.txt").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_rollback_with_outside_edits_never_removes_what_was_only_found(ten: Site) -> None:
     first = edit(ten.agent, 1)
     ten.write("mine.txt", TEN)
