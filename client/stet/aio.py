@@ -108,8 +108,7 @@ class AsyncSession(SessionMethods):
         """
 
         async def opening() -> Opening:
-            if self._link is None:
-                await self.open()  # the daemon may have to name the session
+            await self.open()  # the daemon may have to be started, or to name the session
             return msgspec.structs.replace(self._opening, timeout=self.timeout)
 
         return AsyncEventStream(opening, names)

@@ -10,8 +10,9 @@ import time
 import pytest
 
 import stet
-from client.scripted_daemon import HangUp, Raw, Script, ScriptedDaemon, scripted
-from stet.wire.events import LostEvent, ModeEvent
+from client.scripted_daemon import HangUp, Raw, Refusal, Script, ScriptedDaemon, scripted
+from stet.wire.events import CommitEvent, LostEvent, ModeEvent
+from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
 from stet.wire.messages import Request, encode_error, encode_event, encode_result
 
@@ -75,6 +76,29 @@ def test_an_event_of_another_shape_is_an_error_and_not_asked_for_without_end() -
             with pytest.raises(stet.GarbledReply, match="event has another shape"):
                 events.wait(2)
             assert len(daemon.requests) == 1
+
+
+def test_commits_that_the_log_could_not_tell_at_once_are_told_by_the_next_wait() -> None:
+    def answer(request: Request) -> object:
+        if request.method == "subscribe":
+            return {"events": [], "head": None, "heads": {"/ws": heads.pop(0)}}
+        refused, answers[:] = answers[:1], answers[1:]
+        return refused[0] if refused else {"commits": page, "cursor": None}
+
+    def commit(digit: str, parent: str | None) -> dict[str, object]:
+        return {"commit": digit * 40, "parent": parent, "time": "", "kind": "edit"}
+
+    page = [commit("2", "1" * 40), commit("1", None)]
+    heads, answers = ["1" * 40, "2" * 40, "2" * 40], [Refusal(Kind.OVERLOADED)]
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        with session, session.events() as events:
+            daemon.hang_up()
+            with pytest.raises(stet.Overloaded):
+                events.wait(20)
+            event = events.wait(20)
+            assert isinstance(event, CommitEvent)
+            assert event.commit.commit == "2" * 40
 
 
 def test_that_events_are_lost_is_told_with_asyncio_too() -> None:

@@ -72,6 +72,23 @@ def test_a_stream_outlives_a_restart_and_tells_what_it_missed(ws: Installation) 
         assert commits(events, 3) == missed
 
 
+def test_a_stream_that_begins_after_a_stop_starts_a_daemon_as_any_call_does(
+    ws: Installation,
+) -> None:
+    async def story() -> None:
+        async with stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint()) as agent:
+            await asyncio.to_thread(ws.stop)
+            async with agent.events("commit") as events:
+                done = await agent.patch("a", stet.overwrite("one\n"))
+                event = await anext(events)
+                assert isinstance(event, CommitEvent)
+                assert event.commit.commit == done.commit
+        with pytest.raises(stet.ConnectionLost, match="this session is closed"):
+            await anext(agent.events())
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
 def test_a_stream_starts_no_daemon(ws: Installation) -> None:
     with connected(ws) as agent, agent.events() as events:
         ws.stop()

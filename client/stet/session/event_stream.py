@@ -82,11 +82,10 @@ class EventStream:
                     return None
                 pause = FIRST_PAUSE
                 self._take(params)
-            except GarbledReply:
-                self._drop()
-                raise
-            except _GONE:
-                self._drop()
+            except StetError as error:
+                self._drop()  # the next subscription fills what is missing by now
+                if isinstance(error, GarbledReply) or not isinstance(error, _GONE):
+                    raise
                 left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return None
