@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -95,6 +96,24 @@ def test_a_client_that_no_longer_reads_ends_it_and_its_edit_stands(
     server.begin_call("patch", **edit("b.txt"))
     assert (0, "") == ended(server)
     assert (site.root / "b.txt").read_text() == "x\n"
+
+
+def test_a_client_is_heard_before_it_has_read_what_it_asked_for(
+    site: Site, server: RawClient
+) -> None:
+    server.initialize()
+    site.write("long.txt", "x" * 90_000 + "\n")  # more than a pipe holds
+    calls = [server.begin_call("read", path="long.txt")]
+    assert server.process.stdout is not None
+    select.select([server.process.stdout], [], [], PATIENCE_S)
+    calls += [server.request("ping"), server.begin_call("patch", **edit("a.txt"))]
+    server.end_input()
+    deadline = time.monotonic() + 5
+    while not (site.root / "a.txt").exists():
+        assert time.monotonic() < deadline, "the edit waits until the answers are read"
+        time.sleep(0.01)
+    assert calls == sorted(server.line()["id"] for _ in calls)
+    assert (0, "") == ended(server)
 
 
 def test_nothing_but_the_protocol_gets_out_and_no_child_reads_what_comes_in(

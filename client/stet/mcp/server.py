@@ -17,6 +17,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Coroutine
 from typing import Any, BinaryIO, NoReturn
 
 from stet.errors import StetError
@@ -38,6 +39,9 @@ from stet.wire.results import EditResult
 
 DRAIN_S = 10.0
 STOP_S = 1.0
+_TOO_LONG = error_line(
+    None, INVALID_REQUEST, f"A message of more than {LONGEST_LINE:,} bytes was ignored."
+)
 
 
 def run(options: Options) -> NoReturn:
@@ -83,25 +87,25 @@ class _Server:
         )
         self._names = [each["name"] for each in tools]
         self._protocol = Protocol(tools)
-        self._running: dict[asyncio.Task[None], Id] = {}
+        #: The tasks that answer, and the ids of those that are calls and can be cancelled.
+        self._running: dict[asyncio.Task[None], Id | None] = {}
 
     async def receive(self, line: bytes | NoLine) -> None:
-        """Answer a line, or start a task that will."""
-        if isinstance(line, NoLine):
-            text = f"A message of more than {LONGEST_LINE:,} bytes was ignored."
-            await self._write(error_line(None, INVALID_REQUEST, text))
-            return
-        asked = self._protocol.take(line)
+        """Start a task that answers a line: the next lines must not wait for a slow reader."""
+        asked = _TOO_LONG if isinstance(line, NoLine) else self._protocol.take(line)
         if isinstance(asked, bytes):
-            await self._write(asked)
+            self._begin(self._write(asked))
         elif isinstance(asked, ToolCall):
-            task = asyncio.create_task(self._answer(asked))
-            self._running[task] = asked.request
-            task.add_done_callback(self._running.pop)
+            self._begin(self._answer(asked), asked.request)
         elif isinstance(asked, Cancelled):
             for task, request in self._running.items():
                 if request == asked.request:
                     task.cancel()
+
+    def _begin(self, answering: Coroutine[Any, Any, None], call: Id | None = None) -> None:
+        task = asyncio.create_task(answering)
+        self._running[task] = call
+        task.add_done_callback(self._running.pop)
 
     async def drain(self, seconds: float) -> None:
         """Wait until the calls in progress are answered, for at most ``seconds``."""
