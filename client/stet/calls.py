@@ -284,7 +284,7 @@ def observe(
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
-    params["request_id"] = request_id or new_id()
+    params["request_id"] = new_id() if request_id is None else request_id
     return Call("observe", params, results.ObserveResult)
 
 
@@ -294,8 +294,8 @@ def _edit(
     taken = _taken(kind, common)
     preview = taken.pop("preview", False) or None
     # The id is chosen here, not when the call is sent, because all attempts need the same.
-    request = taken.pop("request_id", None) or new_id()
-    return Call(method, params | taken | given(preview=preview, request_id=request), EditResult)
+    params = {"request_id": new_id(), **params, **taken, **given(preview=preview)}
+    return Call(method, params, EditResult)
 
 
 def new_id() -> str:
@@ -608,4 +608,4 @@ def request(method: str, params: Mapping[str, Any] | None = None) -> Call[Any]:
     It is sent again after a lost connection only if the params have a ``request_id``.
     """
     plain = dict(params or {})
-    return Call(method, plain, object, repeatable="request_id" in plain)
+    return Call(method, plain, object, repeatable=plain.get("request_id") is not None)

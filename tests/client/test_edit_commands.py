@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from client.live import Installation
+from client.scripted_daemon import HangUp, empty_edit, in_turn, scripted
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 A10 = A.replace("return 1", "return 10")
@@ -214,3 +215,16 @@ class TestTools:
         run = shared.stet("tools", "--custom")
         assert (run.returncode, run.stdout) == (1, "")
         assert 'custom and api go with style "openai"' in run.stderr
+
+
+def test_an_edit_whose_request_id_is_null_is_sent_again_as_the_same_request(
+    ws: Installation,
+) -> None:
+    edit = {"path": "a", "changes": [{"search": "a"}], "request_id": None}
+    with scripted(in_turn(HangUp(), empty_edit("c" * 40))) as daemon:
+        where = {"STET_RUNTIME_DIR": daemon.endpoint.runtime}
+        done = ws.stet("patch-file", stdin=json.dumps(edit), **where)
+        assert done.returncode == 0, done.stderr
+        first, again = (request.params["request_id"] for request in daemon.requests)
+        assert first is not None
+        assert first == again

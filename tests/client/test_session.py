@@ -148,13 +148,20 @@ def test_a_connection_that_is_closed_right_after_an_answer_does_not_spoil_the_an
         assert len(daemon.hellos) == 2
 
 
+def test_a_request_id_is_sent_as_given() -> None:
+    """An empty one, too, which the daemon refuses: with another one nothing is done only once."""
+    for call in (calls.undo(request_id=""), calls.observe("stop", request_id="")):
+        assert call.params["request_id"] == ""
+
+
 def test_what_cannot_be_repeated_is_not_sent_twice() -> None:
+    unnamed = calls.request("undo", {"request_id": None})
     with scripted(lambda request: HangUp()) as daemon:
         with opened(daemon) as session:
-            for call in (calls.clipboard_delete("c"), calls.request("shutdown")):
+            for call in (calls.clipboard_delete("c"), calls.request("shutdown"), unnamed):
                 with pytest.raises(stet.ConnectionLost):
                     session.perform(call)
-        assert [r.method for r in daemon.requests] == ["clipboard_delete", "shutdown"]
+        assert [r.method for r in daemon.requests] == ["clipboard_delete", "shutdown", "undo"]
 
 
 def test_an_idle_connection_that_was_cut_is_noticed_before_anything_is_sent() -> None:

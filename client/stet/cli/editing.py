@@ -74,7 +74,8 @@ def _edit(
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
-    params.setdefault("request_id", calls.new_id())
+    if params.get("request_id") is None:
+        params["request_id"] = calls.new_id()
     with asking.agent(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
