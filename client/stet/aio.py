@@ -71,7 +71,7 @@ class AsyncSession(SessionMethods):
 
     async def open(self) -> Self:
         """Connect and say hello, unless already connected. Raises as stet.connect()."""
-        await self._persist(self._linked, self._retrying(patient=False))
+        await self._persist(self._linked, Retrying(self._deadline(), patient=False))
         return self
 
     async def close(self) -> None:
@@ -123,7 +123,7 @@ class AsyncSession(SessionMethods):
                 raise answer
             return answer
 
-        retrying = self._retrying(patient=not self._opening.start, wait=call.wait)
+        retrying = Retrying(self._deadline(call.wait), patient=not self._opening.start)
         try:
             answer = await self._persist(attempt, retrying, repeatable=call.repeatable)
         except StetError as error:
@@ -131,10 +131,6 @@ class AsyncSession(SessionMethods):
         if isinstance(answer, StetError):
             raise answer
         return answer
-
-    def _retrying(self, *, patient: bool, wait: float = 0.0) -> Retrying:
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout + wait
-        return Retrying(deadline=deadline, patient=patient)
 
     async def _persist(
         self, attempt: Callable[[], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
@@ -161,9 +157,7 @@ class AsyncSession(SessionMethods):
                 link = self._link = await self._greet()
             if self._closed or link is None:
                 await self.close()  # the link may have been made during a close()
-                raise ConnectionLost(
-                    "this session is closed; open another one with stet.aio.connect()"
-                )
+                raise ConnectionLost("this session is closed; open another one")
             return link
 
     async def _greet(self) -> _Link:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -229,6 +230,23 @@ def test_request_comes_back_as_it_was_sent(
 ) -> None:
     frame = encode_request(encoding, request_id, "patch", params)
     assert Request("patch", params, request_id) == decode_request(encoding, frame)
+
+
+class Text(str):
+    """As libraries return texts: LangChain's TextAccessor, for one."""
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_texts_of_a_subclass_are_sent_as_what_they_are(encoding: Encoding) -> None:
+    params = {"text": Text("a"), "paths": [Text()]}
+    check_params(params)
+    frame = encode_request(encoding, 1, "log", params)
+    assert decode_request(encoding, frame) == Request("log", {"text": "a", "paths": [""]}, 1)
+    with pytest.raises(TypeError, match="PosixPath"):
+        encode_request(encoding, 1, "log", {"path": Path("a")})
 
 
 numbers = st.floats() | st.integers(-(2**64), 2**64)

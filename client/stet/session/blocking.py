@@ -80,7 +80,7 @@ class Session(SessionMethods):
     def open(self) -> None:
         """Connect and say hello, unless already connected. Raises as connect()."""
         with self._lock:
-            retrying = Retrying(deadline=self._deadline(), patient=False)
+            retrying = Retrying(self._deadline(), patient=False)
             while True:
                 try:
                     self._connected(retrying.deadline)
@@ -143,7 +143,7 @@ class Session(SessionMethods):
         outcomes: dict[int, T | StetError] = {}
         with self._lock:
             deadline = self._deadline(sum(call.wait for call in batch))
-            retrying = Retrying(deadline=deadline, patient=not self._opening.start)
+            retrying = Retrying(deadline, patient=not self._opening.start)
             while unanswered := [i for i in range(len(batch)) if i not in outcomes]:
                 try:
                     self._attempt(batch, unanswered, outcomes, deadline)
@@ -185,7 +185,7 @@ class Session(SessionMethods):
 
     def _connected(self, deadline: float | None) -> Connection:
         if self._closed:
-            raise ConnectionLost("this session is closed; open another one with stet.connect()")
+            raise ConnectionLost("this session is closed; open another one")
         if self._connection is not None and self._connection.ended:
             self._drop()
         if self._connection is None:
@@ -197,6 +197,3 @@ class Session(SessionMethods):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _deadline(self, wait: float = 0.0) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout + wait

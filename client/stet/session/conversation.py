@@ -115,9 +115,8 @@ class Conversation:
 
     def _decoded(self, call: Call[Any], result: msgspec.Raw | None) -> Any:
         assert result is not None, "BUG: a reply with neither result nor error"
-        kind: Any = Any if call.result is object else call.result
         try:
-            return messages.decode_result(self._encoding, result, kind)
+            return messages.decode_result(self._encoding, result, call.result)
         except messages.MalformedMessage as error:
             return GarbledReply(
                 f"the daemon's result of {call.method} has another shape than this version of "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -175,6 +176,9 @@ class SessionMethods:
         """Keep the daemon's answer, and a session name that it chose for later connections."""
         self.hello = hello
         self._opening = msgspec.structs.replace(self._opening, session=hello.session)
+
+    def _deadline(self, wait: float = 0.0) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout + wait
 
     @property
     def session(self) -> str | None:

@@ -36,7 +36,7 @@ LONGEST_PAUSE = 1.0
 class Retrying:
     """The attempts of one call. Times are seconds of any monotonic clock."""
 
-    def __init__(self, *, deadline: float | None, patient: bool) -> None:
+    def __init__(self, deadline: float | None, *, patient: bool) -> None:
         self.deadline = deadline
         self._patient = patient
         self._losses = 0

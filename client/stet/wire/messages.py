@@ -155,8 +155,17 @@ class _AnswerEnvelope(msgspec.Struct, frozen=True):
 _ANSWER_DECODERS: dict[Encoding, Callable[[bytes], _AnswerEnvelope]] = {
     encoding: module.Decoder(_AnswerEnvelope).decode for encoding, module in _MODULES.items()
 }
+
+
+def _plain(value: object) -> str:
+    """A text of a subclass, which some libraries return, as one that msgspec encodes."""
+    if not isinstance(value, str):
+        raise TypeError(f"a value is of the type {type(value).__name__}")
+    return str.__str__(value)
+
+
 _ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
-    encoding: module.Encoder().encode for encoding, module in _MODULES.items()
+    encoding: module.Encoder(enc_hook=_plain).encode for encoding, module in _MODULES.items()
 }
 _NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
@@ -192,14 +201,8 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
         )
     params = {} if envelope.params is None else envelope.params
     if not isinstance(params, dict):
-        types: dict[type, str] = {list: "a list", str: "text"}
-        raise MalformedMessage(
-            Kind.INVALID_PARAMS,
-            "params must be an object with named members, not "
-            f"{types.get(type(params), 'a single value')}. "
-            'Send {"params": {"name": value, ..}}.',
-            envelope.id,
-        )
+        text = 'params must be an object with named members, like {"name": value, ..}.'
+        raise MalformedMessage(Kind.INVALID_PARAMS, text, envelope.id)
     return Request(envelope.method, params, envelope.id)
 
 
