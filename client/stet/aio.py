@@ -68,10 +68,12 @@ class AsyncSession(SessionMethods):
         super().__init__(opening)
         self._link: _Link | None = None
         self._greeting = asyncio.Lock()
+        #: The calls that are to be sent, also again, by when they were made. Later ones wait.
+        self._unsent: dict[int, asyncio.Event] = {}
 
     async def open(self) -> Self:
         """Connect and say hello, unless already connected. Raises as stet.connect()."""
-        await self._persist(self._linked, Retrying(self._deadline(), patient=False))
+        await self._persist(lambda _: self._linked(), Retrying(self._deadline(), patient=False))
         return self
 
     async def close(self) -> None:
@@ -116,8 +118,12 @@ class AsyncSession(SessionMethods):
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
 
-        async def attempt() -> T | StetError:
+        async def attempt(made: int) -> T | StetError:
             link = await self._linked()
+            while earlier := [each for each in self._unsent if each < made]:
+                await self._unsent[max(earlier)].wait()
+                link = await self._linked()
+            self._unsent.pop(made).set()
             answer = await link.ask(call)
             if isinstance(answer, ShuttingDown):  # the call was not carried out: try again
                 raise answer
@@ -133,22 +139,26 @@ class AsyncSession(SessionMethods):
         return answer
 
     async def _persist(
-        self, attempt: Callable[[], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
+        self, attempt: Callable[[int], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
     ) -> T:
         """Try, and retry by the rules of stet.session.retrying, until ``retrying.deadline``."""
-        while True:
-            try:
-                async with asyncio.timeout(
-                    retrying.deadline and retrying.deadline - time.monotonic()
-                ):
-                    return await attempt()
-            except TimeoutError as error:
-                raise TimedOut(NO_ANSWER) from error
-            except StetError as error:
-                pause = retrying.pause_after(error, time.monotonic())
-                if pause is None or (isinstance(error, ConnectionLost) and not repeatable):
-                    raise
-                await asyncio.sleep(pause)
+        made = time.monotonic_ns()
+        self._unsent[made] = asyncio.Event()
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout_at(retrying.deadline):
+                        return await attempt(made)
+                except StetError as error:
+                    pause = retrying.pause_after(error, time.monotonic())
+                    if pause is None or (isinstance(error, ConnectionLost) and not repeatable):
+                        raise
+                    self._unsent.setdefault(made, asyncio.Event())
+                    await asyncio.sleep(pause)
+        except TimeoutError as error:
+            raise TimedOut(NO_ANSWER) from error
+        finally:
+            self._unsent.pop(made, asyncio.Event()).set()
 
     async def _linked(self) -> _Link:
         async with self._greeting:
@@ -161,14 +171,13 @@ class AsyncSession(SessionMethods):
             return link
 
     async def _greet(self) -> _Link:
+        opening = self._opening
         # In a thread: a daemon may have to be started first.
-        connected = await asyncio.to_thread(
-            reach, self._opening.endpoint, start=self._opening.start
-        )
+        connected = await asyncio.to_thread(reach, opening.endpoint, start=opening.start)
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        link = _Link(reader, writer, self._opening.encoding)
+        link = _Link(reader, writer, opening.encoding)
         try:
-            hello = await link.ask(self._opening.hello())
+            hello = await link.ask(opening.hello())
             if isinstance(hello, StetError):
                 raise hello
         except BaseException:

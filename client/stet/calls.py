@@ -113,8 +113,7 @@ def patch(
     FileNotFound, MissingClipboard, Stale, InputTooLarge, PathOutsideWorkspace, PathProtected,
     ToolDisabled in Restricted mode, InvalidParams. Then nothing was changed.
     """
-    params = {"path": path, "patches": patches}
-    return _edit("patch", params, common)
+    return _edit("patch", {"path": path, "patches": patches}, common)
 
 
 def patch_file(
@@ -150,8 +149,7 @@ def patch_block(
     BlockResult, or a list of them for several files. Otherwise as patch(); also raises ParseError
     (with ``data["line"]``) for text without a valid block.
     """
-    params = {"text": text} | given(filepath=filepath)
-    return _edit("patch_block", params, common)
+    return _edit("patch_block", {"text": text} | given(filepath=filepath), common)
 
 
 def apply_patch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -129,6 +130,47 @@ def test_all_calls_under_way_survive_a_lost_connection() -> None:
     with scripted(answer) as daemon:
         run(story)
         assert len(daemon.hellos) == 2
+
+
+def test_a_call_that_is_sent_again_comes_before_all_later_ones() -> None:
+    refused = [Refusal(Kind.SHUTTING_DOWN)] * 3
+
+    def answer(request: Request) -> object:
+        if len(daemon.hellos) == 1:  # this daemon is killed, the next one stops, another follows
+            return HangUp()
+        if len(daemon.hellos) == 2:
+            return refused.pop() if refused else HangUp()
+        return empty_edit()
+
+    async def story() -> None:
+        async with opened(daemon) as session:
+            edits = []
+            for number in range(20):
+                edits.append(asyncio.create_task(session.patch("f", PATCH, message=str(number))))
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*edits)
+
+    with scripted(answer) as daemon:
+        run(story)
+        order = [int(request.params["message"]) for request in daemon.requests]
+        assert order[-20:] == list(range(20))
+
+
+def test_calls_that_find_no_daemon_are_patient_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retrying, "PATIENCE", 0.5)
+
+    async def story() -> None:
+        session = stet.aio.connect("/ws", endpoint=endpoint, start=False)
+        begun = time.monotonic()
+        waiting = [session.status() for _ in range(10)]
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in found} == {stet.DaemonUnreachable}
+        assert time.monotonic() - begun < 3
+
+    with own_directories() as endpoint:
+        run(story)
 
 
 def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:

@@ -245,8 +245,11 @@ def test_texts_of_a_subclass_are_sent_as_what_they_are(encoding: Encoding) -> No
     check_params(params)
     frame = encode_request(encoding, 1, "log", params)
     assert decode_request(encoding, frame) == Request("log", {"text": "a", "paths": [""]}, 1)
-    with pytest.raises(TypeError, match="PosixPath"):
-        encode_request(encoding, 1, "log", {"path": Path("a")})
+    for other in (Path("a"), type("float64", (float,), {})(1.5)):
+        with pytest.raises(ValueError, match=f"a value is of the type {type(other).__name__}"):
+            check_params({"since": other})
+        with pytest.raises(TypeError):
+            encode_request(encoding, 1, "log", {"since": other})
 
 
 numbers = st.floats() | st.integers(-(2**64), 2**64)

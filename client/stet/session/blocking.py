@@ -84,13 +84,12 @@ class Session(SessionMethods):
             while True:
                 try:
                     self._connected(retrying.deadline)
+                    return
                 except StetError as error:
                     pause = retrying.pause_after(error, time.monotonic())
                     if pause is None:
                         raise
                     time.sleep(pause)
-                else:
-                    return
 
     def close(self) -> None:
         """Close the connection; later calls raise ConnectionLost. May be called twice."""

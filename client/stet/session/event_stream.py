@@ -101,8 +101,7 @@ class EventStream:
     def close(self) -> None:
         """End the stream, and a wait in another thread. May be called twice."""
         self._closed.set()
-        connection = self._connection
-        if connection is not None:
+        if (connection := self._connection) is not None:
             connection.interrupt()
         self._drop_if_closed()
 

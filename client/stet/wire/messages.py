@@ -155,19 +155,10 @@ class _AnswerEnvelope(msgspec.Struct, frozen=True):
 _ANSWER_DECODERS: dict[Encoding, Callable[[bytes], _AnswerEnvelope]] = {
     encoding: module.Decoder(_AnswerEnvelope).decode for encoding, module in _MODULES.items()
 }
-
-
-def _plain(value: object) -> str:
-    """A text of a subclass, which some libraries return, as one that msgspec encodes."""
-    if not isinstance(value, str):
-        raise TypeError(f"a value is of the type {type(value).__name__}")
-    return str.__str__(value)
-
-
+# The hook is for texts of a subclass, which some libraries return.
 _ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
-    encoding: module.Encoder(enc_hook=_plain).encode for encoding, module in _MODULES.items()
+    encoding: module.Encoder(enc_hook=str.__str__).encode for encoding, module in _MODULES.items()
 }
-_NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
 #: Exceptions of msgspec for bytes that it can't decode. UnicodeDecodeError is a ValueError.
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -207,7 +198,7 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
 
 
 def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage:
-    name = _NAMES[encoding]
+    name = "JSON" if encoding is Encoding.JSON else "MessagePack"
     if isinstance(error, UnicodeDecodeError):
         text = f"The message holds text that is not UTF-8 ({error.reason}). Send UTF-8 only."
     elif isinstance(error, RecursionError):
@@ -263,7 +254,7 @@ def check_params(value: object, depth: int = MAX_DEPTH) -> None:
         for inner in value.values() if isinstance(value, dict) else value:
             if type(inner) is not str:  # a shortcut: most values are strings
                 check_params(inner, depth - 1)
-    elif isinstance(value, float):
+    elif type(value) is float:
         if not math.isfinite(value):
             raise ValueError(f"{value} is not a finite number")
     elif isinstance(value, int):
