@@ -78,6 +78,19 @@ def test_an_event_of_another_shape_is_an_error_and_not_asked_for_without_end() -
             assert len(daemon.requests) == 1
 
 
+def test_a_stream_is_subscribed_again_if_the_daemon_is_restarted_just_then() -> None:
+    answers = iter([HangUp(), Refusal(Kind.SHUTTING_DOWN)])
+
+    def answer(request: Request) -> object:
+        return next(answers, None) or subscribed(request, MODE)
+
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        with session, session.events() as events:
+            assert events.wait(20) == EXPECTED[1]
+            assert events.connections == 1
+
+
 def test_commits_that_the_log_could_not_tell_at_once_are_told_by_the_next_wait() -> None:
     def answer(request: Request) -> object:
         if request.method == "subscribe":

@@ -39,9 +39,7 @@ from stet.wire.results import EditResult
 
 DRAIN_S = 10.0
 STOP_S = 1.0
-_TOO_LONG = error_line(
-    None, INVALID_REQUEST, f"A message of more than {LONGEST_LINE:,} bytes was ignored."
-)
+_TOO_LONG = error_line(None, INVALID_REQUEST, f"A line of over {LONGEST_LINE:,} bytes was ignored.")
 
 
 def run(options: Options) -> NoReturn:

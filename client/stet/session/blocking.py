@@ -21,7 +21,7 @@ import msgspec
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError
 from stet.service.spawn import Endpoint
-from stet.session.connection import Connection, greet
+from stet.session.connection import Connection, greet, persist
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
@@ -81,15 +81,7 @@ class Session(SessionMethods):
         """Connect and say hello, unless already connected. Raises as connect()."""
         with self._lock:
             retrying = Retrying(self._deadline(), patient=False)
-            while True:
-                try:
-                    self._connected(retrying.deadline)
-                    return
-                except StetError as error:
-                    pause = retrying.pause_after(error, time.monotonic())
-                    if pause is None:
-                        raise
-                    time.sleep(pause)
+            persist(lambda: self._connected(retrying.deadline), retrying)
 
     def close(self) -> None:
         """Close the connection; later calls raise ConnectionLost. May be called twice."""

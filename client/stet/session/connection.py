@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stet.calls import Call
@@ -20,6 +20,7 @@ from stet.errors import ConnectionLost, InvalidParams, StetError, TimedOut
 from stet.service.spawn import reach
 from stet.session.conversation import Conversation
 from stet.session.methods import Opening
+from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
 
@@ -41,6 +42,18 @@ def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloRe
     except BaseException:
         connection.close()
         raise
+
+
+def persist(attempt: Callable[[], T], retrying: Retrying) -> T:
+    """Try to connect, and retry by the rules of stet.session.retrying. Raises StetError."""
+    while True:
+        try:
+            return attempt()
+        except StetError as error:
+            pause = retrying.pause_after(error, time.monotonic())
+            if pause is None:
+                raise
+            time.sleep(pause)
 
 
 class Connection:

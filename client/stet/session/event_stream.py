@@ -17,10 +17,10 @@ import msgspec
 
 from stet.calls import subscribe
 from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, StetError
-from stet.session.connection import Connection, greet
+from stet.session.connection import Connection, greet, persist
 from stet.session.following import Follower, Gap, catch_up
 from stet.session.methods import Opening
-from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE
+from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE, Retrying
 from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
 
 #: The connection is lost, and a new one may work.
@@ -35,7 +35,7 @@ class EventStream:
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
-        self._opening = msgspec.structs.replace(opening, start=False)
+        self._opening = opening
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
@@ -48,7 +48,8 @@ class EventStream:
         self._closed = threading.Event()
         #: Held while a thread uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
-        self.heads = self._subscribe()
+        self.heads = persist(self._subscribe, Retrying(self._deadline(), patient=not opening.start))
+        self._opening = msgspec.structs.replace(opening, start=False)
 
     def __iter__(self) -> Iterator[AnyEvent]:
         return self
