@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -68,8 +69,9 @@ class AsyncSession(SessionMethods):
         super().__init__(opening)
         self._link: _Link | None = None
         self._greeting = asyncio.Lock()
-        #: The calls that are to be sent, also again, by when they were made. Later ones wait.
+        #: The calls that are to be sent, also again, by their numbers. Later ones wait.
         self._unsent: dict[int, asyncio.Event] = {}
+        self._numbers = itertools.count()
 
     async def open(self) -> Self:
         """Connect and say hello, unless already connected. Raises as stet.connect()."""
@@ -142,7 +144,7 @@ class AsyncSession(SessionMethods):
         self, attempt: Callable[[int], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
     ) -> T:
         """Try, and retry by the rules of stet.session.retrying, until ``retrying.deadline``."""
-        made = time.monotonic_ns()
+        made = next(self._numbers)
         self._unsent[made] = asyncio.Event()
         try:
             while True:
