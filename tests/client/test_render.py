@@ -280,7 +280,7 @@ def test_status_names_what_it_knows() -> None:
     assert text(render.status(status)) == (
         "stetd 1.2  protocol 1\n"
         "  process:     7\n"
-        "  running for: 2 hours\n"
+        "  running for: 2 h\n"
         "  durability:  full\n"
         "  workspaces:  1\n"
         "  commits:     12,345\n"

@@ -100,8 +100,6 @@ def check_writable(file: ConfigFile) -> None:
             "this one. Make it a file of its own, or the other names symbolic links to it, or put "
             "in what stet connect prints by hand. Nothing was changed."
         )
-    if not os.access(os.path.dirname(file.path), os.W_OK):
-        raise ConnectTrouble(f"the directory of {file.path} is not writable for you")
 
 
 def backups(file: ConfigFile) -> list[Backup]:

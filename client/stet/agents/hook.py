@@ -180,20 +180,14 @@ def _end_at(moment: float) -> None:
     has blocked them.
     """
 
-    def give_up(*_: object) -> None:
+    def give_up() -> None:
         try:
             time.sleep(max(0.0, moment - time.monotonic()))
             _warn(f"{_run.verdict()}: there was no time")
         finally:
             os._exit(0)
 
-    try:
-        _thread.start_new_thread(give_up, ())
-    except RuntimeError:  # the user may have no more threads
-        import signal
-
-        signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, moment - time.monotonic()))
+    _thread.start_new_thread(give_up, ())
 
 
 def _warn(text: str) -> None:

@@ -127,7 +127,7 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     found = HookEvent(phase, _label(session), directory)
     found.tool = _label(tool)
     found.paths = paths
-    request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    request = _text(payload, "tool_use_id", "tool_call_id")
     if request:
         found.use = found.request = _label(request)
     else:  # the same before and after
@@ -156,15 +156,10 @@ def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "Shell", {"command": payload.get("command")}
     if event.lower() in ("afterfileedit", "aftertabfileedit"):
         return "Edit", {"file_path": payload.get("file_path")}
-    name = _text(payload, "tool_name", "toolName")
+    name = _text(payload, "tool_name")
     if name is None:
         raise ValueError(f"the payload of {event} has no tool_name")
-    given = payload.get("tool_input", payload.get("toolArgs"))
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except ValueError:
-            given = {"command": given}
+    given = payload.get("tool_input")
     return name, given if isinstance(given, dict) else {}
 
 

@@ -175,9 +175,6 @@ def _service(endpoint: Endpoint) -> Finding:
 
 def _stale(unit: str, endpoint: Endpoint) -> str | None:
     """Why the units do not match this installation and environment; None if they do."""
-    program = unit_files.program_of(unit)
-    if program is None or not os.access(program, os.X_OK):
-        return f"the unit starts {program or 'nothing'}, which is not there"
     for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
         its = unit_files.variable(unit, name)
         if its != own:

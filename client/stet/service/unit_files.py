@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from stet.errors import StetError
@@ -105,16 +104,5 @@ def _usable(path: str, what: str) -> str:
 
 def variable(unit: str, name: str) -> str | None:
     """The value of an environment variable in a unit that ``rendered`` has made."""
-    variables = (each.partition("=") for each in _first_words(unit, "Environment"))
-    return next((value for its, _, value in variables if its == name), None)
-
-
-def program_of(unit: str) -> str | None:
-    """The path of the program in a unit that ``rendered`` has made."""
-    return next((each.removeprefix(":") for each in _first_words(unit, "ExecStart")), None)
-
-
-def _first_words(unit: str, key: str) -> Iterator[str]:
-    """The first word, if it is quoted, of each value that a key has in a unit's text."""
-    for word in re.findall(rf'^{key}=[ \t]*"((?:[^"\\]|\\.)*)"', unit, re.MULTILINE):
-        yield re.sub(r"\\(.)", r"\1", word).replace("%%", "%")
+    found = re.search(rf'^Environment="{name}=((?:[^"\\]|\\.)*)"', unit, re.MULTILINE)
+    return re.sub(r"\\(.)", r"\1", found[1]).replace("%%", "%") if found else None

@@ -18,6 +18,7 @@ from stet.terminal.spans import (
     Span,
     ago,
     aligned,
+    length,
     name_style,
     plural,
     short,
@@ -161,7 +162,7 @@ def status(result: StatusResult) -> Iterator[Line]:
     yield (Span(f"stetd {visible(result.version)}", "bold"), Span(f"  protocol {result.protocol}"))
     facts: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("process", result.pid, str),
-        ("running for", result.uptime_s, _duration),
+        ("running for", result.uptime_s, length),
         ("durability", result.durability, visible),
         ("workspaces", result.workspaces, "{:,}".format),
         ("sessions", result.sessions, "{:,}".format),
@@ -188,10 +189,3 @@ def status(result: StatusResult) -> Iterator[Line]:
         yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
     if isinstance(result.read_only, str):
         yield (Span(f"  READ-ONLY: {visible(result.read_only)}", "bold red"),)
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            return plural(int(seconds // length), unit)
-    return plural(int(seconds), "second")

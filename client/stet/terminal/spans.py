@@ -182,13 +182,14 @@ def until(time: str | None, now: datetime.datetime | None) -> str:
         return f" until {visible(time)}" if time else ""
     local, today = datetime.datetime.fromisoformat(time).astimezone(), now.astimezone()
     shown = local.strftime("%H:%M" if local.date() == today.date() else "%Y-%m-%d %H:%M")
-    return f" until {shown} (in {_length((local - today).total_seconds())})"
+    return f" until {shown} (in {length((local - today).total_seconds())})"
 
 
-def _length(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{round(seconds / length)} {unit}"
+def length(seconds: float) -> str:
+    """A length of time in the largest unit of which it has at least two."""
+    for unit, one in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * one:
+            return f"{round(seconds / one)} {unit}"
     return f"{max(0, round(seconds))} s"
 
 

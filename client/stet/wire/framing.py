@@ -184,10 +184,8 @@ class Framer:
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:
     """``payload`` as one frame. A JSON payload must not contain a newline byte.
-    Raises ValueError for a MessagePack payload that is too long for the length field.
+    Raises OverflowError for a MessagePack payload that is too long for the length field.
     """
     if encoding is Encoding.JSON:
         return payload + _LF
-    if len(payload) > UNLIMITED_FRAME:
-        raise ValueError(f"a frame holds at most {UNLIMITED_FRAME} bytes, not {len(payload)}")
     return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
