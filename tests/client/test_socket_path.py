@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from stet.cli import doctor_places
 from stet.service import socket_path
 from stet.service.socket_path import UnsafeDirectory, check_private, make_private
+from stet.service.spawn import Endpoint
 
 UID = os.getuid()
 
@@ -107,3 +109,12 @@ def test_the_command_that_mends_it_holds_for_any_name(tmp_path: Path) -> None:
     assert refused.value.mend is not None
     subprocess.run(refused.value.mend, shell=True, check=True, cwd=tmp_path)
     check_private(str(directory))
+
+
+def test_the_doctor_has_nothing_removed_where_the_directory_can_not_even_be_seen(
+    tmp_path: Path,
+) -> None:
+    """Nor where it is another user's: su keeps the XDG_RUNTIME_DIR of the user before."""
+    (tmp_path / "file").touch()
+    found = doctor_places.runtime(Endpoint(str(tmp_path / "file/stet"), "/s", control=True))
+    assert "unset STET_RUNTIME_DIR XDG_RUNTIME_DIR" == found.mend

@@ -111,6 +111,7 @@ class Client(msgspec.Struct, frozen=True):
     place: Places
     servers: str
     mcp_name: str
+    boundary: str
     fixed: Mapping[str, Any] = {}
     toml: bool = False
     strict: bool = False
@@ -121,7 +122,6 @@ class Client(msgspec.Struct, frozen=True):
     hooks: Hooks | None = None
     allowed: Places | None = None
     own_files: tuple[OwnFile, ...] = ()
-    boundary: str = ""
     asks: str = ""
     hints: tuple[str, ...] = ()
 

@@ -78,7 +78,7 @@ def runtime(endpoint: Endpoint) -> Finding:
     except UnsafeDirectory as error:
         return wrong(name, str(error), error.mend or _chown_if_foreign(directory))
     except OSError as error:
-        mend = _as_root(f"rm -r {quoted(directory)}")
+        mend = "unset STET_RUNTIME_DIR XDG_RUNTIME_DIR"
         return wrong(name, f"{directory}: {error.strerror}", mend)
     return fine(name, directory)
 
@@ -102,11 +102,8 @@ def sockets(endpoint: Endpoint) -> Iterator[Finding]:
         name, target = os.path.basename(path), quoted(path)
         try:
             mode = os.lstat(path).st_mode
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except OSError:
             continue  # the check of the daemon or of the directory reports it
-        except OSError as error:
-            yield wrong(name, f"{path}: {error.strerror}", f"rm -r {target}")
-            continue
         permissions = stat.S_IMODE(mode)
         if not stat.S_ISSOCK(mode):
             yield wrong(name, f"{path} is no socket", f"rm -r {target}")
