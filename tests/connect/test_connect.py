@@ -352,8 +352,57 @@ def test_a_person_s_own_hooks_stay_also_in_our_group(person: Person) -> None:
     assert {"PreToolUse": [own, ours], "Stop": []} == left
 
 
+@pytest.mark.parametrize(
+    ("client", "timeout", "form", "matcher", "events", "others"),
+    [
+        (
+            *("claude-code", 15, "typed, in a group", "Edit|Write|MultiEdit|NotebookEdit|Bash"),
+            *(["PreToolUse", "PostToolUse", "PostToolUseFailure"], ["SessionStart", "Stop"]),
+        ),
+        (
+            *("codex", 15, "typed, in a group", "Bash|apply_patch"),
+            *(["PreToolUse", "PostToolUse"], ["Stop"]),
+        ),
+        (
+            *("gemini", 15000, "typed, in a group", "write_file|replace|run_shell_command"),
+            *(["BeforeTool", "AfterTool"], ["SessionStart"]),
+        ),
+        (
+            *("cursor", 15, "alone", "Write|Edit|StrReplace|EditNotebook|Delete|Shell"),
+            *(["preToolUse", "postToolUse", "postToolUseFailure"], []),
+        ),
+        ("vscode", 15, "typed", None, ["PreToolUse", "PostToolUse"], []),
+        (
+            *("qwen-code", 15000, "typed, in a group"),
+            "edit|write_file|notebook_edit|run_shell_command",
+            ["PreToolUse", "PostToolUse", "PostToolUseFailure"],
+            ["SessionStart", "UserPromptSubmit", "Stop"],
+        ),
+    ],
+)
+def test_hooks_have_the_form_that_the_client_documents(
+    person: Person, client: str, timeout: int, form: str, matcher: str | None,
+    events: list[str], others: list[str],
+) -> None:  # fmt: skip
+    person.run("connect", client, "--write", "--hooks")
+    hooks = as_read(client, person.read(HOOK_FILES[client, "user"]))["hooks"]
+    handler: dict[str, Any] = {"command": shlex.join([*PROGRAM, "hook", client])}
+    handler |= {"timeout": timeout, **({"type": "command"} if "typed" in form else {})}
+    every = {"hooks": [handler]} if "group" in form else handler
+    about_tools = {"matcher": matcher, **every} if matcher else every
+    assert {each: [about_tools] for each in events} | {each: [every] for each in others} == hooks
+
+
+def test_what_is_connected_already_is_not_written_again(person: Person) -> None:
+    person.run("connect", "claude-code", "--write", "--hooks")
+    before = person.tree()
+    assert "wrote" not in person.run("connect", "claude-code", "--write", "--hooks")
+    assert before == person.tree()
+
+
 def test_disconnecting_what_is_not_connected_changes_nothing(person: Person) -> None:
     person.write(".cursor/mcp.json", b'{"mcpServers": {}}')
+    person.write(".cursor/hooks.json", b'{"hooks": {"preToolUse": [{"command": "mine"}]}}')
     before = person.tree()
     assert "not connected" in person.run("disconnect", "cursor")
     assert {"client": "zed", "files": []} == person.json("disconnect", "zed")

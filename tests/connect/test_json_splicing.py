@@ -171,3 +171,21 @@ def test_what_is_empty_afterwards_stays_with_the_comments_in_it() -> None:
     text = '{\n  "s": { // mine\n    "n": 1\n  },\n  "t": {"u": [1 /* one */]}\n}\n'
     assert '{\n  "s": { // mine\n  },\n  "t": {"u": [1 /* one */]}\n}\n' == remove(text, ("s", "n"))
     assert text.replace("[1 /*", "[ /*") == remove(text, ("t", "u", 0))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"stet":1,"a":2}', '{"a":2}'),
+        ('{"a":2,"stet":1}', '{"a":2}'),
+        ('{"stet": 1, "a": 2}', '{"a": 2}'),
+        ('{"stet":1, /* mine */ "a":2}', '{/* mine */ "a":2}'),
+    ],
+)
+def test_on_one_line_the_others_stay_as_they_are_laid_out(before: str, after: str) -> None:
+    assert after == remove(before, ("stet",))
+
+
+def test_beside_several_on_a_line_a_new_member_gets_its_own() -> None:
+    text = '{\n  "a": 1, "b": 2\n}'
+    assert '{\n  "a": 1, "b": 2,\n  "stet": 3\n}' == put(text, ("stet",), 3)

@@ -40,6 +40,8 @@ def test_what_a_person_allows_stays(person: Person) -> None:
     person.write(CLAUDE, mine)
     person.run("connect", "claude-code", "--write", "--hooks", "--allow-edits")
     assert ["Bash(ls)", "mcp__stet"] == allowed(person)
+    person.run("connect", "claude-code", "--write")
+    assert ["Bash(ls)", "mcp__stet"] == allowed(person)
     person.run("disconnect", "claude-code")
     assert mine == person.read(CLAUDE)
     person.write(CLAUDE, b'{"permissions": {"allow": ["mcp__stet", "mcp__stetson", 1]}}')

@@ -82,6 +82,11 @@ def test_a_file_that_stet_is_not_in_does_not_stop_a_disconnect(
     assert ("not connected" in again, "passed over" in again) == (True, told == "unread")
 
 
+def test_a_toml_file_that_does_not_parse_is_passed_over_too(person: Person) -> None:
+    person.write(SERVER_FILES["codex", "user"][0], b"a = ")
+    assert "passed over" in person.run("disconnect", "codex")
+
+
 def test_a_file_that_may_have_stet_in_it_stops_a_disconnect(person: Person) -> None:
     person.run("connect", "claude-code", "--write", "--hooks")
     hooks = HOOK_FILES["claude-code", "user"]

@@ -160,17 +160,15 @@ def replace(file: ConfigFile, data: bytes | None) -> None:
 
 
 def _write(file: ConfigFile, data: bytes) -> None:
-    temporary = None
+    os.makedirs(os.path.dirname(file.path), exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
     try:
-        os.makedirs(os.path.dirname(file.path), exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
         _fill(handle, data, file.mode)
         _check_same(file)
         os.replace(temporary, file.path)
     except BaseException:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
 
 

@@ -218,8 +218,6 @@ def merged_hook(found: str, wanted: str) -> str:
     old, new = (own_command(shlex.split(each), "hook") for each in (found, wanted))
     assert old is not None, "BUG: it was written here"
     assert new is not None, "BUG: it is written here"
-    if old.program == new.program and set(filter(_is_location, old.variables)) == {*new.variables}:
-        return found
     words = list(_WORD.finditer(found))
     pairs = zip(words[1:], old.variables, strict=False)
     kept = [word[0] for word, variable in pairs if not _is_location(variable)]

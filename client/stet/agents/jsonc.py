@@ -104,9 +104,8 @@ class Node(msgspec.Struct, frozen=True, dict=True):
                 at = _skip(self.text, _skip(self.text, end) + 1)
             node = Node(self.text, self.plain, at)
             behind = _skip(self.text, node.end)
-            has_comma = self.text[behind] == ","
-            items.append(Item(start, key, node, behind if has_comma else None))
-            at = _skip(self.text, behind + 1) if has_comma else behind
+            items.append(Item(start, key, node, behind if self.text[behind] == "," else None))
+            at = _skip(self.text, behind + 1)
         return tuple(items)
 
 
@@ -178,9 +177,9 @@ def _not_json(text: str, error: Exception) -> NotJson:
 
 
 def find(node: Node, key: str | int) -> Item | None:
-    """The item of an object or array; of several with one key the last, which parsers use."""
+    """The item of an object, or one that is in an array; of several the last, as parsers do."""
     if isinstance(key, int):
-        return node.items[key] if node.is_array and key < len(node.items) else None
+        return node.items[key]
     return next((item for item in reversed(node.items) if item.key == key), None)
 
 
@@ -285,7 +284,7 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
         item = find(node, path[-1])
         assert item is not None, "BUG: it is in the value and not in the text"
         gaps = ((node.start + 1, item.start), (item.end, node.end - 1))
-        if len(path) == 1 or has(keep, path[:-1]) or len(node.items) > 1:
+        if has(keep, path[:-1]) or len(node.items) > 1:
             break
         if any(True for gap in gaps for _ in comments(text, *gap)):
             break
@@ -328,7 +327,7 @@ def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
         item = find(node, key)
         if item is None:
             return node, done, inside
-        if isinstance(key, str) and sum(each.key == key for each in node.items) > 1:
+        if sum(each.key == key for each in node.items) > 1:
             raise CannotSplice(f"{_name(path[: done + 1])} stands there twice")
         node, inside = item.node, item
     return node, len(path), inside
