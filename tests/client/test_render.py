@@ -182,6 +182,27 @@ def test_show_says_who_when_and_why() -> None:
     )
 
 
+def test_show_of_a_commit_of_nobody_has_no_empty_facts() -> None:
+    shown = ShowResult(
+        commit="a" * 40,
+        parent=None,
+        time="2026-11-21T11:57:00Z",
+        kind="outside",
+        message="first seen: a.py",
+        files=[CHANGE],
+    )
+    assert text(render.show(shown, None, diff_lines.diff)) == (
+        f"commit {'a' * 40}\n"
+        "By:        outside\n"
+        "Time:      2026-11-21T11:57:00Z\n"
+        "Kind:      outside\n"
+        "\n"
+        "    first seen: a.py\n"
+        "\n"
+        "M src/a.py  +3 -1\n"
+    )
+
+
 DIFF = """\
 diff --git a/f b/f
 --- a/f
@@ -210,6 +231,7 @@ def test_only_a_newline_ends_a_line_of_a_diff() -> None:
     whole = "@@ -1 +1 @@\n-a\x0cb\u2028c\r\n+d\n"
     assert text(diff_lines.diff(whole)) == whole
     assert len(list(diff_lines.diff(whole))) == 3
+    assert not list(diff_lines.diff(""))
 
 
 def test_an_edit_tells_message_commit_files_and_warnings() -> None:
@@ -294,7 +316,7 @@ def test_status_names_what_it_knows() -> None:
 
 
 def test_mode_and_clipboards() -> None:
-    assert text(render.mode(ModeResult("restricted", "unrestricted", "restricted"))) == (
+    assert text(render.mode(ModeResult("restricted", "unrestricted", "restricted"), NOW)) == (
         "restricted\n  session:   unrestricted\n  workspace: restricted\n"
     )
     clips = [ClipboardInfo("a", 1, 1), ClipboardInfo("longer", 20, 2)]

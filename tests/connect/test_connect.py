@@ -229,6 +229,8 @@ def test_what_is_printed_is_what_would_be_written(person: Person, client: str, s
     for file in told["files"]:
         assert file["text"].encode() == person.read(file["path"])
     assert any("stet init" in hint for hint in told["hints"])
+    assert all(told["hints"])
+    assert (client == "codex") == any("until you trust them" in hint for hint in told["hints"])
     printed = person.run("connect", *options(client, scope))
     assert SERVER_FILES[client, scope][0] in printed
     assert "--write" in printed
