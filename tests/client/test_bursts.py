@@ -128,4 +128,5 @@ def test_a_pause_or_another_session_ends_a_burst() -> None:
 
 def test_what_a_diff_removed_is_its_line_if_it_added_none() -> None:
     assert first_changed("diff --git a/a b/a\n@@ -1 +0,0 @@\n-gone\x1b\n") == "- gone\\x1b"
+    assert first_changed("@@ -1 +1,2 @@\n-gone\n+ \n+come\n") == "+ come"
     assert first_changed("") == ""

@@ -241,4 +241,6 @@ def test_names_are_quoted_in_commands_that_are_told(ws: Installation) -> None:
         with pytest.raises(stet.NotPermitted, match=r"stet rollback HEAD --include-outside$"):
             s.rollback("HEAD", include_outside=True)
     info = WorkspaceInfo("/w", "/home/a b/w.git", "unrestricted", None, 0)
-    assert "git --git-dir '/home/a b/w.git' log" in str(list(workspaces([info])))
+    told = str(list(workspaces([info])))
+    assert "git --git-dir '/home/a b/w.git' log" in told
+    assert "its directory is not there any more" in told

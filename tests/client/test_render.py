@@ -12,6 +12,7 @@ from stet.wire.results import (
     CommitInfo,
     EditResult,
     FileChange,
+    LoggedError,
     ModeResult,
     Peer,
     ShowResult,
@@ -298,6 +299,8 @@ def test_status_names_what_it_knows() -> None:
         shadow_bytes=5_500_000,
         replacement={"/w": "rename"},
         trouble="the disk is full",
+        last_error=LoggedError("2026-11-21T11:57:00Z", "no\nspace"),
+        unavailable={"/gone": "/gone is not there"},
     )
     assert text(render.status(status)) == (
         "stetd 1.2  protocol 1\n"
@@ -309,6 +312,8 @@ def test_status_names_what_it_knows() -> None:
         "  journal:     1000 bytes\n"
         "  history:     5.2 MiB\n"
         "  replacing in /w: rename\n"
+        "  last error: 2026-11-21T11:57:00Z  no\\x0aspace\n"
+        "  DEFERRED: /gone is not there\n"
         "  TROUBLE: the disk is full\n"
         "  READ-ONLY: fsync failed\n"
     )

@@ -36,6 +36,7 @@ def test_runtime_directory(expected: str, environ: dict[str, str]) -> None:
         ("/x/stet", {"XDG_STATE_HOME": "/x", "HOME": "/h"}),
         ("/h/.local/state/stet", {"HOME": "/h"}),
         ("/h/.local/state/stet", {"HOME": "h"}),
+        (os.path.expanduser("~/.local/state/stet"), {}),
     ],
 )
 def test_state_directory(expected: str, environ: dict[str, str]) -> None:

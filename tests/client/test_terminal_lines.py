@@ -280,6 +280,12 @@ def test_anything_can_be_shown(broken: str) -> None:
     assert "\n".join(plain) == broken.removesuffix("\n")
 
 
+def test_a_deleted_file_in_a_directory_b_keeps_its_path() -> None:
+    header = "diff --git a/b/gone.py b/b/gone.py\n--- a/b/gone.py\n+++ /dev/null\n"
+    (file,) = diff_lines.files_of(header + "@@ -1 +0,0 @@\n-x\n")
+    assert diff_colours.names(file) == ("b/gone.py", [])
+
+
 @pytest.mark.parametrize("width", [60, 120])
 def test_a_rename_is_told_above_what_changed_also_side_by_side(width: int) -> None:
     header = "diff --git a/old.py b/new.py\nsimilarity index 100%\n"

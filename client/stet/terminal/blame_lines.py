@@ -91,7 +91,7 @@ def texts_of(run: BlameLines) -> list[str]:
 
 
 def _coloured(texts: Sequence[str], path: str, tokens: Tokens | None) -> Sequence[Sequence[Span]]:
-    if tokens is None or not texts:
+    if tokens is None:
         return [[Span(text)] for text in texts]
     return tokens("\n".join(texts), path)
 

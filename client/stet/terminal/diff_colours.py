@@ -21,8 +21,8 @@ from stet.terminal.spans import Line, Span, columns, line_columns, visible
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-#: Limits for lexing: characters of a diff, lines of a hunk, characters of a line.
-_LEXED_TEXT, _LEXED_LINES, _LEXED_LINE = 100_000, 2000, 1000
+#: Limits for lexing: characters of a diff, and of a line.
+_LEXED_TEXT, _LEXED_LINE = 100_000, 1000
 #: Limits for comparing words: lines of a run, characters of a line.
 _COMPARED_LINES, _COMPARED_LINE = 50, 400
 #: Lines that differ more than this are not compared word by word.
@@ -105,7 +105,7 @@ def names(file: FileDiff) -> tuple[str, list[str]]:
         if line.startswith(("--- ", "+++ ")):
             name = line[4:].rstrip("\t")
             if name != "/dev/null":
-                path = name.removeprefix("a/").removeprefix("b/") if name[1:2] == "/" else name
+                path = name[2:] if name.startswith(("a/", "b/")) else name
         elif line.startswith("diff --git "):
             path = path or line.partition(" b/")[2]
         elif not line.startswith("index "):
@@ -132,8 +132,6 @@ def title(file: FileDiff, width: int) -> Iterator[Line]:
 
 
 def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iterator[Line]:
-    if len(hunk.lines) > _LEXED_LINES:
-        lexer = None
     old = iter(_lexed([line[1:] for line in hunk.lines if line[:1] not in ("+", "\\")], lexer))
     new = iter(_lexed([line[1:] for line in hunk.lines if line[:1] not in ("-", "\\")], lexer))
     differing = _differing(hunk.lines)
@@ -213,7 +211,7 @@ def _compared(old: str, new: str) -> tuple[set[int], set[int]]:
         return set(), set()
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
+    if matcher.ratio() < _ALIKE:
         return set(), set()
     equal = matcher.get_matching_blocks()
     return (
