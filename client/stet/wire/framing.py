@@ -142,8 +142,6 @@ class Framer:
             raise self._error
         if self.encoding is not Encoding.JSON:
             return self._counted_bounds()
-        if not self._buffer:
-            return None
         newline = self._buffer.find(_LF, self._searched)
         length = len(self._buffer) if newline < 0 else newline
         if length > self._max_frame:
@@ -151,7 +149,6 @@ class Framer:
         if newline < 0:
             self._searched = length
             return None
-        self._searched = newline
         if _BLANK_LINE.match(self._buffer):
             raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
         return 0, newline, newline + 1
