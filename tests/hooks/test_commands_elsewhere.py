@@ -142,3 +142,12 @@ def test_what_is_said_of_a_workspace_that_nobody_looked_at_is_said_whole_or_not(
     said = run_hook(site.daemon, payload, *PATIENT)
     assert "nothing was reported before the tool ran" in said
     assert said.endswith(" (and 1 more)\n")
+
+
+def test_a_command_in_the_background_may_name_files_that_no_workspace_has(site: Site) -> None:
+    payload = shell(site, "make > \ud83d > /out.txt > a.txt", run_in_background=True)
+    say(site, payload)
+    say(site, payload, "PostToolUse")
+    site.write("a.txt", "1\n")
+    say(site, payload, "Stop")
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]

@@ -201,8 +201,6 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
     name = "JSON" if encoding is Encoding.JSON else "MessagePack"
     if isinstance(error, UnicodeDecodeError):
         text = f"The message holds text that is not UTF-8 ({error.reason}). Send UTF-8 only."
-    elif isinstance(error, RecursionError):
-        text = f"The message nests too deep; at most {MAX_DEPTH} levels are taken in params."
     elif isinstance(error, msgspec.ValidationError):
         text = f"The message is {name}, but not a request: {error}. {_REQUEST_SHAPE}"
         if "`array`" in str(error) or "`object`" in str(error):
