@@ -370,9 +370,8 @@ def _indent_at(text: str, at: int) -> str | None:
 
 def _line_indent(text: str, at: int) -> str:
     """The blanks at the beginning of an offset's line."""
-    start = text.rfind("\n", 0, at) + 1
-    found = re.compile(r"[ \t]*").match(text, start)
-    return found[0] if found else ""
+    lead = text[text.rfind("\n", 0, at) + 1 : at]
+    return lead[: len(lead) - len(lead.lstrip(" \t"))]
 
 
 def _unit(text: str, root: Node) -> str:
