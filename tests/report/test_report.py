@@ -58,6 +58,65 @@ def made(*commits: ShowResult, blames: Sequence[BlameResult] = ()) -> str:
     return "".join(page.html(Report("/home/me/w", now, [], list(commits), list(blames))))
 
 
+SAID = """
+Edits of w
+/home/me/w, made 2026-11-23 12:00:00; times are UTC
+2 edits, 1 undone, in 2 files, +3 -1.
+Sessions · Files · Lines
+Timeline
+bot
+2026-11-23 10:00:012026-11-23 10:01:15
+Sessions
+whocommitsundonelineswhen
+bot/conv10+1 -12026-11-23 10:00:01
+bot/other11+2 -02026-11-23 10:01:15
+bot/conv 2026-11-23 10:00:01
+000000000000 patch a.py: 1 edit + new 2026-11-23 10:00:01
+reads better
+a.py@@ -1 +1 @@-old+new
+bot/other 2026-11-23 10:01:15
+000000000000 patch b.py: 1 edit + one 2026-11-23 10:01:15 · undone by 99999999
+b.py@@ -1 +1,3 @@ same+one+two
+Files
+Lines of all these commits, also of those that were undone.
+a.py 1 commit +1 -1
+000000000000 2026-11-23 10:00:01 bot/conv patch a.py: 1 edit
+b.py 1 commit +2 -0
+000000000000 2026-11-23 10:01:15 bot/other patch b.py: 1 edit
+Who wrote each line
+The newer a line is in its file, the stronger its colour.
+a.py 2 lines
+    1  bot                00000000  new    2  outside                      old
+"""
+
+
+def test_the_page_says_who_changed_which_lines_when_and_why() -> None:
+    first = commit(1, message="patch a.py: 1 edit\n\nreads better")
+    second = commit(
+        75,
+        session="other",
+        message="patch b.py: 1 edit",
+        files=[FileChange("b.py", "M", "1", "2", 2, 0)],
+        diff="diff --git a/b.py b/b.py\n@@ -1 +1,3 @@\n same\n+one\n+two\n",
+        reverted_by="9" * 40,
+    )
+    lines = [
+        BlameLines(line=1, count=1, text="new\n", commit=f"{1:040x}", kind="edit", agent="bot"),
+        BlameLines(line=2, count=1, text="old\n"),
+    ]
+    page = made(first, second, blames=[BlameResult("a.py", lines)])
+    body = "".join(Outline(page.partition("</head>")[2]).text)
+    assert re.sub(r"\n+", "\n", body) == SAID
+    assert page.endswith("</body></html>\n")
+
+
+def test_a_long_diff_is_cut_and_says_so() -> None:
+    diff = "diff --git a/a.py b/a.py\n@@ -0,0 +1,500 @@\n" + "+x\n" * 500
+    text = made(commit(diff=diff))
+    assert text.count('<span class="add">+x</span>') == 400
+    assert "100 more lines: stet show" in text
+
+
 def test_text_of_agents_and_files_is_never_markup() -> None:
     diff = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+{NASTY}\n"
     text = made(
