@@ -115,6 +115,29 @@ def test_directories_that_a_start_makes_are_closed_to_others_whatever_the_umask(
     assert [each.stat().st_mode & 0o777 for each in below] == [0o755, 0o755, 0o700]
 
 
+def test_a_long_log_is_moved_away_at_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    endpoint = Endpoint(str(tmp_path), str(tmp_path / "state"), control=True)
+    Path(endpoint.state).mkdir(0o700)
+    for size, names in ((2**20, ["stetd.log"]), (2**20 + 1, ["stetd.log", "stetd.log.1"])):
+        Path(endpoint.log).write_bytes(b"x" * size)
+        with pytest.raises(DaemonUnreachable):
+            spawn._start(endpoint)
+        assert sorted(os.listdir(endpoint.state)) == names
+
+
+def test_a_daemon_that_listens_elsewhere_is_named() -> None:
+    """As with ssh, cron and sudo, where other variables are set."""
+    with installation() as made:
+        made.json("init")
+        refused = made.stet("status", STET_RUNTIME_DIR=f"{made.base}/other")
+        assert refused.returncode == 3
+        assert f"(process {made.pid()}) uses the state directory" in refused.stderr
+        assert f"STET_RUNTIME_DIR={made.base}/run stet stop" in refused.stderr
+
+
 @pytest.mark.parametrize("removed", ["run", "run/agent.sock"])
 def test_a_daemon_whose_sockets_were_removed_makes_room(removed: str) -> None:
     """A logout removes $XDG_RUNTIME_DIR, and what cleans /tmp old sockets; the daemon runs on."""

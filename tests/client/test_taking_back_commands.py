@@ -94,6 +94,13 @@ def test_a_file_that_was_moved_is_one_file(ws: Installation) -> None:
     assert "last burst 1 edit by cli/cli in 1 file, " in ws.stet().stdout
 
 
+def test_stet_alone_where_no_agent_has_edited_says_so(ws: Installation) -> None:
+    alone = ws.stet()
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert "last burst no edit of an agent to take back\n" in alone.stdout
+    assert "next       stet connect CLIENT, stet log;" in alone.stdout
+
+
 def test_a_conflict_is_exit_status_4_with_the_hunks(ws: Installation) -> None:
     first = ws.patch("src/a.py", "return 1", "return 10")["commit"]
     ws.write("src/a.py", A.replace("return 1", "return 7"))

@@ -113,6 +113,8 @@ def helpful_command(
     if _COMMAND.search(as_typed(error.message)):
         return None
     found = _HELPING.get(error.kind, f"{command} --help")
+    if command == "stet restore" and found == _READ:  # there need not be such a file now
+        found = _LOOK
     path = next((failure.path for failure in error.failures if failure.path), None)
     if found not in (_LOOK, _READ):
         return found
