@@ -112,9 +112,11 @@ def helpful_command(
     """
     if _COMMAND.search(as_typed(error.message)):
         return None
-    found = _HELPING.get(error.kind, f"{command} --help")
+    found = _HELPING.get(error.kind, command)
     if command == "stet restore" and found == _READ:  # there need not be such a file now
         found = _LOOK
+    if found == command:
+        found = f"{command} --help"
     path = next((failure.path for failure in error.failures if failure.path), None)
     if found not in (_LOOK, _READ):
         return found
