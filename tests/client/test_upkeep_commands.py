@@ -53,6 +53,7 @@ def test_forget_asks_for_a_yes_and_shows_what_it_would_do(ws: Installation) -> N
     ws.patch("src/a.py", "one", "a-secret")
     assert ws.stet("forget", "src/a.py").returncode == 2
     assert ws.stet("forget", "src/a.py", "--json").returncode == 2
+    assert ws.json("forget", "src/a.py", "--preview")["commit"] is None
     preview = ws.stet("forget", "src/a.py", "--preview")
     assert preview.returncode == 0
     assert "2 versions in 2 commits would be forgotten" in preview.stdout
