@@ -286,6 +286,14 @@ def test_a_deleted_file_in_a_directory_b_keeps_its_path() -> None:
     assert diff_colours.names(file) == ("b/gone.py", [])
 
 
+def test_a_diff_is_side_by_side_only_where_there_is_room() -> None:
+    narrow, wide = (
+        [span.text for line in side_by_side(DIFF, width, dark=True) for span in line]
+        for width in (89, 90)
+    )
+    assert (" │ " in narrow, " │ " in wide) == (False, True)
+
+
 @pytest.mark.parametrize("width", [60, 120])
 def test_a_rename_is_told_above_what_changed_also_side_by_side(width: int) -> None:
     header = "diff --git a/old.py b/new.py\nsimilarity index 100%\n"

@@ -247,8 +247,15 @@ def test_the_mode_is_set(daemon: DaemonProcess) -> None:
         await pilot.press("enter")
         where = app.query_one("#where", Static)
         await until(pilot, lambda: "   restricted" in str(where.visual), "the mode is not shown")
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, Choose), "nothing is asked")
+        app.screen.query_one(OptionList).highlighted = 2
+        await pilot.press("enter")
+        await until(pilot, lambda: "   unrestricted" in str(where.visual), "the mode is not shown")
 
     run(daemon, (80, 24), story)
+    with agent(daemon, "one") as s:
+        assert s.mode_get().workspace_until is not None, "thirty minutes never end"
 
 
 def test_a_search_is_read_as_path_filters_and_words() -> None:
