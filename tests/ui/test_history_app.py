@@ -128,6 +128,9 @@ def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonProcess) 
 
     async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
         await select(app, pilot, "two.py")
+        await pilot.press("space", "up", "space")  # marked, and not any more
+        assert not app.timeline.marked
+        await select(app, pilot, "two.py")
         await pilot.press("space", "space", "u")
         await until(pilot, lambda: bool(app.screen.query("#lines")), "nothing is asked")
         assert (workspace / "two.py").exists()
@@ -135,6 +138,7 @@ def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonProcess) 
         await pilot.press("enter")
         await until(pilot, lambda: not (workspace / "two.py").exists(), "nothing was undone")
         await until(pilot, lambda: "undo" in subjects(app)[0], "the undo is not shown")
+        await until(pilot, lambda: not app.timeline.marked, "what was undone stays marked")
 
     run(daemon, (80, 24), story)
     assert {path.name for path in workspace.iterdir()} == {"one.py", "three.py"}
