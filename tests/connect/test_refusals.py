@@ -203,6 +203,19 @@ def test_a_file_with_two_names_keeps_them(person: Person) -> None:
     assert "2 names (hard links)" in person.refused("disconnect", "zed")
 
 
+def test_where_one_directory_can_not_be_written_no_file_is(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = person.write(HOOK_FILES["claude-code", "user"], b"{}")
+
+    def access(path: str, mode: int) -> bool:  # root may write anywhere
+        return not (mode == os.W_OK and path == str(hooks.parent))
+
+    monkeypatch.setattr(os, "access", access)
+    said = person.refused("connect", "claude-code", "--write", "--hooks")
+    assert "is not writable for you" in said
+
+
 def test_new_files_of_the_user_are_private_those_of_a_project_are_not(person: Person) -> None:
     old = os.umask(0o022)
     try:

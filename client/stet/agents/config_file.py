@@ -82,7 +82,9 @@ def read(named: str, *, mode: int = 0o600) -> ConfigFile:
 
 
 def check_writable(file: ConfigFile) -> None:
-    """Raises ConnectTrouble if the file is not the user's, read-only, or has hard links."""
+    """Raises ConnectTrouble if the file is not the user's, is read-only, or has hard links, or if
+    its directory is read-only. All files are checked before one is written.
+    """
     if file.data is None:
         return
     found = os.stat(file.path)
@@ -100,6 +102,8 @@ def check_writable(file: ConfigFile) -> None:
             "this one. Make it a file of its own, or the other names symbolic links to it, or put "
             "in what stet connect prints by hand. Nothing was changed."
         )
+    if not os.access(os.path.dirname(file.path), os.W_OK):
+        raise ConnectTrouble(f"the directory of {file.path} is not writable for you")
 
 
 def backups(file: ConfigFile) -> list[Backup]:
