@@ -218,6 +218,35 @@ def test_only_what_was_loose_before_the_first_write_is_looked_at(
     assert looked == [{EMPTY_TREE}, set()]
 
 
+def test_a_checkpoint_passes_over_what_plain_git_gc_has_packed(
+    background: Background, shadow: str
+) -> None:
+    """It packs loose objects durably, and removes them with the directories that they were in."""
+    [first, second] = chain(2)
+    background.write(shadow, *first)
+    background.wait_for(shadow)
+    subprocess.run(["git", "--git-dir", shadow, "gc", "--quiet", "--prune=now"], check=True)
+    assert not Path(shadow, "objects", first[1][:2]).exists()
+    assert checkpoint(background) == "done"
+    background.write(shadow, *second)
+    background.wait_for(shadow)
+    assert history(shadow) == ["number 1", "number 0"]
+
+
+def test_an_object_that_was_loose_once_may_be_written_again(
+    background: Background, shadow: str
+) -> None:
+    """The list of loose objects is made once; gc packs them later."""
+    [(objects, head)] = chain(1)
+    ShadowRepository(shadow).write(objects[:1])
+    background.write(shadow, [], "0" * 40)
+    background.wait_for(shadow)
+    os.unlink(ShadowRepository(shadow).loose_path(EMPTY_TREE))
+    background.write(shadow, objects, head)
+    background.wait_for(shadow)
+    assert history(shadow) == ["number 0"]
+
+
 def test_two_repositories_with_the_same_objects(background: Background, tmp_path: Path) -> None:
     [(objects, head)] = chain(1)
     for name in ("one", "two"):

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from stetd.history.objects import NewObject, object_id
+from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.making_repository import create_repository
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles, Pack
 from stetd.repository.packing import write_pack
 from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.stored_ids import all_loose_ids
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import Disk
 
@@ -90,6 +92,48 @@ def test_packs_of_git_are_read_with_their_deltas(
     git(repository, "prune-packed")
     for item in objects:
         assert files.read(item.oid) == ("blob", item.content)
+
+
+def test_a_pack_that_is_gone_hides_no_object_of_another_one(
+    repository: str, files: ObjectFiles
+) -> None:
+    first, second = blob(b"first"), blob(b"second")
+    for item in (first, second):
+        write_pack(repository, [item], Disk())
+        assert files.read(item.oid) == ("blob", item.content)
+    files.rest()
+    gone, left = first, second
+    for pack in Path(repository, "objects", "pack").glob("*.pack"):
+        opened = Pack(repository, f"objects/pack/{pack.stem}")
+        if opened.find(bytes.fromhex(gone.oid)) is not None:
+            pack.unlink()
+            pack.with_suffix(".idx").unlink()
+        opened.close()
+    assert files.read(left.oid) == ("blob", left.content)
+
+
+def test_what_is_no_object_among_loose_ones_is_passed_over(repository: str) -> None:
+    """A killed git leaves such files."""
+    shadow = ShadowRepository(repository)
+    shadow.write([blob(b"loose")])
+    Path(shadow.loose_path(blob(b"loose").oid)).with_name("tmp_obj_a1B2c3").write_bytes(b"half")
+    assert all_loose_ids(repository).hex() == blob(b"loose").oid
+    shadow.close()
+
+
+def test_what_can_not_be_opened_leaves_no_descriptor_open(repository: str) -> None:
+    """It is tried again with every question, and a process may open a thousand files."""
+    pack, _ = write_pack(repository, [blob(b"packed")], Disk())
+    kept = KeptHandles()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(KeyError), kept.opened(repository) as handle:
+        assert handle.blob(blob(b"packed").oid) == b"packed"
+        raise KeyError
+    assert os.listdir("/proc/self/fd") == before
+    os.truncate(pack, 10)
+    with pytest.raises(Damaged):
+        Pack(repository, os.path.relpath(pack, repository).removesuffix(".pack"))
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_loose_and_packed_objects_are_found_also_when_they_move(

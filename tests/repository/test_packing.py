@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stetd.history.objects import NewObject, object_id
 from stetd.repository.making_repository import create_repository
-from stetd.repository.packing import merge_packs, write_pack
+from stetd.repository.packing import merge_packs, remove_pack, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
 
@@ -93,6 +93,27 @@ def test_few_packs_are_left_alone(repository: str) -> None:
     before = packs(repository)
     assert merge_packs(repository, Disk()) == []
     assert packs(repository) == before
+
+
+def test_a_damaged_pack_is_left_alone_when_others_are_joined(repository: str) -> None:
+    """Joining would be tried again for ever, and nothing of the history written meanwhile."""
+    items = [blob(b"%d" % number) for number in range(17)]
+    for item in items[:16]:
+        write_pack(repository, [item], Disk())
+    pack, _ = write_pack(repository, items[16:], Disk())
+    os.truncate(pack, 10)
+    assert merge_packs(repository, Disk()) != []
+    reader = ShadowRepository(repository)
+    assert [reader.blob(item.oid) for item in items[:16]] == [item.content for item in items[:16]]
+    reader.close()
+    assert os.path.basename(pack) in packs(repository)
+
+
+def test_a_pack_whose_index_somebody_has_removed_is_removed(repository: str) -> None:
+    pack, index = write_pack(repository, [blob(b"of plain git gc")], Disk())
+    os.unlink(index)
+    remove_pack(pack.removesuffix(".pack"), Disk())
+    assert packs(repository) == []
 
 
 def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(

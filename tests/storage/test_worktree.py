@@ -15,6 +15,7 @@ from stet.wire.failures import Refused
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Target
+from stetd.storage.real_directories import open_real
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 
 LIMIT = 1 << 24
@@ -146,21 +147,23 @@ def test_swap_puts_the_new_file_in_and_the_old_one_out(tmp_path: Path, worktree:
 
 
 @pytest.mark.parametrize("size", [3, (1 << 20) + 7])
-@pytest.mark.parametrize("how", ["rename", "in place", "same size and time"])
+@pytest.mark.parametrize("how", ["rename", "in place", "same size and time", "old, rename", "old"])
 def test_save_in_between_comes_out(tmp_path: Path, worktree: Worktree, how: str, size: int) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"o" * size)
+    if how.startswith("old"):
+        os.utime(file, (1e9, 1e9))
     before = read(worktree, "a")
     target, name = staged(worktree, "a", b"new")
-    if how == "rename":
+    if how.endswith("rename"):
         (tmp_path / "b").write_bytes(b"s" * size)
         os.utime(tmp_path / "b", ns=(before.mtime_ns, before.mtime_ns))
         os.rename(tmp_path / "b", file)
-    elif how == "in place":
-        file.write_bytes(b"s" * (size + 1))
-    else:
+    elif how == "same size and time":
         file.write_bytes(b"s" * size)
         os.utime(file, ns=(before.mtime_ns, before.mtime_ns))
+    else:
+        file.write_bytes(b"s" * (size + 1))
     saved = file.read_bytes()
     worktree.swap(target, name)
     out = worktree.compare_displaced(target, name, before)
@@ -359,6 +362,31 @@ def test_a_directory_on_a_lesser_file_system_is_no_reason_to_exchange_nowhere(
         assert (name in renamed) == by_renaming
         target.close()
     assert worktree.replacement == "rename"
+    worktree.close()
+
+
+def test_what_fails_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    """A daemon that lost one with every refusal would serve nobody after a thousand."""
+
+    class Unchangeable(Disk):
+        def fchmod(self, fd: int, mode: int) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    for name in ("HEAD", "objects", "refs", "a"):
+        (tmp_path / name).write_bytes(b"old")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_bytes(b"old")
+    worktree = Worktree(str(tmp_path), Unchangeable())
+    with worktree.resolver.locate("d/a") as target:
+        like = worktree.read(target, LIMIT)
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(PermissionError):
+            worktree.stage(target, temporary_name(), b"new", 0o100644, like=like)
+        with pytest.raises(Refused, match="Git repository"):
+            worktree.resolver.resolve("a")
+        with pytest.raises(FileNotFoundError):
+            open_real(str(tmp_path / "gone" / "e"))
+        assert os.listdir("/proc/self/fd") == before
     worktree.close()
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.history.objects import Image, object_id, paths_in_the_way
+from stetd.history.objects import Image, object_id, paths_in_the_way, same_image
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
@@ -137,7 +137,7 @@ def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None
     replaced = paths_in_the_way(tree, late.path, load)
     current = {path: _current_image(workspace, path) for path in [late.path, *replaced]}
     image = Image(object_id("blob", late.data), late.mode)
-    if image.same_as(current[late.path]):
+    if same_image(image, current[late.path]):
         return None
     return seal_outside(
         [
@@ -161,4 +161,4 @@ def _current_image(workspace: Workspace, path: str) -> Image | None:
             found = None if target.missing else worktree.read_name(target.dir_fd, target.name)
     except (OSError, Refused):
         return image
-    return found.image if found and image.same_as(found.image) else image
+    return found.image if found and same_image(image, found.image) else image

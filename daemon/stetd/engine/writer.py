@@ -498,7 +498,8 @@ class Writer:
         record = prepared.record
         # Not if a directory can't be removed yet: after a kill, recovery tries again only for
         # unmarked records.
-        if not workspace.worktree.has_leftover(record.leftover_directories):
+        leftovers = workspace.worktree.leftovers
+        if not any(f"{path}/" in leftovers for path in record.leftover_directories):
             mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:

@@ -52,14 +52,12 @@ class Image(msgspec.Struct, frozen=True, array_like=True):
             return LINK
         return EXECUTABLE if self.mode & stat.S_IXUSR else FILE
 
-    def same_as(self, other: Image | None) -> bool:
-        """Whether Git would see no difference."""
-        return other is not None and (self.oid, self.git_mode) == (other.oid, other.git_mode)
-
 
 def same_image(one: Image | None, other: Image | None) -> bool:
     """Whether two places hold the same to Git; None is no file."""
-    return one.same_as(other) if one is not None else other is None
+    if one is None or other is None:
+        return one is other
+    return (one.oid, one.git_mode) == (other.oid, other.git_mode)
 
 
 class NewObject(NamedTuple):

@@ -14,8 +14,8 @@ from stetd.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
 from stetd.processes.long_work import SnapshotLimits
 from stetd.refusals import io_failure
 from stetd.storage.progress import Progress
-from stetd.upkeep import forget as forgetting
 from stetd.upkeep import snapshot as taking
+from stetd.upkeep.forget import Forgetting
 from stetd.upkeep.schedule import Job, collect
 
 T = TypeVar("T")
@@ -72,5 +72,6 @@ async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
     if not path:
         raise invalid("forget: name a file or a directory in the workspace.")
     asked, requester = replace(wanted, path=path), caller.requester("forget", message)
-    run = partial(forgetting.forget, shared.writer, workspace, asked, requester)
-    return await _carried_out(shared, Job("forget", workspace.root, run))
+    work = partial(Forgetting, shared.writer, workspace, asked, requester)
+    job = Job("forget", workspace.root, lambda progress: work(progress).run())
+    return await _carried_out(shared, job)

@@ -256,7 +256,7 @@ class _Recorder(msgspec.Struct):
         if image is None:
             return None
         noted = Image(image.oid, stat.S_IFREG | self.note.modes.get(path, 0))
-        return noted if path in self.note.modes and noted.same_as(image) else image
+        return noted if path in self.note.modes and noted.git_mode == image.git_mode else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:
         before = self._image_before

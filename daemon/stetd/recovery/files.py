@@ -29,7 +29,7 @@ from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
-from stetd.storage.worktree import OnDisk
+from stetd.storage.worktree import OnDisk, beside
 from stetd.transaction.heads import seal_outside
 from stetd.transaction.sealing import seal_restoring
 from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install, mark_published
@@ -127,8 +127,7 @@ class FileRecovery(msgspec.Struct):
 
     def check_temporaries(self) -> None:
         """Find displaced saves that were not put back (ARCHITECTURE.md 6)."""
-        saves: dict[str, list[OnDisk]] = {}
-        first: dict[str, Temporary] = {}
+        saves: dict[str, tuple[Temporary, list[OnDisk]]] = {}
         for temporary in self.pending.temporaries:
             if temporary.settled_by in self.published:
                 continue
@@ -140,8 +139,7 @@ class FileRecovery(msgspec.Struct):
                 if found.data is None:
                     self._put_back_non_file(temporary)
                 elif self._is_displaced_save(temporary, found):
-                    saves.setdefault(temporary.path, []).append(found)
-                    first.setdefault(temporary.path, temporary)
+                    saves.setdefault(temporary.path, (temporary, []))[1].append(found)
                 else:
                     # Now, and not at the end: our content is in place then. A recovery after a kill
                     # there would take a torn piece of it for a displaced save.
@@ -149,8 +147,8 @@ class FileRecovery(msgspec.Struct):
             except (Refused, OSError) as error:
                 _log.warning("%s stays beside %s: %s", temporary.name, temporary.path, error)
                 self.kept_temporaries.add(temporary.name)
-        for path, found_saves in saves.items():
-            self._put_back(first[path], found_saves)
+        for first, found_saves in saves.values():
+            self._put_back(first, found_saves)
 
     def _finish_swap(self, temporary: Temporary) -> None:
         worktree = self.workspace.worktree
@@ -252,9 +250,7 @@ class FileRecovery(msgspec.Struct):
                 self.workspace.worktree.remove_directory(directory)
 
     def _discard(self, temporary: Temporary) -> None:
-        folder = temporary.path.rpartition("/")[0]
-        path = f"{folder}/{temporary.name}" if folder else temporary.name
-        self.workspace.worktree.discard_path(path)
+        self.workspace.worktree.discard_path(beside(temporary.path, temporary.name))
 
     # -- paths
 

@@ -154,8 +154,11 @@ class Recovery:
         if isinstance(record, Change):
             self._note_change(pending, placed.boot, record)
         else:
-            self._note_abort(pending, placed.boot, record)
-        if place < watermark and held is not None and held.start is not None:
+            marked = record.number in self._published
+            for path, image in record.stands.items():
+                pending.chains.setdefault(path, []).append(ChainImage(image, published=marked))
+                pending.boots[path] = placed.boot
+        if place >= watermark or (held is not None and held.start is not None):
             self._collect_commits(pending, record)
 
     def _apply(self, record: Record) -> None:
@@ -165,7 +168,7 @@ class Recovery:
                 self._apply_change(record)
             case Abort(number, workspace):
                 state.number = max(state.number, number)
-                self._apply_commits(workspace, number, record.commits)
+                self._apply_commits(workspace, record.commits)
             case SessionOpened() | SessionEnded() | ModeSet() | UpgradeSet() | ClipboardSet():
                 state.apply(record)
             case WorkspaceAllowed(name, root, anew):
@@ -211,11 +214,11 @@ class Recovery:
         state.number = max(state.number, record.number)
         if record.number in self._voided:
             return
-        self._apply_commits(record.workspace, record.number, record.commits)
+        self._apply_commits(record.workspace, record.commits)
         if record.cut is not None:
             state.change_known(record.workspace, cut=record.cut)
         if record.rewritten is not None:
-            self._apply_rewritten(record.workspace, record.number, record.rewritten)
+            self._apply_rewritten(record.workspace, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
         if session is not None:
             session = with_clipboards(session, record.clipboards)
@@ -228,14 +231,10 @@ class Recovery:
             known = answered(record)
             state.requests[known.key] = known
 
-    def _note_abort(self, pending: PendingRecords, boot: str, record: Abort) -> None:
-        marked = record.number in self._published
-        for path, image in record.stands.items():
-            pending.chains.setdefault(path, []).append(ChainImage(image, published=marked))
-            pending.boots[path] = boot
-
     def _collect_commits(self, pending: PendingRecords, record: Change | Abort) -> None:
-        """Collect the commits of a record before the watermark, which a damaged Git may lack."""
+        """Collect the commits of a record, which Git may lack: before the watermark, if it is
+        damaged.
+        """
         if record.number in self._voided:
             return
         pending.commits += [(record.number, commit) for commit in record.commits]
@@ -243,19 +242,17 @@ class Recovery:
         if rewritten is not None and rewritten.head:
             pending.commits.append((record.number, rewritten))
 
-    def _apply_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
+    def _apply_rewritten(self, name: str, rewritten: Rewritten) -> None:
         if not rewritten.head:
             self._state.change_known(name, forgetting=None)
             return
-        self._pending[name].commits.append((number, rewritten))
         self._state.change_known(
             name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
         )
 
-    def _apply_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
+    def _apply_commits(self, name: str, commits: list[CommitRecord]) -> None:
         if not commits:
             return
-        self._pending[name].commits += [(number, commit) for commit in commits]
         count = self._state.known[name].commits + len(commits)
         self._state.change_known(name, head=commits[-1].oid, commits=count)
 

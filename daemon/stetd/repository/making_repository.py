@@ -27,14 +27,19 @@ _DIRECTORIES = (
 def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) -> None:
     """Create an empty shadow repository (0700) durably, or complete one after a crash.
 
-    ``clear_leftovers``: remove files of a killed process; nobody may be writing there.
+    ``clear_leftovers``: remove a killed process's locks and temporary files; nobody may be
+    writing there.
 
     Each file is synced: with an empty ``HEAD`` after a power cut it would be no repository.
     """
     for folder in _DIRECTORIES:
         os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
-    if clear_leftovers:
-        _clear_leftovers(path)
+    if clear_leftovers:  # locks would block later commits
+        clear_half_packs(path)
+        for folder in ("", "refs/heads", PINS, "objects", "objects/pack"):
+            for name in os.listdir(os.path.join(path, folder)):
+                if name.endswith((".lock", ".tmp")) or name.startswith("tmp_"):
+                    os.unlink(os.path.join(path, folder, name))
     head = os.path.join(path, "HEAD")
     if read_if_exists(head) != _HEAD:
         replace_file(head, _HEAD, disk)
@@ -43,15 +48,3 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
         replace_file(os.path.join(path, "config"), _CONFIG, disk)
     for folder in _DIRECTORIES:
         disk.sync_directory(os.path.join(path, folder))
-
-
-def _clear_leftovers(path: str) -> None:
-    """Remove a killed process's locks, which would block later commits, and its temporary files.
-    The caller holds the daemon's lock.
-    """
-    clear_half_packs(path)
-    for folder in ("", "refs/heads", PINS, "objects", "objects/pack"):
-        directory = os.path.join(path, folder)
-        for name in os.listdir(directory):
-            if name.endswith((".lock", ".tmp")) or name.startswith("tmp_"):
-                os.unlink(os.path.join(directory, name))

@@ -38,7 +38,7 @@ from stetd.repository.object_files import (
     pack_names,
 )
 from stetd.repository.pack_entries import Chosen, PackEntries
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, write_durably
 from stetd.storage.priority import yield_processor
 
 _FAST = 1
@@ -165,19 +165,10 @@ def store_pack(
     name = os.path.join(pack_folder(repository), f"pack-{checksum.hexdigest()}")
     failpoint("git.pack_staged")
     os.replace(staged, name + ".pack")
-    _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
-    return [name + ".pack", name + ".idx"]
-
-
-def _store_index(path: str, content: bytes, disk: Disk) -> None:
-    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        disk.write_all(fd, content)
-        disk.fdatasync(fd)
-    finally:
-        os.close(fd)
+    write_durably(name + ".idx.tmp", _index(ids, crcs, offsets, checksum.digest()), disk)
     failpoint("git.pack_staged")
-    os.replace(path + ".tmp", path)
+    os.replace(name + ".idx.tmp", name + ".idx")
+    return [name + ".pack", name + ".idx"]
 
 
 class PackStream(msgspec.Struct):

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from stetd.history.objects import NewObject
 from stetd.history.tree_bytes import TREE_MODE
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
 
-_SUBMODULE = b"160000"
 #: The ids in the header of a commit or tag.
 LINKS = re.compile(rb"^(tree|parent|object) ([0-9a-f]{40})$", re.MULTILINE)
 #: Matches (mode and name, id) of each entry of a tree.
@@ -98,7 +98,7 @@ class Marking:
     def _mark(self, oid: bytes, waiting: list[bytes]) -> None:
         if not self.marks.mark(oid):
             return
-        kind, content = self._read(oid)
+        kind, _, content = self.read(oid)
         if kind == "tree":
             self._mark_tree(b"", oid, content)
         elif kind in ("commit", "tag"):
@@ -114,7 +114,7 @@ class Marking:
         if content is None:
             if not self.marks.mark(oid):
                 return
-            content = self._read(oid)[1]
+            content = self.read(oid).content
         entries = frozenset(named_entries(content))
         # Entries of the directory's last version are marked already.
         new = entries - self._last.get(path, frozenset())
@@ -125,13 +125,13 @@ class Marking:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
                 self._mark_tree(path + b"/" + name, child)
-            elif mode == _SUBMODULE or not self.marks.mark(child):
-                continue
-            elif self.marks.find(child) is None:
-                self._read(child)  # it came after the listing, or it is missing
+            elif self.marks.mark(child) and self.marks.find(child) is None:
+                self.read(child)  # it came after the listing, or it is missing
 
-    def _read(self, oid: bytes) -> tuple[str, bytes]:
+    def read(self, oid: bytes) -> NewObject:
+        """An object. Raises BrokenHistory."""
         try:
-            return self._files.read(oid.hex())
+            kind, content = self._files.read(oid.hex())
         except (Missing, Damaged) as error:
             raise BrokenHistory(f"{oid.hex()} is missing or damaged: {error}") from error
+        return NewObject(kind, oid.hex(), content)

@@ -30,14 +30,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from stetd.failpoints import failpoint
-from stetd.history.objects import NewObject
 from stetd.history.tree_bytes import TREE_MODE
 from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
     DISTANCE_DELTA,
     ID_DELTA,
     Damaged,
-    Missing,
     ObjectFiles,
     Pack,
     loose_name,
@@ -54,13 +52,7 @@ from stetd.repository.packing import (
     store_pack,
     write_pack,
 )
-from stetd.repository.reachable import (
-    LINKS,
-    BrokenHistory,
-    Marking,
-    Marks,
-    named_entries,
-)
+from stetd.repository.reachable import LINKS, Marking, Marks, named_entries
 from stetd.repository.references import read_reference, references_below
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id, pack_ids, union
@@ -221,8 +213,7 @@ class Repacking:
         needed = self._marking.marks.since(before)
         self.dropped -= len(needed)
         if needed:
-            objects = [_object(self._files, oid) for oid in needed]
-            write_pack(self._repository, objects, self._disk)
+            write_pack(self._repository, map(self._marking.read, needed), self._disk)
             self._disk.sync_directory(pack_folder(self._repository))
 
     def _unlink(self, ids: bytes) -> None:
@@ -344,14 +335,6 @@ def references(repository: str) -> list[str]:
     names.sort(key=lambda name: not name.startswith("refs/heads/"))
     found = (read_reference(repository, name) for name in names)
     return list(dict.fromkeys(oid for oid in found if oid is not None))
-
-
-def _object(files: ObjectFiles, oid: bytes) -> NewObject:
-    try:
-        kind, content = files.read(oid.hex())
-    except (Missing, Damaged) as error:
-        raise BrokenHistory(f"{oid.hex()}: {error}") from error
-    return NewObject(kind, oid.hex(), content)
 
 
 def _is_whole_in(packs: list[Pack], oid: bytes) -> bool:

@@ -25,7 +25,7 @@ class SortedIds:
     def find(self, oid: bytes) -> int | None:
         """The number of an id; None if it is not there."""
         number = bisect_left(range(len(self)), oid, key=self.at)
-        return number if number < len(self) and self.at(number) == oid else None
+        return number if self.at(number) == oid else None
 
 
 def each_id(ids: bytes) -> Iterator[bytes]:

@@ -190,7 +190,7 @@ class StoredObjects:
         """
         if old == new:
             return
-        before, after = self._differing_entries(old, new)
+        before, after = differing_entries(self._content(old), self._content(new))
         for name in sorted({*before, *after}):
             one, two = before.get(name), after.get(name)
             was, now = _file(one), _file(two)
@@ -199,16 +199,8 @@ class StoredObjects:
             if _tree(one) or _tree(two):
                 yield from self.changed(_tree(one), _tree(two), f"{prefix}{name}/")
 
-    def _differing_entries(
-        self, old: str | None, new: str | None
-    ) -> tuple[dict[str, Entry], dict[str, Entry]]:
-        if old is None or new is None:
-            one, two = (entries_of(self._content(oid)) if oid else {} for oid in (old, new))
-            return one, two
-        return differing_entries(self._content(old), self._content(new))
-
-    def _content(self, oid: str) -> bytes:
-        if oid == EMPTY_TREE:
+    def _content(self, oid: str | None) -> bytes:
+        if oid is None or oid == EMPTY_TREE:
             return b""
         content = self._tree_bytes.get(oid)
         if content is None:

@@ -170,12 +170,16 @@ def read_if_exists(path: str) -> bytes:
 
 def replace_file(path: str, content: bytes, disk: Disk) -> None:
     """Replace the content of a file durably and atomically."""
-    temporary = path + ".tmp"
-    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    write_durably(path + ".tmp", content, disk)
+    os.replace(path + ".tmp", path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def write_durably(path: str, content: bytes, disk: Disk) -> None:
+    """Write a file; it is durable, but its name is not."""
+    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         disk.write_all(fd, content)
         disk.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)
-    disk.sync_directory(os.path.dirname(path))

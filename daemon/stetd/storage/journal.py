@@ -186,18 +186,12 @@ class Journal:
 
     def _reserve(self, needed: int) -> None:
         """Reserve space for a segment of ``needed`` bytes. Raises OSError."""
-        length = needed - self._reserved
         if needed > _SMALL:
-            try:
-                self._disk.reserve(self._fd, self._reserved, length + _STEP)
-                if self._disk.overwrites_in_place(self._fd):
-                    self._disk.pwrite_all(self._fd, bytes(length + _STEP), self._reserved)
-            except OSError as error:
-                _log.debug("no space for a step of the journal: %s", error)
-            else:
-                self._reserved = needed + _STEP
-                return
+            needed += _STEP
+        length = needed - self._reserved
         self._disk.reserve(self._fd, self._reserved, length)
+        if needed > _SMALL and self._disk.overwrites_in_place(self._fd):
+            self._disk.pwrite_all(self._fd, bytes(length), self._reserved)
         self._reserved = needed
 
     def _wipe(self, start: int, length: int, cause: OSError) -> None:

@@ -7,7 +7,6 @@ meanwhile, FileNotFoundError is raised, and the caller asks again with a new pos
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -95,9 +94,7 @@ def _follow(head: str | None, count: int, valid: list[_Commits], damage: list[st
 
 def _check_segments(directory: str, needed: range) -> None:
     for number in needed:
-        path = os.path.join(directory, segment_name(number))
-        if not os.path.exists(path):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        os.stat(os.path.join(directory, segment_name(number)))
 
 
 def _records(

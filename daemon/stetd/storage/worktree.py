@@ -106,6 +106,11 @@ def _second_name(temporary: str) -> str:
     return f"{TEMPORARY_PREFIX}{number[::-1]}.tmp"
 
 
+def beside(path: str, name: str) -> str:
+    """The path of another name in the directory of a path."""
+    return path[: path.rfind("/") + 1] + name
+
+
 def mode_for_new_file(directory_mode: int) -> int:
     """Permission bits of a new file: those of its directory without the execute bits.
 
@@ -300,16 +305,7 @@ class Worktree:
                 made.append("/".join(target.path.split("/")[: -len(target.missing)]))
             except FileExistsError:
                 new = False
-            try:
-                fd = os.open(
-                    part,
-                    os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                    dir_fd=target.dir_fd,
-                )
-            except OSError as error:
-                if error.errno != errno.ELOOP:
-                    raise
-                raise NotADirectoryError(errno.ENOTDIR, "a link is in the way", part) from error
+            fd = os.open(part, _READ | os.O_DIRECTORY, dir_fd=target.dir_fd)
             if new:
                 self._disk.fchmod(fd, mode)
             os.close(target.dir_fd)
@@ -346,13 +342,21 @@ class Worktree:
 
     def rename_in(self, target: Target, temporary: str) -> None:
         """Rename the temporary file to the target's name. Raises FileExistsError if it is taken."""
+        if not self._renamed(self._disk.rename_new, temporary, target.name, target.dir_fd):
+            self._rename_in_by_linking(target, temporary)
+
+    def _renamed(
+        self, rename: Callable[[str, str, int], None], name: str, other: str, dir_fd: int
+    ) -> bool:
+        """Rename with a flag; False if the file system does not support that."""
         try:
-            self._disk.rename_new(temporary, target.name, target.dir_fd)
+            rename(name, other, dir_fd)
         except OSError as error:
             if error.errno not in UNSUPPORTED_RENAME:
                 raise
             self.replacement = "rename"
-            self._rename_in_by_linking(target, temporary)
+            return False
+        return True
 
     def _rename_in_by_linking(self, target: Target, temporary: str) -> None:
         try:
@@ -375,12 +379,7 @@ class Worktree:
 
     def swap(self, target: Target, temporary: str) -> None:
         """Exchange the target's file with the temporary file."""
-        try:
-            self._disk.exchange(temporary, target.name, target.dir_fd)
-        except OSError as error:
-            if error.errno not in UNSUPPORTED_RENAME:
-                raise
-            self.replacement = "rename"
+        if not self._renamed(self._disk.exchange, temporary, target.name, target.dir_fd):
             self._swap_by_renaming(target, temporary)
 
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
@@ -415,12 +414,7 @@ class Worktree:
 
     def rename_out(self, target: Target, temporary: str) -> None:
         """Rename the target's file to the temporary name. Raises FileNotFoundError."""
-        try:
-            self._disk.rename_new(target.name, temporary, target.dir_fd)
-        except OSError as error:
-            if error.errno not in UNSUPPORTED_RENAME:
-                raise
-            self.replacement = "rename"
+        if not self._renamed(self._disk.rename_new, target.name, temporary, target.dir_fd):
             self._disk.rename(target.name, temporary, target.dir_fd)
 
     def matches_descriptor(self, target: Target, temporary: str, expected: OnDisk, fd: int) -> bool:
@@ -463,12 +457,10 @@ class Worktree:
 
     def discard(self, target: Target, temporary: str) -> None:
         """Remove a temporary file, now or (:meth:`clear_leftovers`) later. Raises nothing."""
-        folder = target.path.rpartition("/")[0]
-        path = f"{folder}/{temporary}" if folder else temporary
         try:
             self._disk.unlink(temporary, target.dir_fd)
         except OSError as error:
-            self._add_leftover(path, error)
+            self._add_leftover(beside(target.path, temporary), error)
 
     def resolve_exactly(self, path: str) -> Target:
         """Resolve a path of the history; a link as the last component is not followed.
@@ -488,11 +480,10 @@ class Worktree:
 
     def discard_path(self, path: str) -> None:
         """As :meth:`discard`, by the temporary file's path; it may be gone."""
-        folder, _, name = path.rpartition("/")
         try:
-            with self.resolve_exactly(f"{folder}/x" if folder else "x") as target:
+            with self.resolve_exactly(beside(path, "x")) as target:
                 if not target.missing:
-                    self._disk.unlink(name, target.dir_fd)
+                    self._disk.unlink(path.rpartition("/")[2], target.dir_fd)
         except Refused:
             return
         except OSError as error:
@@ -505,15 +496,13 @@ class Worktree:
         If the disk refuses, or a leftover is in it, it is removed later.
         """
         try:
-            target = self.resolve_exactly(path)
+            with self.resolve_exactly(path) as target:
+                if not target.missing:
+                    self._remove_below(target.dir_fd, path)
         except Refused:
             return
         except OSError as error:
             self._add_leftover(f"{path}/", error)
-            return
-        with target:
-            if not target.missing:
-                self._remove_below(target.dir_fd, path)
 
     def remove_made(self, target: Target, made: list[str]) -> None:
         """Remove the directories that :meth:`make_directories` has made for a target.
@@ -556,10 +545,6 @@ class Worktree:
     def _add_leftover(self, path: str, error: OSError) -> None:
         _log.warning("%s can't be removed yet: %s", path, error.strerror)
         self.leftovers.add(path)
-
-    def has_leftover(self, directories: Iterable[str]) -> bool:
-        """Whether one of these directories is a leftover."""
-        return any(f"{directory}/" in self.leftovers for directory in directories)
 
     def clear_leftovers(self) -> set[str]:
         """Try again to remove all leftovers; returns the paths that were tried."""

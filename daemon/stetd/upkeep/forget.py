@@ -41,14 +41,9 @@ from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 _ROUNDS = 20
 
 
-async def forget(
-    writer: Writer, workspace: Workspace, asked: Forget, who: Requester, progress: Progress
-) -> ForgetResult:
-    """Forget a path, relative to the workspace's root. Raises Refused, OSError."""
-    return await _Forgetting(writer, workspace, asked, who, progress).run()
+class Forgetting(msgspec.Struct):
+    """Forgets a path, relative to the workspace's root."""
 
-
-class _Forgetting(msgspec.Struct):
     writer: Writer
     workspace: Workspace
     asked: Forget
@@ -58,6 +53,7 @@ class _Forgetting(msgspec.Struct):
     clipboards: dict[ClipboardRef, str] = {}
 
     async def run(self) -> ForgetResult:
+        """Do it. Raises Refused, OSError."""
         asked = self.asked
         self._check_open()
         self.writer.record_late_writes(all_of_them=True)
