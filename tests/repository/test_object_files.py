@@ -97,12 +97,11 @@ def test_packs_of_git_are_read_with_their_deltas(
 def test_a_pack_that_is_gone_hides_no_object_of_another_one(
     repository: str, files: ObjectFiles
 ) -> None:
-    first, second = blob(b"first"), blob(b"second")
-    for item in (first, second):
+    left, gone = blob(b"first"), blob(b"second")
+    for item in (left, gone):
         write_pack(repository, [item], Disk())
         assert files.read(item.oid) == ("blob", item.content)
     files.rest()
-    gone, left = first, second
     for pack in Path(repository, "objects", "pack").glob("*.pack"):
         opened = Pack(repository, f"objects/pack/{pack.stem}")
         if opened.find(bytes.fromhex(gone.oid)) is not None:

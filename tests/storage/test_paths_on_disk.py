@@ -1,12 +1,11 @@
 """Resolving paths under a root: what is let in, what is refused, by every way of doing it.
 
-The ways: ``openat2``; the walk; and a kernel (or a seccomp filter, as systemd makes them) that
-answers ENOSYS, after which the walk is taken.
+The ways: ``openat2``; and the walk, on a kernel (or under a seccomp filter, as systemd makes them)
+that answers ENOSYS.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture(params=["openat2", "walk", "ENOSYS"])
+@pytest.fixture(params=["openat2", "ENOSYS"])
 def resolver(
     root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Resolver]:
@@ -37,28 +36,7 @@ def resolver(
         monkeypatch.setattr(paths_on_disk, "_SYS_OPENAT2", 100_000)  # no such call
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     made = Resolver(str(root), fd)
-    made._use_openat2 = request.param != "walk"
     yield made
-    os.close(fd)
-
-
-def test_a_kernel_without_openat2_is_asked_once(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = []
-
-    def refused(dir_fd: int, path: str) -> int:
-        answers.append(path)
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(paths_on_disk, "_openat2_directory", refused)
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    resolver = Resolver(str(root), fd)
-    for _ in range(3):
-        target = resolver.resolve("d/g")
-        assert target.path == "d/g"
-        target.close()
-    assert answers == ["d"]
     os.close(fd)
 
 
@@ -135,6 +113,7 @@ def test_directory_behind_a_link(
         with pytest.raises(Refused) as refused:
             canonical("link/g")
         assert refused.value.kind == "path_outside_workspace"
+        assert refused.value.message.startswith("link/g: ")
     else:
         assert canonical("link/g") == expected
 
@@ -173,6 +152,7 @@ def test_last_component_that_is_a_link(
         with pytest.raises(Refused) as refused:
             canonical("d/link")
         assert refused.value.kind == "path_outside_workspace"
+        assert refused.value.message.startswith("d/link: ")
     else:
         assert canonical("d/link") == expected
 

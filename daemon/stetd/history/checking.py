@@ -7,7 +7,6 @@ tools does not pass.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -49,7 +48,6 @@ _MANY = frozenset(
 #: Any entry, whatever its mode and name.
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
-_SOUND_TREE = re.compile(rb"(?:(?:%s) [^/\0]+\0.{20})*" % b"|".join(_MODES), re.DOTALL)
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
@@ -135,37 +133,23 @@ RawTree = dict[bytes, tuple[bytes, bytes]]
 
 def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
     """The entries of a tree object, and its faults, one sentence each."""
-    found = _ENTRY.findall(content)
-    entries = {name: (mode, oid) for mode, name, oid in found}
-    keys = [order_key(mode, name) for mode, name, _ in found]
-    sound = (
-        _SOUND_TREE.fullmatch(content) is not None
-        and _NO_NAMES.isdisjoint(map(bytes.lower, entries))
-        and all(map(operator.lt, keys, keys[1:]))
-        and len(entries) == len(keys)
-        and is_utf8(b"/".join(entries))
-    )
-    return entries, [] if sound else _tree_faults(content)
-
-
-def _tree_faults(content: bytes) -> list[str]:
-    """The faults of a tree object's entries."""
+    entries: RawTree = {}
     faults: list[str] = []
-    names: set[bytes] = set()
     at, last = 0, b""
     while at < len(content):
         entry = _ENTRY.match(content, at)
         if entry is None:
-            return [*faults, "it ends within an entry"]
-        mode, name, _ = entry.groups()
-        shown = repr(name.decode("utf-8", "replace"))
+            return entries, [*faults, "it ends within an entry"]
+        mode, name, oid = entry.groups()
+        wrong = []
         if mode not in _MODES:
-            faults.append(f"{shown} has a mode that stetd does not write")
+            wrong.append("has a mode that stetd does not write")
         if name.lower() in _NO_NAMES or b"/" in name or not is_utf8(name):
-            faults.append(f"{shown} is no name for a file")
+            wrong.append("is no name for a file")
         key = order_key(mode, name)
-        if key <= last or name in names:
-            faults.append(f"{shown} is not in its place")
-        names.add(name)
+        if key <= last or name in entries:
+            wrong.append("is not in its place")
+        faults += [f"{name.decode('utf-8', 'replace')!r} {fault}" for fault in wrong]
+        entries[name] = mode, oid
         at, last = entry.end(), key
-    return faults
+    return entries, faults

@@ -81,6 +81,11 @@ LoadTree = Callable[[str], Mapping[str, Entry]]
 Change = tuple[int, str] | None  # (git mode, blob id), None removes
 
 
+def file_of(entry: Entry | None) -> Change:
+    """The file of an entry; None if it is a directory, or not there."""
+    return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+
+
 def _sort_key(item: tuple[str, Entry]) -> bytes:
     name, entry = item
     return name.encode() + (b"/" if entry.mode == TREE else b"")
@@ -178,8 +183,7 @@ def find_entry(tree: Tree, path: str, load: LoadTree) -> tuple[int, str] | None:
     """(git mode, id) of the blob or link at ``path``; None if there is none."""
     *parents, name = path.split("/")
     folder = _directory(tree, parents, load)
-    entry = folder.entries.get(name) if folder is not None else None
-    return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+    return file_of(folder.entries.get(name)) if folder is not None else None
 
 
 def has_directory(tree: Tree, path: str, load: LoadTree) -> bool:
@@ -267,9 +271,8 @@ def changed_paths(
             continue
         old_tree = _child(old, name, load) if old else None
         new_tree = _child(new, name, load) if new else None
-        old_file = (one.mode, one.oid) if one and one.mode != TREE else None
-        new_file = (two.mode, two.oid) if two and two.mode != TREE else None
-        if old_file or new_file:
-            yield prefix + name, old_file, new_file
+        was, now = file_of(one), file_of(two)
+        if was or now:
+            yield prefix + name, was, now
         if old_tree or new_tree:
             yield from changed_paths(old_tree, new_tree, load, f"{prefix}{name}/")

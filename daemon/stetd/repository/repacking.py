@@ -27,7 +27,6 @@ import os
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from stetd.failpoints import failpoint
 from stetd.history.tree_bytes import TREE_MODE
@@ -35,7 +34,6 @@ from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
     DISTANCE_DELTA,
     ID_DELTA,
-    Damaged,
     ObjectFiles,
     Pack,
     loose_name,
@@ -122,13 +120,8 @@ class Repacking:
         packs = [source.pack for source in sources]
         # Of two copies prefer the one in a pack with deltas, then the one in the larger pack.
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
-        stays = [pack for pack in self._packs if pack not in packs]
         self._progress.begin("choosing")
-        chosen = Chosen(
-            sources,
-            self._loose,
-            lambda oid: (marks is None or marks.has(oid)) and not _is_whole_in(stays, oid),
-        )
+        chosen = Chosen(sources, self._loose, lambda oid: marks is None or marks.has(oid))
         new = _NewPack(self._repository, self._files, sources, chosen)
         self._progress.begin("comparing versions", len(chosen))
         new.find_bases(roots, self._progress)
@@ -335,14 +328,3 @@ def references(repository: str) -> list[str]:
     names.sort(key=lambda name: not name.startswith("refs/heads/"))
     found = (read_reference(repository, name) for name in names)
     return list(dict.fromkeys(oid for oid in found if oid is not None))
-
-
-def _is_whole_in(packs: list[Pack], oid: bytes) -> bool:
-    """Whether one of these packs has an intact copy of an object, so that others may be removed."""
-    for pack in packs:
-        number = pack.find(oid)
-        if number is not None:
-            with suppress(Damaged):
-                pack.read(number, oid.hex())
-                return True
-    return False

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from stetd.history.commits import StoredCommit, parse_commit
-from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
+from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry, file_of
 from stetd.history.tree_bytes import differing_entries, entries_of, find_in
 from stetd.repository.object_files import (
     Damaged,
@@ -161,7 +161,7 @@ class StoredObjects:
 
     def file_in(self, tree: str, path: str) -> tuple[int, str] | None:
         """(git mode, id) of the blob or link at a path; None if there is none."""
-        return _file(self._entry(tree, path))
+        return file_of(self._entry(tree, path))
 
     def files_below(self, tree: str, path: str) -> Iterator[str]:
         """The files in a directory at a path, and in those below it."""
@@ -193,7 +193,7 @@ class StoredObjects:
         before, after = differing_entries(self._content(old), self._content(new))
         for name in sorted({*before, *after}):
             one, two = before.get(name), after.get(name)
-            was, now = _file(one), _file(two)
+            was, now = file_of(one), file_of(two)
             if was or now:
                 yield prefix + name, was, now
             if _tree(one) or _tree(two):
@@ -207,10 +207,6 @@ class StoredObjects:
             content = self.blob(oid)
             self._tree_bytes.keep(oid, content, len(content) + _TO_KEEP_ONE)
         return content
-
-
-def _file(entry: Entry | None) -> Change:
-    return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
 
 
 def _tree(entry: Entry | None) -> str | None:

@@ -49,16 +49,15 @@ from stetd.storage.journal_format import ModeSet, UpgradeSet
 _log = logging.getLogger(__name__)
 
 
-class Modes:
+class Modes(msgspec.Struct):
     """Changes modes and requests. ``record`` makes records durable or raises Refused."""
 
-    def __init__(self, state: State, events: Events, record: Callable[..., None]) -> None:
-        self._state = state
-        self._events = events
-        self._record = record
-        #: Called with a new request, and with a decided one.
-        self.on_asked: Callable[[UpgradeRequest], None] = lambda _: None
-        self.on_decided: Callable[[UpgradeRequest], None] = lambda _: None
+    state: State
+    events: Events
+    record: Callable[..., None]
+    #: Called with a new request, and with a decided one.
+    on_asked: Callable[[UpgradeRequest], None] = lambda _: None
+    on_decided: Callable[[UpgradeRequest], None] = lambda _: None
 
     # -- modes
 
@@ -74,19 +73,19 @@ class Modes:
 
     def due_in(self) -> float | None:
         """Seconds until the first grant ends; None if there is no grant."""
-        now = self._state.now()
+        now = self.state.now()
         left = [max(0.0, remaining(g, now)) for _, _, g in self._grants()]
         return min(left, default=None)
 
     def end_grants(self) -> None:
         """Record and report the ends of grants. A clock that is set back can't revive them then."""
-        if not self._state.granted:
+        if not self.state.granted:
             return
-        now = self._state.now()
+        now = self.state.now()
         for name, session, grant in self._grants():
             if remaining(grant, now) > 0:
                 continue
-            standing = self._state.standing_of(name, session)
+            standing = self.state.standing_of(name, session)
             assert standing is not None, "BUG: a grant without a session or workspace"
             ended = ModeSet(name, session, standing.mode)
             try:
@@ -94,16 +93,16 @@ class Modes:
             except Refused as error:
                 # It has ended anyway; the next start finds that, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
-                self._state.apply(ended)
+                self.state.apply(ended)
             if standing.mode == RESTRICTED:
                 self._publish_mode(name, session)
 
     def _grants(self) -> list[tuple[str, str | None, Grant]]:
         found = []
-        for name, session in list(self._state.granted):
-            standing = self._state.standing_of(name, session)
+        for name, session in list(self.state.granted):
+            standing = self.state.standing_of(name, session)
             if standing is None or standing.grant is None:  # its session was removed
-                self._state.granted.discard((name, session))
+                self.state.granted.discard((name, session))
             else:
                 found.append((name, session, standing.grant))
         return found
@@ -112,7 +111,7 @@ class Modes:
         """Report that a session was ended. ``fresh``: a new one of its name."""
         if denied is not None:
             self._decided(denied)
-        if mode_at(ended.standing, self._state.now()) != fresh.mode:
+        if mode_at(ended.standing, self.state.now()) != fresh.mode:
             self._publish_mode(ended.workspace, ended.name, fresh)
 
     # -- requests
@@ -122,7 +121,7 @@ class Modes:
 
         Raises Refused: overloaded, or an error of ``record``.
         """
-        requests = self._state.upgrades.values()
+        requests = self.state.upgrades.values()
         known = latest_of(requests, workspace.name, session.name)
         if known is not None and known.status == PENDING:
             if reason in (None, known.reason):
@@ -142,7 +141,7 @@ class Modes:
             workspace=workspace.name,
             session=session.name,
             agent=session.agent,
-            time=int(self._state.now().wall),
+            time=int(self.state.now().wall),
             reason=reason or "",
         )
         self._asked(request)
@@ -159,9 +158,9 @@ class Modes:
         self, request: UpgradeRequest, *, note: str, seconds: float | None
     ) -> UpgradeRequest:
         """Approve a request, for ``seconds`` or (None) without an end. Raises Refused."""
-        now = self._state.now()
-        workspace = self._state.open.get(request.workspace)
-        session = self._state.sessions.get((request.workspace, request.session))
+        now = self.state.now()
+        workspace = self.state.open.get(request.workspace)
+        session = self.state.sessions.get((request.workspace, request.session))
         if workspace is None or session is None:
             gone = "workspace" if workspace is None else "session"
             raise invalid(
@@ -180,16 +179,16 @@ class Modes:
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
         """Deny a request; the mode stays. Raises Refused."""
-        decided = decide(request, False, time=int(self._state.now().wall), note=note)
+        decided = decide(request, False, time=int(self.state.now().wall), note=note)
         self._record_and_apply(UpgradeSet(decided))
         return self._decided(decided)
 
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
         """Approve the requests of sessions that may write since a mode was set."""
-        now = self._state.now()
-        for request in pending_in(self._state.upgrades.values(), workspace.name):
-            session = self._state.sessions.get((workspace.name, request.session))
-            if session is None or self._state.effective_mode(session, workspace) == RESTRICTED:
+        now = self.state.now()
+        for request in pending_in(self.state.upgrades.values(), workspace.name):
+            session = self.state.sessions.get((workspace.name, request.session))
+            if session is None or self.state.effective_mode(session, workspace) == RESTRICTED:
                 continue
             ends = [grant_end(session.standing, now), grant_end(workspace.standing, now)]
             end = min((each for each in ends if each is not None), default=None)
@@ -200,8 +199,8 @@ class Modes:
     # -- durable, in force, reported
 
     def _record_and_apply(self, record: ModeSet | UpgradeSet) -> None:
-        self._record(record)
-        self._state.apply(record)
+        self.record(record)
+        self.state.apply(record)
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
         self._record_and_apply(UpgradeSet(request))
@@ -216,15 +215,15 @@ class Modes:
     def _publish_mode(
         self, name: str, session_name: str | None, session: Session | None = None
     ) -> None:
-        workspace = self._state.open.get(name)
+        workspace = self.state.open.get(name)
         if workspace is None:
             return
-        now = self._state.now()
+        now = self.state.now()
         if session is None and session_name is not None:
-            session = self._state.sessions.get((name, session_name))
-        mode, own, ceiling = self._state.modes(session, workspace)
+            session = self.state.sessions.get((name, session_name))
+        mode, own, ceiling = self.state.modes(session, workspace)
         end = grant_end(session.standing if session else workspace.standing, now)
-        self._events.publish(
+        self.events.publish(
             AccessChanged(
                 name,
                 ModeEvent(
@@ -240,13 +239,13 @@ class Modes:
 
     def _publish_request(self, request: UpgradeRequest) -> None:
         event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self._events.publish(AccessChanged(request.workspace, event))
+        self.events.publish(AccessChanged(request.workspace, event))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""
         return UpgradeInfo(
             request=request.id,
-            workspace=self._state.known[request.workspace].root,
+            workspace=self.state.known[request.workspace].root,
             session=request.session,
             agent=request.agent,
             reason=request.reason,

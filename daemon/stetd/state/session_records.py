@@ -32,19 +32,16 @@ _ENDED = (
 )
 
 
-class Sessions:
+class Sessions(msgspec.Struct):
     """Opens and ends sessions. ``record`` makes records durable or raises Refused."""
 
-    def __init__(
-        self, state: State, modes: Modes, record: Callable[..., None], default_mode: str
-    ) -> None:
-        self._state = state
-        self._modes = modes
-        self._record = record
-        #: The mode of new sessions.
-        self.default_mode = default_mode
-        #: Gives the (workspace, session) of every connection.
-        self.connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
+    state: State
+    modes: Modes
+    record: Callable[..., None]
+    #: The mode of new sessions.
+    default_mode: str
+    #: Gives the (workspace, session) of every connection.
+    connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
 
     def find(self, who: Entrant, known: Session | None = None) -> Session:
         """The session of this name, or a new one that is not recorded yet.
@@ -52,7 +49,7 @@ class Sessions:
         ``known``: the session as calls that are planned already leave it. Raises Refused
         (not_permitted) if it was opened with another secret.
         """
-        known = known or self._state.sessions.get((who.workspace, who.session))
+        known = known or self.state.sessions.get((who.workspace, who.session))
         if known is None:
             return self._new_session(who)
         if not who.control and not secret_matches(known, who.secret):
@@ -70,44 +67,44 @@ class Sessions:
         session = self.find(who)
         if not who.control and who.agent not in (None, session.agent):
             session = msgspec.structs.replace(session, agent=who.agent)
-        if self._state.sessions.get((who.workspace, who.session)) is not session:
+        if self.state.sessions.get((who.workspace, who.session)) is not session:
             self._open(session)
         return session
 
     def keep(self, session: Session) -> None:
         """Record a session if it is new. Raises Refused."""
-        if (session.workspace, session.name) not in self._state.sessions:
+        if (session.workspace, session.name) not in self.state.sessions:
             self._open(session)
 
     def end(self, workspace: Workspace, name: str) -> EndedSession:
         """End a session: drop all that it holds, deny its pending request. Raises Refused."""
-        session = self._state.sessions.get((workspace.name, name))
+        session = self.state.sessions.get((workspace.name, name))
         if session is None:
             raise invalid(
                 f"session_end: there is no session {name!r} in {workspace.root}. "
                 "`session_list` lists those that are there.",
             )
-        request = latest_of(self._state.upgrades.values(), workspace.name, name)
+        request = latest_of(self.state.upgrades.values(), workspace.name, name)
         if request is not None:
             pending = request.status == PENDING
-            time = int(self._state.now().wall)
+            time = int(self.state.now().wall)
             request = decide(request, False, time=time, note=_ENDED) if pending else None
         ended = SessionEnded(workspace.name, name, request)
-        self._record(ended)
-        self._state.apply(ended)
+        self.record(ended)
+        self.state.apply(ended)
         fresh = self._new_session(Entrant(workspace.name, name, session.agent, None, False))
-        self._modes.session_ended(session, fresh, request)
+        self.modes.session_ended(session, fresh, request)
         return EndedSession(
             session=name,
             workspace=workspace.root,
             clipboards=len(session.clipboards),
             request=request.id if request else None,
-            next_mode=self._state.effective_mode(fresh, workspace),
+            next_mode=self.state.effective_mode(fresh, workspace),
         )
 
     def drop_idle(self) -> None:
         """Drop idle sessions that need not be kept; called before a checkpoint's snapshot."""
-        state = self._state
+        state = self.state
         used = set(self.connected())
         used |= {(r.workspace, r.session) for r in state.upgrades.values() if r.status == PENDING}
         begins = {name: self._mode_of_new(name) for name in state.known}
@@ -121,11 +118,11 @@ class Sessions:
 
     def _open(self, session: Session) -> None:
         opened = SessionOpened(session)
-        self._record(opened)
-        self._state.apply(opened)
+        self.record(opened)
+        self.state.apply(opened)
 
     def _new_session(self, who: Entrant) -> Session:
-        now = int(self._state.now().wall)
+        now = int(self.state.now().wall)
         return Session(
             workspace=who.workspace,
             name=who.session,
@@ -138,6 +135,6 @@ class Sessions:
         )
 
     def _mode_of_new(self, workspace: str) -> str:
-        ceiling = self._state.standing_of(workspace, None)
+        ceiling = self.state.standing_of(workspace, None)
         assert ceiling is not None, "BUG: a session without a workspace"
-        return stricter(self.default_mode, mode_at(ceiling, self._state.now()))
+        return stricter(self.default_mode, mode_at(ceiling, self.state.now()))

@@ -12,7 +12,6 @@ that the directory still is at its path (:meth:`Resolver.in_place`).
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -128,7 +127,6 @@ class Resolver:
     def __init__(self, root: str, root_fd: int) -> None:
         self._root = root
         self._root_fd = root_fd
-        self._use_openat2 = True
 
     def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
         """Resolve a request's path.
@@ -183,7 +181,7 @@ class Resolver:
         if len(path.encode(errors="replace")) > _MAX_PATH:
             raise _too_deep(path)
         parts = relative_parts(path, self._root, directory)
-        if self._use_openat2 and ".." not in parts:
+        if ".." not in parts:
             direct = self._resolve_directly(path, parts, follow_last)
             if direct is not None:
                 return direct
@@ -229,9 +227,7 @@ class Resolver:
         parent = "/".join(parts[:-1]) or "."
         try:
             fd = _openat2_directory(self._root_fd, parent)
-        except OSError as error:
-            if error.errno == errno.ENOSYS:
-                self._use_openat2 = False
+        except OSError:
             return None
         seen = _stat(fd, parts[-1]) if follow_last else None
         if seen is not None and stat.S_ISLNK(seen.st_mode):

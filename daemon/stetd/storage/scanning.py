@@ -67,59 +67,51 @@ class _Waiting(NamedTuple):
     ignored: bool
 
 
-class Scan:
+class Scan(msgspec.Struct):
     """A scan of a workspace. ``tree``: the root tree of the history; None: there is none yet.
 
     ``known``: gives the stat cache's files of a directory. ``inner``: directories, each with a
     slash at its end, that are not scanned.
     """
 
-    def __init__(
-        self,
-        worktree: Worktree,
-        load_tree: LoadTree,
-        tree: str | None,
-        known: Callable[[str], Known],
-        *,
-        max_files: int,
-        max_file_bytes: int,
-        excludes: Excludes,
-        inner: Container[str] = (),
-    ) -> None:
-        self._worktree = worktree
-        self._load_tree = load_tree
-        self._known = known
-        self._max_files = max_files
-        self._max_file_bytes = max_file_bytes
-        self._excludes = excludes
-        self._inner = inner
-        self._device = os.stat(worktree.root).st_dev
-        #: The directories, each before its subdirectories.
-        self.folders: list[Folder] = []
-        #: (folder, name) of the files that must be read.
-        self.unknown: list[tuple[Folder, str]] = []
-        self.files = self.bytes = self.unknown_bytes = 0
-        #: Files that are too large, largest first: (bytes, path).
-        self.large: list[tuple[int, str]] = []
-        #: Number of files by directory of the root.
-        self.by_top = Counter[str]()
-        self.skipped: list[SkippedPath] = []
-        self.skipped_count = 0
-        #: Paths that could not be scanned, with all below them ("": everything). Without ignored
-        #: and excluded paths.
-        self.passed: list[str] = []
-        #: The ``.gitignore`` files that are followed: path to blob id.
-        self.ignores: dict[str, str] = {}
-        #: Those that differ from the history's. "": the history has one that is not followed.
-        self.changed_ignores: dict[str, str] = {}
-        #: Directory to the rules of its ``.gitignore`` file.
-        self.rules: dict[str, IgnoreFile] = {}
-        self._tree = tree
+    worktree: Worktree
+    load_tree: LoadTree
+    tree: str | None
+    known: Callable[[str], Known]
+    max_files: int
+    max_file_bytes: int
+    excludes: Excludes
+    inner: Container[str] = ()
+    #: The directories, each before its subdirectories.
+    folders: list[Folder] = []
+    #: (folder, name) of the files that must be read.
+    unknown: list[tuple[Folder, str]] = []
+    files: int = 0
+    bytes: int = 0
+    unknown_bytes: int = 0
+    #: Files that are too large, largest first: (bytes, path).
+    large: list[tuple[int, str]] = []
+    #: Number of files by directory of the root.
+    by_top: Counter[str] = msgspec.field(default_factory=Counter)
+    skipped: list[SkippedPath] = []
+    skipped_count: int = 0
+    #: Paths that could not be scanned, with all below them ("": everything). Without ignored
+    #: and excluded paths.
+    passed: list[str] = []
+    #: The ``.gitignore`` files that are followed: path to blob id.
+    ignores: dict[str, str] = {}
+    #: Those that differ from the history's. "": the history has one that is not followed.
+    changed_ignores: dict[str, str] = {}
+    #: Directory to the rules of its ``.gitignore`` file.
+    rules: dict[str, IgnoreFile] = {}
+    #: The root's.
+    device: int = 0
 
     def walk(self) -> Iterator[None]:
         """Scan the workspace; yields often. Raises OSError if the root can't be read."""
-        waiting = [_Waiting("", self._tree, (), False)]
-        while waiting and self.files <= _COUNTING_FACTOR * self._max_files:
+        self.device = os.stat(self.worktree.root).st_dev
+        waiting = [_Waiting("", self.tree, (), False)]
+        while waiting and self.files <= _COUNTING_FACTOR * self.max_files:
             here = waiting.pop()
             below: list[_Waiting] = []
             yield from self._scan_directory(here, below)
@@ -146,14 +138,14 @@ class Scan:
         if here.path and names.keys() >= _BARE:
             self._note_unscanned(here.path, "it is a Git repository's own directory")
             return
-        folder = Folder(here.path, here.tree, self._load_tree(here.tree) if here.tree else {})
+        folder = Folder(here.path, here.tree, self.load_tree(here.tree) if here.tree else {})
         self.folders.append(folder)
         ignores = here.ignores
         if not here.ignored:
             own = self._ignore_file(folder) if ".gitignore" in names else None
             ignores = [*ignores, own] if own else ignores
             self._note_ignore_change(folder)
-        known = self._known(here.path)
+        known = self.known(here.path)
         for name in sorted(names):
             info = names[name]
             directory = stat.S_ISDIR(info.st_mode)
@@ -164,24 +156,24 @@ class Scan:
             is_known = tracked is not None and (tracked.mode == TREE) == directory
             if (ignored and not is_known) or not self._is_usable(path, name, info):
                 continue
-            if not directory and self._excludes(path):
+            if not directory and self.excludes(path):
                 self.skip(path, "it is excluded from the history (exclude, in the configuration)")
                 continue
-            if directory and path + "/" in self._inner:
+            if directory and path + "/" in self.inner:
                 self._note_unscanned(path + "/", "it is a workspace of its own")
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
                 below.append(_Waiting(path + "/", tree, ignores, ignored))
             else:
-                self._add_file(folder, name, Stamp.of(info), known.get(name))
+                self._add_file(folder, name, Stamp.of(info), known)
             yield
 
     def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
         """The names in a directory; None if it can't be read."""
         found = {}
         try:
-            with self._worktree.resolver.locate(here.path + "x") as target:
+            with self.worktree.resolver.locate(here.path + "x") as target:
                 if target.missing or target.path != here.path + "x":
                     self._note_unscanned(here.path)
                     return None  # it is gone, or has become a link
@@ -210,7 +202,7 @@ class Scan:
                 if not name.startswith(TEMPORARY_PREFIX):
                     self.skip(os.fsencode(path).decode("utf-8", "replace"), refusal.message)
                 return False
-        if info.st_dev != self._device:
+        if info.st_dev != self.device:
             self._note_unscanned(path, "it lies on another file system")
             return False
         if stat.S_ISLNK(info.st_mode) and not may_be_link(name):
@@ -218,15 +210,13 @@ class Scan:
             return False
         return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))
 
-    def _add_file(
-        self, folder: Folder, name: str, stamp: Stamp, known: tuple[Stamp, bytes] | None
-    ) -> None:
-        path = folder.path + name
+    def _add_file(self, folder: Folder, name: str, stamp: Stamp, cached: Known) -> None:
+        path, known = folder.path + name, cached.get(name)
         self.files += 1
         self.bytes += stamp.size
         top, slash, _ = path.partition("/")
         self.by_top[top + slash if slash else "."] += 1
-        if stamp.size > self._max_file_bytes:
+        if stamp.size > self.max_file_bytes:
             self.large.append((stamp.size, path))
         folder.stamps[name] = stamp
         tracked = folder.tracked.get(name)
@@ -251,7 +241,7 @@ class Scan:
         """The rules of a directory's ``.gitignore``; Git does not follow one that is a link."""
         path = folder.path + ".gitignore"
         try:
-            found = self._worktree.read_path(path, _LARGEST_IGNORE_FILE)
+            found = self.worktree.read_path(path, _LARGEST_IGNORE_FILE)
         except Refused:
             return None
         if found is None or found.data is None or found.is_link:

@@ -58,7 +58,6 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a link, of a name of which Git accepts none",
 }
-_OTHER = "not a regular file"
 #: Errors of ``link`` on a file system without hard links, or for a file that can't have one.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -196,8 +195,8 @@ class Worktree:
         if found.data is None:
             raise refuse(
                 Kind.NOT_A_FILE,
-                f"{path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only regular "
-                "files can be edited",
+                f"{path}: this is {_KINDS.get(stat.S_IFMT(found.mode), 'not a regular file')}; "
+                "only regular files can be edited",
                 path=path,
             )
         return found
