@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from file_states import diff_of
 from stetd.history.commits import CommitMeta, commit_object
-from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.history.objects import EMPTY_TREE, FILE, NewObject, Tree, change_tree, object_id
 from stetd.repository.making_repository import create_repository
 from stetd.repository.merging import merge_file
 from stetd.repository.shadow_repo import ShadowRepository
@@ -80,6 +80,18 @@ def test_a_handle_that_is_closed_takes_along_what_it_remembers(
     handle.close()
     del handle
     assert 0 == gc.collect()
+
+
+def test_what_differs_is_told_whether_it_came_or_went(repository: ShadowRepository) -> None:
+    file = FILE, blob(b"content").oid
+    paths = ["a", "d/b", "d/e/c", "f"]
+    tree, trees = change_tree(
+        Tree({}, EMPTY_TREE), [(path, file) for path in paths], repository.load_tree
+    )
+    repository.write([blob(b"content"), *trees])
+    assert list(repository.changed(None, tree.oid)) == [(path, None, file) for path in paths]
+    assert list(repository.changed(tree.oid, EMPTY_TREE)) == [(path, file, None) for path in paths]
+    assert list(repository.changed(tree.oid, tree.oid)) == []
 
 
 @pytest.mark.usefixtures("no_collector")

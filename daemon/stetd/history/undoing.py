@@ -96,7 +96,7 @@ def _undone_twice(
             own.append(undone_by)
         if len(own) + (commit.oid in chosen) > 1:
             return UndoneTwice(commit.oid, undone_by if undone_by in own else own[0])
-        if not own and commit.oid not in chosen and commit.meta.kind in TAKES_BACK:
+        if not own and commit.oid not in chosen:
             for oid in commit.meta.reverts:
                 takers.setdefault(oid, []).append(commit.oid)
     return None
