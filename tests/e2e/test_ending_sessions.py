@@ -281,6 +281,28 @@ def test_a_kill_while_a_session_is_ended_leaves_it_ended_or_as_it_was(world: Wor
 # -- idle sessions
 
 
+@RESTRICTING
+def test_a_session_is_kept_for_a_request_that_waits_and_not_for_one_that_is_decided(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_IDLE", 0)
+    asked = {}
+    for name in ("waits", "denied"):
+        agent = world.agent(name)
+        asked[name] = call(agent, "request_mode_upgrade")["request"]
+        agent.disconnected()
+    world.of_person("upgrade_decide", request=asked["denied"], approve=False)
+    world.checkpoint()
+    assert {"waits", "denied"} & {each["session"] for each in world.sessions()} == {"waits"}
+
+
+def test_a_person_who_enters_a_session_leaves_it_its_agent(world: World) -> None:
+    world.agent("s")
+    hello = {"protocol": 1, "workspace": str(world.root), "session": "s"}
+    world.of_person("hello", **hello, agent="person")
+    assert [each["agent"] for each in world.sessions() if each["session"] == "s"] == ["bot"]
+
+
 def test_idle_sessions_are_let_go_and_what_holds_something_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

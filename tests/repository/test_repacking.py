@@ -180,6 +180,17 @@ def test_objects_that_nothing_needs_are_dropped_and_those_of_pins_kept(
     assert fsck(histories.path) == ""
 
 
+def test_garbage_in_a_large_pack_is_dropped_as_well(histories: Histories) -> None:
+    """By its size alone it would stay, and what was forgotten with it."""
+    grown(histories, 5)
+    content = os.urandom(400_000)
+    garbage = NewObject("blob", object_id("blob", content), content)
+    write_pack(histories.path, [garbage], Disk())
+    assert repack(histories.path, drop=True).dropped == 1
+    sizes = [path.stat().st_size for path in Path(histories.path).glob("objects/pack/*.pack")]
+    assert max(sizes) < len(content)
+
+
 def test_an_incremental_pass_drops_nothing(histories: Histories) -> None:
     grown(histories, 5)
     content = b"nobody needs this yet"
