@@ -286,3 +286,25 @@ def edit_in(daemon: InProcess, root: Path, path: str = "a.txt") -> None:
         await person.call("patch", {"path": path, "patches": patches})
 
     asyncio.run(work())
+
+
+def test_what_could_not_be_removed_is_removed_after_the_next_start(tmp_path: Path) -> None:
+    left = tmp_path / "w" / ".stet-0123456789abcdef.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"")
+
+    class Keeping(Disk):
+        def unlink(self, name: str, dir_fd: int | None = None) -> None:
+            if name == left.name:
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+            super().unlink(name, dir_fd)
+
+    daemon = in_process(tmp_path, Keeping())
+    person = daemon.connect(control=True, peer=own_peer("test"))
+    asyncio.run(person.call("workspace_allow", {"root": str(left.parent)}))
+    [workspace] = daemon.writer.state.open.values()
+    workspace.worktree.leftovers.add(left.name)
+    daemon.close()
+    assert left.exists()
+    in_process(tmp_path, Disk()).close()
+    assert not left.exists()

@@ -215,8 +215,6 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:
             # The first of a range is a member also where the range is empty.
             members += b"\\x%02x-\\x%02x" % (low[0], max(low, high)[0])
         first = False
-    if not members:
-        return (b"." if negated else b"(?!)"), at + 1
     return (b"[^" if negated else b"[") + members + b"]", at + 1
 
 
