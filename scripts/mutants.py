@@ -300,7 +300,7 @@ MUTANTS = [
         "new-name-escapes",
         "a new session is unrestricted whatever the default and the workspace say",
         "state/session_records.py",
-        "        return stricter(self.default_mode, mode_at(ceiling, self._state.now()))",
+        "        return stricter(self.default_mode, mode_at(ceiling, self.state.now()))",
         '        return "unrestricted"',
         ("tests/e2e/test_modes.py",),
     ),
