@@ -272,6 +272,8 @@ def test_swap_with_a_file_that_is_gone(worktree: Worktree) -> None:
     target, name = staged(worktree, "a", b"new")
     with pytest.raises(FileNotFoundError):
         worktree.swap(target, name)
+    # An error of the call is not one of the file system, which status would report as lesser.
+    assert (worktree.replacement == "exchange") == (type(worktree._disk) is Disk)
 
 
 def test_new_file_does_not_replace_one_that_was_made_meanwhile(
