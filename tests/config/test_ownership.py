@@ -51,11 +51,6 @@ def give(path: str) -> Callable[[Path], None]:
     return lambda base: os.chown(base / path, OTHER, OTHER, follow_symlinks=False)
 
 
-def given_socket(base: Path) -> None:
-    (base / "run/agent.sock").touch()
-    os.chown(base / "run/agent.sock", OTHER, OTHER)
-
-
 MENDED = [
     ("a runtime directory that others enter", chmod("run", 0o755), "0755 where 0700 is needed"),
     ("a state directory that others write", chmod("var/state", 0o777), "mode 0777"),
@@ -75,7 +70,6 @@ MENDED_AS_ROOT = [
     ("another's repository", give("var/state/workspaces/w-1"), "w-1 belongs to user id"),
     ("another's HEAD", give("var/state/workspaces/w-1/HEAD"), "HEAD belongs to user id"),
     ("another's state", give("var/state"), "var/state belongs to user id 65534"),
-    ("another's socket", given_socket, "agent.sock belongs to user id 65534"),
 ]
 NOT_MENDED = [
     ("another's parent", give("var"), "Set STET_STATE_DIR to a place of your own"),

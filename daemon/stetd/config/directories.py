@@ -27,8 +27,6 @@ from typing import Literal
 import msgspec
 
 from stet.service.socket_path import (
-    AGENT_SOCKET,
-    CONTROL_SOCKET,
     UnsafeDirectory,
     check_owner,
     config_path,
@@ -68,7 +66,6 @@ class Directories(msgspec.Struct, frozen=True):
         """Create what is missing and check the rest. Raises UnsafeDirectory, OSError."""
         make_private(self.runtime)
         check_above(self.runtime, "STET_RUNTIME_DIR")
-        check_sockets(self.runtime)
         make_missing(self.state)
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
@@ -202,17 +199,6 @@ def _checked_paths(directory: str) -> Iterator[str]:
     for pattern in _CHECKED_PATTERNS:
         for name in sorted(glob.glob(pattern, root_dir=directory, include_hidden=True)):
             yield os.path.join(directory, name)
-
-
-def check_sockets(directory: str) -> None:
-    """Refuse a runtime directory in which a socket belongs to another user."""
-    for name in (AGENT_SOCKET, CONTROL_SOCKET):
-        path = os.path.join(directory, name)
-        if os.path.lexists(path) and (owner := os.lstat(path).st_uid) != os.geteuid():
-            raise _unsafe(
-                f"{path} belongs to user id {owner}, not to you ({os.geteuid()}). Remove it:",
-                f"rm -f '{path}'",
-            )
 
 
 def check_configuration(path: str) -> None:
