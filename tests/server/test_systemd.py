@@ -123,7 +123,7 @@ def test_states_go_out_as_one_datagram(
         manager.bind(shown.replace("@", "\0", 1))
         manager.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", shown)
-        assert systemd.notify("READY=1", "STATUS=Serving")
+        systemd.notify("READY=1", "STATUS=Serving")
         assert manager.recv(100) == b"READY=1\nSTATUS=Serving"
 
 
@@ -131,9 +131,9 @@ def test_manager_that_is_not_there_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert not systemd.notify("READY=1")
+    systemd.notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    assert not systemd.notify("READY=1")
+    systemd.notify("READY=1")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

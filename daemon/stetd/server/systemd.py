@@ -83,20 +83,15 @@ def _name_of(listening: socket.socket, label: str) -> str:
     return name
 
 
-def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> bool:
-    """Send ``READY=1``, ``STATUS=text`` .. to systemd. Returns whether it was sent in time."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return False
+def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> None:
+    """Send ``READY=1``, ``STATUS=text`` .. to systemd, if there is one that takes it in time."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
     if address.startswith("@"):
         address = "\0" + address[1:]
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as datagram:
-            datagram.settimeout(timeout_s)
-            datagram.sendto("\n".join(states).encode(), address)
-    except OSError:
-        return False
-    return True
+    kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+    with suppress(OSError), socket.socket(socket.AF_UNIX, kind) as datagram:
+        datagram.settimeout(timeout_s)
+        datagram.sendto("\n".join(states).encode(), address)
 
 
 def heartbeat_interval() -> float | None:
