@@ -109,7 +109,12 @@ def _differing(
     found.inner = sorted(view.inner.intersection(scan.passed))
     found.add_skipped(scan.passed)
     found.add_skipped(sorted(large))
-    found.modes = dict(_unusual_modes(scan))
+    found.modes = {
+        folder.path + name: bits
+        for folder in scan.folders
+        for name, stamp in folder.stamps.items()
+        if (bits := unusual_permissions(stamp.mode)) is not None
+    }
     if len(found.modes) > _MAX_MODES:
         found.modes = {}
     if len(found.untold) > _MAX_IGNORES and found.complete:
@@ -146,11 +151,3 @@ def _deleted(scan: Scan, repository: StoredObjects) -> Iterator[str]:
                     yield path
             elif path + "/" not in met:
                 yield from (below for below, _ in repository.files(entry.oid, path + "/"))
-
-
-def _unusual_modes(scan: Scan) -> Iterator[tuple[str, int]]:
-    for folder in scan.folders:
-        for name, stamp in folder.stamps.items():
-            bits = unusual_permissions(stamp.mode)
-            if bits is not None:
-                yield folder.path + name, bits
