@@ -123,7 +123,7 @@ def test_an_index_of_what_was_dropped_since_is_made_anew_from_where_the_history_
     wait_until_indexed(histories, histories.oids[4:])
 
 
-@pytest.mark.parametrize("damage", ["garbage", "truncated", "removed", "one page"])
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "removed", "version", "one page"])
 def test_a_damaged_file_is_made_anew(
     indexer: Indexer, histories: Histories, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,6 +140,10 @@ def test_a_damaged_file_is_made_anew(
         path.write_bytes(content[: len(content) // 3])
     elif damage == "garbage":
         path.write_bytes(os.urandom(len(content)))
+    elif damage == "version":
+        indexing.release()  # as after an upgrade
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA user_version = 99")
     else:
         path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
     histories.commit({"a": "more\n"})

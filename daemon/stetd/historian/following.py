@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 
 import msgspec
@@ -114,15 +114,13 @@ class Following(msgspec.Struct):
 
     def trouble_of(self, shadow: str) -> str | None:
         """Why a history can't be continued; None if it can."""
-        return self._trouble(line for line in self._lines.values() if line.shadow == shadow)
+        line = self._lines.get(os.path.basename(shadow))
+        return self.damage or (line.trouble if line is not None else None)
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
         """Why some history can't be continued, those of the workspaces ``names`` left out."""
-        return self._trouble(line for name, line in self._lines.items() if name not in names)
-
-    def _trouble(self, lines: Iterable[_Line]) -> str | None:
-        troubles = [self.damage, *(line.trouble for line in lines)]
-        return next((each for each in troubles if each is not None), None)
+        troubles = (line.trouble for name, line in self._lines.items() if name not in names)
+        return self.damage or next(filter(None, troubles), None)
 
     def close(self) -> None:
         """Close the repositories."""

@@ -346,15 +346,9 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def open(cls, path: str) -> GrowingIndex:
-        """Open the index for adding commits; an unusable file is replaced by an empty index."""
+        """Open the index for adding commits. Raises as :func:`_open_index`."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            return cls(_open_index(path))
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            remove(path)
-            return cls(_open_index(path))
+        return cls(_open_index(path))
 
     @classmethod
     def temporary(cls) -> GrowingIndex:

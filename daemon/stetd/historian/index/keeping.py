@@ -226,7 +226,6 @@ class Indexer:
         self._waiting: dict[str, None] = {}
         self._changed = threading.Condition()
         self._stopping = False
-        self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
         self._thread.start()
 
@@ -256,11 +255,8 @@ class Indexer:
                 del self._waiting[repository]
             try:
                 self._index(repository)
-                self._complained.discard(repository)
             except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
-                if repository not in self._complained:
-                    self._complained.add(repository)
-                    _log.warning("the index of %s can't be kept: %r", repository, error)
+                _log.warning("the index of %s can't be kept: %r", repository, error)
 
     def _index(self, shadow: str) -> None:
         path = HistoryIndex.path_for(shadow)
@@ -285,7 +281,7 @@ class Indexer:
                         return
                 self.follow(shadow)
             except sqlite3.DatabaseError as error:
-                if is_damage(error):
-                    _remove(path)
-                    self.follow(shadow)
-                raise
+                if not is_damage(error):
+                    raise
+                _remove(path)
+                self.follow(shadow)
