@@ -98,10 +98,7 @@ class Feed:
 
     async def _send_all(self) -> None:
         while (taken := self._events.take()) is not None:
-            try:
-                await self._send(*taken)
-            except Exception:  # noqa: BLE001 - the later events must still be sent
-                _log.exception("an event could not be sent")
+            await self._send(*taken)
             await asyncio.sleep(0)  # a long queue must not block the event loop
 
     async def _send(self, number: int, note: Note) -> None:
