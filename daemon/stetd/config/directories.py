@@ -109,9 +109,6 @@ def _lock(directory: str) -> int:
                 f"another stetd{f' (process {holder})' if holder else ''} is using {directory}. "
                 "Talk to that one (stet status), or stop it first."
             ) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
         os.close(descriptor)
 
 
