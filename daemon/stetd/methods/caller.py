@@ -33,7 +33,6 @@ from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
 from stetd.state.decisions import Wait, Waits, end
-from stetd.state.read_view import ReadView
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Requester
@@ -266,17 +265,6 @@ class Caller(msgspec.Struct, eq=False):
             if self.client is not None:
                 await self.client.wait_writable()
             return await self.shared.writer.historian.ask(question, params, result, view)
-
-    def view(self) -> ReadView:
-        """The view that this client reads from now. Raises Refused."""
-        workspace = self.open_workspace(present=True)
-        return ReadView(
-            workspace.worktree,
-            workspace.shadow,
-            workspace.head.commit,
-            self.directory,
-            self.shared.settings.max_file_bytes,
-        )
 
     def workspace_at(self, root: str | None) -> Workspace:
         """The workspace with exactly this root; None: the connection's own. Raises Refused."""

@@ -31,8 +31,7 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
     """Enter a workspace, and open or resume a session."""
     protocol = params.get("protocol")
     # Checked first: the hello of another protocol may have other parameters.
-    is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
-    if is_number and protocol != PROTOCOL:
+    if isinstance(protocol, int) and protocol != PROTOCOL:
         raise refuse(
             Kind.UNSUPPORTED_PROTOCOL,
             f"protocol {protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from msgspec.structs import replace
-
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
@@ -18,6 +16,7 @@ from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
+from stetd.state.read_view import ReadView
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState
 
 #: The engine itself reads files of at most so many bytes; the historian reads larger ones.
@@ -31,12 +30,15 @@ _PIN_ATTEMPTS, _PIN_PAUSE_S = 50, 0.2
 async def read(caller: Caller, wanted: Read) -> object:
     """Read a file, as it is now or at a commit."""
     if wanted.at is None:
-        view = await caller.on_writer(caller.view)
+        workspace = await caller.on_writer(lambda: caller.open_workspace(present=True))
+        small = min(_SMALL_BYTES, caller.shared.settings.max_file_bytes)
+        head, directory = workspace.head.commit, caller.directory
         try:
-            small = min(_SMALL_BYTES, view.max_file_bytes)
-            return read_workspace_file(replace(view, max_file_bytes=small), wanted)
+            return read_workspace_file(
+                ReadView(workspace.worktree, workspace.shadow, head, directory, small), wanted
+            )
         except Refused as refusal:
-            if refusal.kind != Kind.FILE_TOO_LARGE or view.max_file_bytes <= _SMALL_BYTES:
+            if refusal.kind != Kind.FILE_TOO_LARGE or small < _SMALL_BYTES:
                 raise
     return await caller.ask("read", wanted, ReadResult, of_history=wanted.at is not None)
 

@@ -179,9 +179,8 @@ def _upgrade_result(request: UpgradeRequest) -> UpgradeResult:
 
 def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeList:
     """List requests for write access."""
-    only = None
-    if wanted.workspace is not None:
-        only = caller.workspace_at(wanted.workspace).name
+    root = wanted.workspace
+    only = None if root is None else caller.workspace_at(root).name
     return UpgradeList(
         [
             caller.shared.writer.modes.info(request)
