@@ -115,7 +115,7 @@ class SocketActivation:
     def _start(self) -> subprocess.Popen[bytes]:
         # High numbers, so that neither is overwritten when they are put in place.
         passed = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD_CLOEXEC, 100) for s in self._sockets]
-        names = {"LISTEN_FDS": "2", "LISTEN_FDNAMES": "agent:control"}
+        names = {"LISTEN_FDS": "2", "LISTEN_FDNAMES": "stetd.socket:stetd.socket"}
         try:
             with self._log.open("ab") as log:
                 return subprocess.Popen(

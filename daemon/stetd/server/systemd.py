@@ -1,8 +1,8 @@
 """Socket activation and status reports under systemd (sd_listen_fds(3), sd_notify(3)).
 
-- Socket activation: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES say which descriptors, from 3 on, are
-  listening sockets for this process. A socket is ``agent`` or ``control`` by its name, or else by
-  the file name of its address: all sockets of one .socket unit have the same name.
+- Socket activation: LISTEN_PID and LISTEN_FDS say which descriptors, from 3 on, are listening
+  sockets for this process. A socket is ``agent`` or ``control`` by the file name of its address:
+  both are of one .socket unit, which has one name for all its descriptors (LISTEN_FDNAMES).
 - The event loop sends a heartbeat (``WATCHDOG=1``) three times in each WATCHDOG_USEC. A loop that
   is blocked for longer hangs: WatchdogSec= of the unit is several times the longest call.
 - Start and stop may take any time: while the process computes, reads or writes, it asks for more.
@@ -40,47 +40,31 @@ _IO_BYTES = 4096
 
 
 class ActivationError(Exception):
-    """systemd passed a descriptor that is not one of the daemon's two sockets, or one twice."""
+    """systemd passed a socket that is not one of the daemon's two, or one twice."""
 
 
 def inherited_sockets() -> dict[str, socket.socket]:
     """The listening sockets that systemd passed, by name (``agent``, ``control``); may be empty.
 
-    Removes the variables from the environment, so that no child uses them. Raises ActivationError.
+    Removes the variables from the environment, so that no child uses them. Raises ActivationError,
+    OSError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-    pid, count, names = (os.environ.pop(name, "") for name in variables)
-    if pid != str(os.getpid()) or not count.isascii() or not count.isdigit():
-        return {}
-    labels = [*names.split(":"), *[""] * int(count)][: int(count)]
+    pid, count, _ = (os.environ.pop(name, "") for name in variables)
     found: dict[str, socket.socket] = {}
-    for descriptor, label in enumerate(labels, start=3):
-        try:
-            os.set_inheritable(descriptor, False)
-            listening = socket.socket(fileno=descriptor)
-        except OSError as error:
-            raise ActivationError(f"descriptor {descriptor} ({label}) is not a socket") from error
-        name = _name_of(listening, label)
-        if name in found:
-            raise ActivationError(f"systemd passed two sockets for {name}")
+    for descriptor in range(3, 3 + int(count)) if pid == str(os.getpid()) else ():
+        os.set_inheritable(descriptor, False)
+        listening = socket.socket(fileno=descriptor)
+        address = listening.getsockname()
+        file_name = os.path.basename(address) if listening.family == socket.AF_UNIX else ""
+        name = _BY_FILE_NAME.get(file_name)
+        if name is None or name in found:
+            raise ActivationError(
+                f"systemd passed a socket at {address!r}; it may pass one {AGENT_SOCKET} and one "
+                f"{CONTROL_SOCKET} (ListenStream=)"
+            )
         found[name] = listening
     return found
-
-
-def _name_of(listening: socket.socket, label: str) -> str:
-    kind = (listening.family, listening.type)
-    accepts = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    if kind != (socket.AF_UNIX, socket.SOCK_STREAM) or not accepts:
-        raise ActivationError(f"the socket {label!r} that systemd passed is no listening Unix one")
-    address = listening.getsockname()
-    file_name = os.path.basename(os.fsdecode(address))
-    name = label if label in _BY_FILE_NAME.values() else _BY_FILE_NAME.get(file_name)
-    if name is None:
-        raise ActivationError(
-            f"systemd passed a socket named {label!r} at {address!r}; name it agent or control "
-            "(FileDescriptorName=), or its file agent.sock or control.sock"
-        )
-    return name
 
 
 def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> None:
@@ -96,10 +80,8 @@ def notify(*states: str, timeout_s: float = _SEND_TIMEOUT_S) -> None:
 
 def heartbeat_interval() -> float | None:
     """Seconds between two heartbeats; None if systemd expects none from this process."""
-    period = os.environ.get("WATCHDOG_USEC", "")
-    if not (period.isascii() and period.isdigit()) or int(period) == 0:
-        return None
-    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+    period = os.environ.get("WATCHDOG_USEC")
+    if period is None or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     return int(period) / 1e6 / 3
 
