@@ -283,9 +283,8 @@ def read_file(path: str, *, must_exist: bool = False) -> str:
 def _from_environment() -> dict[str, object]:
     """The options in the environment; lists are JSON. An empty variable counts as set."""
     given: dict[str, object] = {}
-    variables = {name.upper(): value for name, value in os.environ.items()}
     for key, option in OPTIONS.items():
-        value = variables.get(variable_of(key))
+        value = os.environ.get(variable_of(key))
         if value is None:
             continue
         given[key] = value
@@ -320,8 +319,8 @@ def variable_of(key: str) -> str:
 
 
 def is_in_environment(key: str) -> bool:
-    """Whether the environment sets an option. The case of the variable's name does not matter."""
-    return any(name.upper() == variable_of(key) for name in os.environ)
+    """Whether the environment sets an option."""
+    return variable_of(key) in os.environ
 
 
 def line_of(text: str, key: str) -> int | None:
