@@ -167,6 +167,7 @@ def test_unsafe_runtime_directory_is_refused_with_the_command(machine: Machine) 
     status, told = machine.run()
     assert status == 1
     assert told.endswith(f"Run: chmod 700 '{machine.runtime}'\n")
+    assert "Traceback" not in told
 
 
 def test_file_in_the_way_of_a_socket_is_refused(machine: Machine) -> None:
@@ -175,6 +176,7 @@ def test_file_in_the_way_of_a_socket_is_refused(machine: Machine) -> None:
     status, told = machine.run()
     assert status == 1
     assert told.endswith(f"is not a socket. Remove it: rm -r '{machine.runtime}/agent.sock'\n")
+    assert "Traceback" not in told
 
 
 def test_idle_daemon_ends(machine: Machine) -> None:

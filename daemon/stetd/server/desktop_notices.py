@@ -19,7 +19,6 @@ import os
 import shutil
 import unicodedata
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -114,7 +113,7 @@ class Notices:
             try:
                 await _show(*title_and_body(notices))
             except (OSError, ValueError) as error:
-                _log.warning("no notice on the desktop: %s", error)
+                _log.warning("no notice on the desktop: %r", error)
             await asyncio.sleep(INTERVAL_S)
 
 
@@ -130,9 +129,8 @@ async def _show(title: str, body: str) -> None:
         *arguments, env=environment, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing
     )
     try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT_S):
-                await child.wait()
+        async with asyncio.timeout(TIMEOUT_S):
+            await child.wait()
     finally:
         if child.returncode is None:
             child.kill()
