@@ -6,6 +6,7 @@ the call ends in an error, which is the daemon's to live with.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import Site, running
+from stetd.server import desktop_notices
 from stetd.server.desktop_notices import Notice, command, plain, session_bus, title_and_body
 
 CONFIGURATION = """\
@@ -200,6 +202,14 @@ def test_markup_is_escaped_in_the_body() -> None:
 def test_what_is_said_is_an_argument_and_never_an_option() -> None:
     found = command("--title", "-body")
     assert found is None or found.index("--") < found.index("--title") < found.index("-body")
+
+
+def test_where_no_program_could_show_it_nothing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/x")
+    monkeypatch.setattr(desktop_notices, "_PROGRAM_PATH", str(tmp_path))
+    asyncio.run(desktop_notices._show("title", "body"))
 
 
 def test_the_bus_is_the_one_that_is_named_or_the_users_own(

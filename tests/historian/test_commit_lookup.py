@@ -277,6 +277,7 @@ def test_an_index_stays_where_it_is_the_history_that_is_damaged(histories: Histo
         with pytest.raises(MissingObject):
             asked(histories)
     assert (40, histories.oids[-1]) == last_indexed(histories)
+    assert not os.path.exists(HistoryIndex.path_for(histories.path) + ".new")
 
 
 def test_an_index_is_made_over_contents_that_are_damaged(histories: Histories) -> None:
