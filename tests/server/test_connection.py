@@ -205,7 +205,9 @@ def test_peer_that_pauses_inside_a_frame_is_told_and_closed(tmp_path: Path) -> N
     async def story(served: Served) -> None:
         async with await served.client() as client:
             assert await client.ask("echo", {}) == {"id": 1, "result": {}}
-            client.raw(b'{"id":2')
+            client.raw(b'{"id"')
+            await asyncio.sleep(0.1)  # it is not looked at again before the first wait is over
+            client.raw(b":2")
             assert await client.kinds_until_closed() == [(None, "parse_error")]
         await still_serves(served)
 
@@ -319,7 +321,7 @@ def test_client_that_asks_no_more_and_does_not_take_its_reply_is_dropped(
     assert "does not read its replies" in caplog.text
 
 
-def test_slow_reader_that_does_read_gets_everything(tmp_path: Path) -> None:
+def test_slow_reader_that_does_read_gets_everything_and_is_kept(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
             for n in range(12):
@@ -327,6 +329,9 @@ def test_slow_reader_that_does_read_gets_everything(tmp_path: Path) -> None:
             for _ in range(12):
                 await asyncio.sleep(0.1)
                 assert len((await client.receive())["result"]) == 1_000_000
+            await asyncio.sleep(1.2)
+            client.send("text", {"bytes": 1})
+            assert len((await client.receive())["result"]) == 1
 
     run(tmp_path, story, frame_timeout_s=0.5)
 

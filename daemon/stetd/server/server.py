@@ -122,8 +122,6 @@ class Server:
         """Apply new settings; max_frame applies to new connections only."""
         self.settings = settings
         self.shared_limits.limit = settings.max_held_bytes
-        for connection in list(self._admitted):
-            connection.start_requests()
         self._reset_idle_timer()
 
     @property
