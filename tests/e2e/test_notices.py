@@ -204,12 +204,37 @@ def test_what_is_said_is_an_argument_and_never_an_option() -> None:
     assert found is None or found.index("--") < found.index("--title") < found.index("-body")
 
 
-def test_where_no_program_could_show_it_nothing_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lacking", ["program", "bus"])
+def test_where_nothing_could_show_it_nothing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/x")
-    monkeypatch.setattr(desktop_notices, "_PROGRAM_PATH", str(tmp_path))
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/x" if lacking != "bus" else "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    if lacking == "program":
+        monkeypatch.setattr(desktop_notices, "_PROGRAM_PATH", str(tmp_path))
+    else:
+        monkeypatch.setattr(desktop_notices, "command", lambda *_: ["/bin/false"])
     asyncio.run(desktop_notices._show("title", "body"))
+
+
+def test_notices_do_not_come_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    async def show(title: str, _: str) -> None:
+        shown.append(title)
+
+    async def story() -> None:
+        notices = desktop_notices.Notices(lambda: True)
+        for _ in range(3):
+            notices.post(Notice("a/s", "/w", "", "stet approve 1"))
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+        await notices.close()
+
+    monkeypatch.setattr(desktop_notices, "_show", show)
+    monkeypatch.setattr(desktop_notices, "INTERVAL_S", 0.4)
+    asyncio.run(story())
+    assert shown == ["stet: a/s asks for write access", "stet: 2 requests for write access"]
 
 
 def test_the_bus_is_the_one_that_is_named_or_the_users_own(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from historian.walked_history import WalkedHistory
 from stet.wire.failures import Refused
+from stetd.historian.index import keeping
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
 from stetd.historian.queries import commit_changes, commit_lookup
@@ -269,7 +270,17 @@ def test_an_index_that_names_commits_which_are_not_there_is_made_anew(
     assert expected(histories) == asked(histories)
 
 
-def test_an_index_stays_where_it_is_the_history_that_is_damaged(histories: Histories) -> None:
+def test_an_index_stays_where_it_is_the_history_that_is_damaged(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    add_all = keeping._add_all
+
+    def counted(*given: Any) -> None:
+        made.append(1)
+        add_all(*given)
+
+    monkeypatch.setattr(keeping, "_add_all", counted)
     lost = histories.oids[4]
     os.unlink(histories.repository.loose_path(lost))
     histories.repository.reopen()
@@ -278,6 +289,16 @@ def test_an_index_stays_where_it_is_the_history_that_is_damaged(histories: Histo
             asked(histories)
     assert (40, histories.oids[-1]) == last_indexed(histories)
     assert not os.path.exists(HistoryIndex.path_for(histories.path) + ".new")
+    assert made == [1]  # each attempt takes long
+
+
+def test_permissions_of_other_files_are_not_looked_for(histories: Histories) -> None:
+    histories.commit({"x": "1\n", "y": "1\n"}, permissions=(("x", 0o600), ("y", 0o600)))
+    commit = histories.repository.commit(histories.commit({"x": None}, kind="outside"))
+    found = look_back(
+        histories.repository, commit.oid, lambda it: list(it.permissions_before(commit, ["x"]))
+    )
+    assert found == [("x", 0o600)]
 
 
 def test_an_index_is_made_over_contents_that_are_damaged(histories: Histories) -> None:

@@ -161,13 +161,13 @@ def _remove(path: str) -> None:
 
 
 def _bring_up(path: str, repository: StoredObjects, head: str, deadline: float) -> None:
-    for last_attempt in (False, True):
+    for _ in range(2):
         try:
             with _writing_to(path) as index:
                 _add_all(index, repository, head, deadline)
             return
         except sqlite3.DatabaseError as error:
-            if last_attempt or not is_damage(error):
+            if not is_damage(error):
                 raise
             _remove(path)
 
