@@ -71,6 +71,17 @@ def test_large_requests_wait_for_room_and_small_ones_do_not() -> None:
     assert limits.has_room(2 * LARGE, wake)
 
 
+def test_a_large_request_that_waits_for_small_ones_is_woken_when_they_end() -> None:
+    limits = SharedLimits(LIMIT, list)
+    woken = []
+    for _ in range(4):
+        limits.begin(LARGE - 1)
+    assert not limits.has_room(LARGE, lambda: woken.append(1))
+    limits.end(LARGE - 1)
+    assert [1] == woken
+    assert limits.has_room(LARGE, wake)
+
+
 def test_the_largest_request_of_all_is_begun_when_nothing_else_is_in_work() -> None:
     limits = SharedLimits(LIMIT, list)
     assert limits.has_room(LIMIT, wake)

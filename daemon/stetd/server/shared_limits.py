@@ -70,10 +70,9 @@ class SharedLimits:
     def end(self, size: int) -> None:
         """Note that a request of this size was answered."""
         self._in_work -= size
-        if self._waiting_for_room and size >= LARGE:
-            waiting, self._waiting_for_room = self._waiting_for_room, []
-            for wake in waiting:
-                wake()
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for wake in waiting:
+            wake()
 
     def may_decode(self, size: int, wake: Callable[[], None]) -> bool:
         """Whether a request of this size may be decoded now; if not, ``wake`` is called later."""
