@@ -324,6 +324,11 @@ def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotte
         time.sleep(0.5)
         assert site.log(limit=1)[0]["commit"] == commit
         assert "is no repository" in other.person.refusal("log").message
+        # The checkpoint is refused, not left waiting, so that a later one can be taken.
+        deadline = time.monotonic() + 30
+        while "no checkpoint could be taken" not in site.daemon.log():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_one_that_hangs_does_not_outlive_its_engine(own_site: Site) -> None:
