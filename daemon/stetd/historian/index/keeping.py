@@ -273,13 +273,8 @@ class Indexer:
                 ):
                     for _ in steps:
                         yield_processor()
-                        if self._stopping:
+                        if self._stopping or _wanted[path]:  # the question adds the rest
                             return
-                        if _wanted[path]:
-                            break
-                    else:
-                        return
-                self.follow(shadow)
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise
