@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from stet.service.spawn import NO_PROC
 
         return _complain(NO_PROC, EXIT_FAILED)
+    hangups: list[object] = []  # a SIGHUP before the daemon serves must not be lost
+    signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
     path, must_exist = options.config or directories.config, bool(options.config)
     try:
         settings = load_settings(path, must_exist=must_exist)
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (UnsafeDirectory, OSError) as error:
             return _complain(str(error), EXIT_FAILED)
         reloading = Reloading(path, must_exist, settings)
-        return _run(reloading, directories, last_error, locks)
+        return _run(reloading, directories, last_error, hangups, locks)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -152,7 +154,11 @@ def _raise_descriptor_limit(settings: Settings) -> None:
 
 
 def _run(
-    reloading: Reloading, directories: Directories, last_error: LastError, locks: list[int]
+    reloading: Reloading,
+    directories: Directories,
+    last_error: LastError,
+    hangups: list[object],
+    locks: list[int],
 ) -> int:
     # These modules take long to load; a usage error need not wait for them.
     from stetd.daemon import Daemon
@@ -181,7 +187,7 @@ def _run(
     daemon.handlers.last_error = lambda: last_error.newest
     try:
         listeners = _listeners(directories)
-        daemon.run(_serve(reloading, daemon, listeners))
+        daemon.run(_serve(reloading, daemon, listeners, hangups))
     except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
@@ -203,7 +209,9 @@ def _listeners(directories: Directories) -> list[Listener]:
     ]
 
 
-async def _serve(reloading: Reloading, daemon: Daemon, listeners: list[Listener]) -> None:
+async def _serve(
+    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: list[object]
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
@@ -222,6 +230,8 @@ async def _serve(reloading: Reloading, daemon: Daemon, listeners: list[Listener]
     watched = os.isatty(sys.stderr.fileno())
     reload = stop.set if watched else lambda: spawn(reloading.reload())
     loop.add_signal_handler(signal.SIGHUP, reload)
+    if hangups:
+        reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
     status = partial(systemd.status_line, daemon.writer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,6 +61,19 @@ def test_sighup_does_the_same(daemon: DaemonProcess) -> None:
     configure(daemon, "max_pipelined = 3\n")
     daemon.process.send_signal(signal.SIGHUP)
     assert eventually(lambda: limits(daemon)["max_pipelined"] == 3)
+
+
+def test_sighup_during_the_start_is_not_lost(daemon: DaemonProcess) -> None:
+    assert daemon.stop() == 0
+    daemon.environment["STET_FAILPOINT"] = "journal.segment_created@sleep"
+    segments = len(list((daemon.state / "journal").iterdir()))
+    starting = threading.Thread(target=daemon.start)
+    starting.start()
+    assert eventually(lambda: len(list((daemon.state / "journal").iterdir())) > segments)
+    configure(daemon, "max_pipelined = 5\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    starting.join()
+    assert eventually(lambda: limits(daemon)["max_pipelined"] == 5)
 
 
 def test_wrong_file_changes_nothing_and_status_says_why(daemon: DaemonProcess) -> None:
