@@ -158,6 +158,7 @@ def test_added_lines_are_not_shifted_by_a_sign_that_the_old_lines_lack(
 def test_added_lines_with_the_indentation_of_the_file_are_not_shifted() -> None:
     hunk = ["-if a:", "-    b", "+    if c:", "+        d"]
     unplaced(b"class A:\n    if a:\n        b\n", "@@", *hunk)
+    unplaced(b"class A:\n    if a:\n        b\n", "@@", *hunk[:1], *hunk[2:], "     b")
 
 
 def test_removed_lines_that_lack_a_space_tell_that_the_added_ones_do() -> None:

@@ -214,6 +214,7 @@ class TestIndentation:
         assert spaces_unit(["    ", "    "]) == 4
         assert spaces_unit(["            "]) is None
         assert spaces_unit(["  \t", "  \t"]) is None
+        assert spaces_unit([" " * width for width in (0, 2, 5, 9, 14, 20)]) is None
         assert spaces_unit([]) is None
 
 

@@ -489,6 +489,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "an old line has a level more than the new line that is put before it",
+        b"def f():\n  a()\n",
+        "    a()\n",
+        "  if b:\n    a()\n",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack all indentation, and the new one has the place's",
         b"if x:\n    a\n    b\n",
         "a\nb\n",

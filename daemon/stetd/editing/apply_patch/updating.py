@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk
+from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import IndentChange
@@ -65,8 +65,9 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
         return None  # the space that is their sign was left out before all of them
     if whole.uniform:
         added = [text for texts in given for text in texts]
-        alone = all(line.sign != CONTEXT or is_blank(line.text) for line in placed.variant.lines)
-        if alone and whole.already_in(added):
+        new = (line for line in placed.variant.lines if line.sign != REMOVED)
+        signs = (line.sign for line in new if not is_blank(line.text))
+        if next(signs, "") == ADDED and whole.already_in(added):
             return None
         flat = whole.shift(added, around)
         if flat is None:

@@ -103,7 +103,7 @@ class IndentChange(msgspec.Struct, frozen=True):
         ]
 
     def already_in(self, new: Sequence[str]) -> bool:
-        """Whether the new text begins with the place's indentation, which the old one lacks."""
+        """Whether the new lines begin with the place's indentation, which the old ones lack."""
         first = next((indentation_of(line) for line in new if not is_blank(line)), None)
         return first == self.place[0] != self.text[0]
 
@@ -191,7 +191,9 @@ def spaces_unit(around: Sequence[str]) -> int | None:
         smallest = min((width for width in widths if width), default=0)
         return smallest if smallest in _LIKELY_UNITS else None
     total = steps.total()
-    smallest = min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    # Without a common step 1, which no step is, so it is doubtful.
+    common = (step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    smallest = min(common, default=1)
     uneven = sum(1 for width in widths if width % smallest)
     doubtful = steps[smallest] < max(steps.values()) or uneven > len(widths) * _COMMON_SHARE
     return None if doubtful else smallest
@@ -264,9 +266,8 @@ def replacement(
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
-        pairs = zip(shared, contents, strict=True)
-        alone = all(origin is None or is_blank(line) for origin, line in pairs)
-        if alone and change.already_in(contents):
+        first = next((n for n, line in enumerate(contents) if not is_blank(line)), None)
+        if first in added and change.already_in(contents):
             return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
