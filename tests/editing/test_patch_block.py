@@ -96,3 +96,17 @@ def test_a_text_that_another_pair_would_insert_is_told_so() -> None:
     pairs = PAIR + "===FIND===\nHi there!\n===REPLACE===\nHey\n"
     refusal = refused(BLOCK.replace(PAIR, pairs))
     assert "This text stands in the new text of pair 1" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("find", "put"), [("b\n", "x"), ("\nb", "x"), ("\nb\n", "x"), ("\nb\n", "")]
+)
+def test_an_empty_line_that_the_file_lacks_does_not_join_its_lines(find: str, put: str) -> None:
+    pair = f"===FIND===\n{find}\n===REPLACE===\n{put}\n"
+    text = f"===SKIPPY_PATCH_START:a===\n{pair}===SKIPPY_PATCH_END==="
+    refusal = refused(text, {"a": b"a\nb\nc\n"})
+    assert refusal.kind == "old_text_not_found"
+    assert "Leave it out, or write it in both" in refusal.message
+    apart = "a\n\nb\n\nc\n"
+    expected = {"a": apart.replace(find, put).encode()}
+    assert after(planned(text, {"a": apart.encode()})) == expected

@@ -496,6 +496,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "without its last newline the new text would take up the next line",
+        b"if a:\n    b()\n    return\nc()\n",
+        "b()\nreturn\n",
+        "return",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack all indentation, and the new one has the place's",
         b"if x:\n    a\n    b\n",
         "a\nb\n",

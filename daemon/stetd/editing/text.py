@@ -88,6 +88,15 @@ def adopt_terminators(text: str, terminator: str) -> str:
     return _BARE_NEWLINE.sub(terminator, text)
 
 
+def joins_lines(text: str, start: int, end: int, new: str) -> bool:
+    """Whether ``new`` for ``text[start:end]`` lacks a terminator at an edge and joins lines."""
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    ends = ("", "\r", "\n")
+    up = text[start] in ends and before not in ends and (new or after)[:1] not in ends
+    down = text[end - 1] in ends and after not in ends and (new or before)[-1:] not in ends
+    return up or down
+
+
 class Document:
     """The text of one file as a call read it, with a cache of derived forms.
 

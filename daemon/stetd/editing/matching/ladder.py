@@ -29,7 +29,7 @@ from stetd.editing.matching.normal_forms import (
 )
 from stetd.editing.matching.rungs import Finder, Place, Rung, Search
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.text import Document, is_blank, split_lines, whole_lines
+from stetd.editing.text import Document, is_blank, joins_lines, split_lines, whole_lines
 
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
@@ -250,6 +250,8 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     )
     if not text and around == ("\r", "\n"):
         return None  # the two would become one terminator, and two lines one
+    if rung not in _LITERAL and joins_lines(document.text, place.start, place.end, text):
+        return None
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
     return Match(place.start, place.end, rung, text)
