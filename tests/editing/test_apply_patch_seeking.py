@@ -101,6 +101,17 @@ def test_a_hunk_found_with_tolerance_is_refused_where_its_new_lines_are_already(
     assert refusal.kind == "old_text_not_found"
 
 
+def test_a_hunk_may_begin_in_the_context_of_the_one_before() -> None:
+    hunks = ["@@", "-a", "+A", " b", "@@", " b", "-c", "+C"]
+    assert updated(b"b\nc\na\nb\nc\n", *hunks) == b"b\nc\nA\nb\nC\n"
+    assert unplaced(b"a\nb\nc\nb\nc\n", *hunks).kind == "old_text_not_unique"
+
+
+def test_context_alone_leads_the_next_hunk_past_it() -> None:
+    hunks = ["@@", " f:", "@@", "-a", "+A"]
+    assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"
+
+
 def test_of_two_forms_of_a_hunk_the_one_that_stands_exactly_is_taken() -> None:
     """Either blank line at an edge may be dropped; with the first, only spaces stand there."""
     data = b"x\n\nq\n  \nx\n"

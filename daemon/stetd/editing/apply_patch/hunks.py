@@ -1,8 +1,9 @@
 """Finds the place of each hunk of an update (docs/dialects.md).
 
-Hunks are placed in the order of the patch, each after the *cursor*, which is the end of the hunk
-before. The first rung of ``climb`` with a place after the cursor decides. A tolerant place is
-refused if a stricter rung has a free place elsewhere, because the meant place is not certain.
+Hunks are placed in the order of the patch, each after the *cursor*, which is the end of what the
+hunk before changes, because hunks share context. The first rung of ``climb`` with a place after the
+cursor decides. A tolerant place is refused if a stricter rung has a free place elsewhere, because
+the meant place is not certain.
 """
 
 from __future__ import annotations
@@ -182,8 +183,6 @@ class Placer:
         self._document = document
         self._first = first
         self._cursor = 0
-        #: The line after the last changed line, without lines added at the end.
-        self._changed = 0
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
@@ -203,11 +202,10 @@ class Placer:
         if placed.rung is not Rung.EXACT:
             self._refuse_applied(placed)
         groups = placed.groups
-        placed = replace(placed, early=bool(groups) and groups[0].start < self._changed)
+        placed = replace(placed, early=bool(groups) and groups[0].start < self._cursor)
         if placed.variant.size:
-            self._cursor = max(self._cursor, placed.end)
-            if groups:
-                self._changed = max(self._changed, groups[-1].end)
+            whole = self._first or not groups
+            self._cursor = max(self._cursor, placed.end if whole else groups[-1].end)
         self._done[kind] += 1
         insort(self._starts, (placed.start, len(self.placed)))
         self._largest = max(self._largest, placed.variant.size)
