@@ -107,6 +107,16 @@ def test_a_hunk_may_begin_in_the_context_of_the_one_before() -> None:
     assert unplaced(b"a\nb\nc\nb\nc\n", *hunks).kind == "old_text_not_unique"
 
 
+def test_lines_are_not_added_at_the_end_for_a_line_that_is_given_in_part() -> None:
+    data = b"class A(B):\n    def f(self):\n        pass\n\n\nx = 1\n"
+    for anchors in (["@@ class A"], ["@@ class A(B):", "@@ def f"]):
+        refusal = unplaced(data, *anchors, "+    a = 1")
+        assert refusal.kind == "context_not_found"
+        assert "only a part of one" in refusal.message
+    assert updated(data, "@@ add a constant", "+y = 2") == data + b"y = 2\n"
+    assert updated(data, "@@ class A", "+y = 2", "*** End of File") == data + b"y = 2\n"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"

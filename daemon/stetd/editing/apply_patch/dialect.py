@@ -354,6 +354,12 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
                 f"changed. Give unchanged lines around those you add; to add them at the end of "
                 f"{path}, send @@ without numbers."
             )
+        case Reason.PART_OF_LINE:
+            kind = Kind.CONTEXT_NOT_FOUND
+            sentence = (
+                f"no line of {path} reads {anchor}, which is only a part of one, so after which "
+                "line to add can't be told. After @@ send the whole line."
+            )
         case Reason.SHIFT:
             candidates = None
             removes = any(line.sign == REMOVED for line in hunk.lines)

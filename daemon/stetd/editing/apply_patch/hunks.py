@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine, Variant
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
-from stetd.editing.matching.normal_forms import indentation_of
+from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
 from stetd.editing.matching.rungs import MOST_PLACES, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
 
@@ -63,6 +63,8 @@ class Reason(Enum):
     REPEATED = auto()
     #: It only adds lines, and its place is given only by Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
+    #: It only adds lines, and its ``@@`` has only a part of a line.
+    PART_OF_LINE = auto()
     #: The indentation of its added lines is not certain.
     SHIFT = auto()
 
@@ -492,6 +494,9 @@ class Placer:
         texts, count = self._known[hunk.index], self._document.line_count
         if hunk.range not in (None, (count, 0)) and count and not hunk.end_of_file:
             raise Problem(Reason.RANGE_ALONE, hunk)
+        for text in () if hunk.end_of_file else hunk.anchors:
+            if text not in texts and text.strip(INDENTATION) in self._document.text:
+                raise Problem(Reason.PART_OF_LINE, hunk, anchor=text)
         if not texts or hunk.end_of_file or hunk.range:
             described = len(texts) < len(hunk.anchors) and not hunk.range
             variant = Variant(hunk, hunk.lines, size=0)
