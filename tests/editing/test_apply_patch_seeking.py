@@ -112,7 +112,7 @@ def test_lines_are_not_added_at_the_end_for_a_line_that_is_given_in_part() -> No
     for anchors in (["@@ class A"], ["@@ class A(B):", "@@ def f"]):
         refusal = unplaced(data, *anchors, "+    a = 1")
         assert refusal.kind == "context_not_found"
-        assert "only a part of one" in refusal.message
+        assert "the hunk itself only adds lines" in refusal.message
     assert updated(data, "@@ add a constant", "+y = 2") == data + b"y = 2\n"
     assert updated(data, "@@ class A", "+y = 2", "*** End of File") == data + b"y = 2\n"
 

@@ -326,10 +326,10 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
             )
         case Reason.NO_ANCHOR:
             kind = Kind.CONTEXT_NOT_FOUND
+            itself = f"stands {len(lines)} times, {where}" if lines else "only adds lines"
             sentence = (
-                f"no line of {path} reads {anchor}, and the hunk itself stands {len(lines)} times, "
-                f"{where}. After @@ send a whole line that stands above the place, or more of the "
-                "unchanged lines around it."
+                f"no line of {path} reads {anchor}, and the hunk itself {itself}. After @@ send a "
+                "whole line that stands above the place, or more of the unchanged lines around it."
             )
         case Reason.ANCHORS_APART:
             kind = Kind.CONTEXT_NOT_FOUND
@@ -353,12 +353,6 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
                 "the hunk only adds lines, and line numbers alone don't say where: they may have "
                 f"changed. Give unchanged lines around those you add; to add them at the end of "
                 f"{path}, send @@ without numbers."
-            )
-        case Reason.PART_OF_LINE:
-            kind = Kind.CONTEXT_NOT_FOUND
-            sentence = (
-                f"no line of {path} reads {anchor}, which is only a part of one, so after which "
-                "line to add can't be told. After @@ send the whole line."
             )
         case Reason.SHIFT:
             candidates = None

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ class Reason(Enum):
 
     ABSENT = auto()
     SEVERAL = auto()
-    #: It occurs in several places, and the text after ``@@`` that could decide is not in the file.
+    #: It occurs in several places or only adds lines, and the text after ``@@`` is no line.
     NO_ANCHOR = auto()
     #: The file has the ``@@`` lines, but not in this order.
     ANCHORS_APART = auto()
@@ -63,8 +63,6 @@ class Reason(Enum):
     REPEATED = auto()
     #: It only adds lines, and its place is given only by Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
-    #: It only adds lines, and its ``@@`` has only a part of a line.
-    PART_OF_LINE = auto()
     #: The indentation of its added lines is not certain.
     SHIFT = auto()
 
@@ -219,11 +217,9 @@ class Placer:
         lines = placed.variant.lines
         old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
-        distinctive, grows = adds and is_distinctive(new), len(new) > len(old)
-        for found in rungs.climb(self._document, Run(new)) if new and new != old else ():
-            around = (at <= placed.start and placed.end <= at + len(new) for at in found.places)
-            if distinctive or (grows and any(around)):
-                raise Problem(Reason.ABSENT, placed.hunk)
+        distinctive = adds and new != old and is_distinctive(new)
+        if distinctive and any(rungs.climb(self._document, Run(new))):
+            raise Problem(Reason.ABSENT, placed.hunk)
 
     def _kind(self, hunk: Hunk) -> object:
         """A key that is equal for identical hunks."""
@@ -295,8 +291,7 @@ class Placer:
         if options[0].sure:
             if len({option.core for option in options}) == 1:
                 return options[0]
-            apart = all(b.start >= a.end for a, b in pairwise(options))
-            if apart and len(options) == self._left[self._kind(options[0].hunk)]:
+            if len(options) == self._left[self._kind(options[0].hunk)]:
                 return options[0]
         raise self._several(options)
 
@@ -496,7 +491,7 @@ class Placer:
             raise Problem(Reason.RANGE_ALONE, hunk)
         for text in () if hunk.end_of_file else hunk.anchors:
             if text not in texts and text.strip(INDENTATION) in self._document.text:
-                raise Problem(Reason.PART_OF_LINE, hunk, anchor=text)
+                raise Problem(Reason.NO_ANCHOR, hunk, anchor=text)
         if not texts or hunk.end_of_file or hunk.range:
             described = len(texts) < len(hunk.anchors) and not hunk.range
             variant = Variant(hunk, hunk.lines, size=0)

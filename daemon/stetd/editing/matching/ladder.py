@@ -196,11 +196,10 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
         return False
     if new not in old and is_distinctive(split_lines(new)[0]):
         return True
-    if isinstance(found, Match):
-        around = found.start <= match.start and match.end <= found.end
-        return around and found.end - found.start > match.end - match.start
-    first, more = document.line_at(match.start), len(split_lines(new)[0]) - len(split_lines(old)[0])
-    return more > 0 and any(line <= first <= line + more for line in found.lines)
+    if isinstance(found, Several):
+        return False
+    around = found.start <= match.start and match.end <= found.end
+    return around and found.end - found.start > match.end - match.start
 
 
 def is_distinctive(lines: Sequence[str]) -> bool:
