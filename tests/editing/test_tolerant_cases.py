@@ -47,6 +47,14 @@ CASES = [
         b"def f():\n    return b\n\n\ndef g():\n    return a\n",
         Rung.EXACT,
     ),
+    Case(
+        "a new line with the place's indentation before a line that lacks it is shifted with it",
+        b"if a:\n    if b:\n        c()\n    if d:\n        e()\n",
+        "if d:\n    e()\n",
+        "    x()\nif d:\n    e()\n",
+        b"if a:\n    if b:\n        c()\n        x()\n    if d:\n        e()\n",
+        Rung.INDENT,
+    ),
     # exact
     Case("a word within a line", b"one two three\n", "two", "2", b"one 2 three\n", Rung.EXACT),
     Case("text is literal", b"a $& b\n", "$&", r"\1$0", rb"a \1$0 b" + b"\n", Rung.EXACT),

@@ -266,8 +266,10 @@ def replacement(
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
-        first = next((n for n, line in enumerate(contents) if not is_blank(line)), None)
-        if first in added and change.already_in(contents):
+        filled = [n for n, line in enumerate(contents) if not is_blank(line)]
+        deep = len(change.place[0])
+        lacks = any(len(indentation_of(contents[n])) < deep for n in filled if n not in added)
+        if filled and filled[0] in added and not lacks and change.already_in(contents):
             return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
