@@ -106,7 +106,7 @@ def test_an_empty_line_that_the_file_lacks_does_not_join_its_lines(find: str, pu
     text = f"===SKIPPY_PATCH_START:a===\n{pair}===SKIPPY_PATCH_END==="
     refusal = refused(text, {"a": b"a\nb\nc\n"})
     assert refusal.kind == "old_text_not_found"
-    assert "Leave it out, or write it in both" in refusal.message
+    assert "leave out the empty line" in refusal.message
     apart = "a\n\nb\n\nc\n"
     expected = {"a": apart.replace(find, put).encode()}
     assert after(planned(text, {"a": apart.encode()})) == expected

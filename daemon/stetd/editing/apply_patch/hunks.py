@@ -288,11 +288,9 @@ class Placer:
         """The only place, or the first of those for several identical hunks. Raises Problem."""
         if self._first:
             return min(options, key=lambda option: option.core)
-        if options[0].sure:
-            if len({option.core for option in options}) == 1:
-                return options[0]
-            if len(options) == self._left[self._kind(options[0].hunk)]:
-                return options[0]
+        alone = len({option.core for option in options}) == 1
+        if options[0].sure and (alone or len(options) == self._left[self._kind(options[0].hunk)]):
+            return options[0]
         raise self._several(options)
 
     def _several(self, options: Sequence[Placed]) -> Problem:

@@ -41,7 +41,7 @@ _LADDER: tuple[tuple[Rung, Finder], ...] = (
 )
 #: The rungs for a trimmed text, which must match whole lines.
 _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
-    (Rung.LINE_ENDINGS, rungs.terminators),
+    (Rung.TRIM_EDGES, rungs.terminators),
     (Rung.TRAILING_SPACE, rungs.trailing_space),
     (Rung.INDENT, rungs.indent),
     (Rung.TYPOGRAPHY, rungs.typographic_lines),
@@ -90,8 +90,6 @@ def trimmings(old: str, new: str) -> Iterator[Trimmed]:
             core = _without_outer_blanks(left)
             telling = left != put and any(map(str.isalnum, "".join(left)))
             if head == tail == _NOTHING or not core or ((first or last) and not telling):
-                continue
-            if tail and put and left[-1].endswith(_ENDS) != put[-1].endswith(_ENDS):
                 continue
             yield Trimmed(
                 "".join(left),
@@ -192,14 +190,11 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
-    if found is None:
-        return False
-    if new not in old and is_distinctive(split_lines(new)[0]):
+    if found is not None and new not in old and is_distinctive(split_lines(new)[0]):
         return True
-    if isinstance(found, Several):
+    if not isinstance(found, Match) or (found.start, found.end) == (match.start, match.end):
         return False
-    around = found.start <= match.start and match.end <= found.end
-    return around and found.end - found.start > match.end - match.start
+    return found.start <= match.start and match.end <= found.end
 
 
 def is_distinctive(lines: Sequence[str]) -> bool:

@@ -27,11 +27,7 @@ from stetd.editing.tools.validation import validated
 NOUN = "pair"
 #: Tools that create a file, for refusals.
 _CREATING = "the patch tool, with append_eof or overwrite"
-#: Why a pair is refused that would make two lines one.
-_JOINS = (
-    "two lines would become one: for an empty line at the beginning or end of ===FIND===, which "
-    "===REPLACE=== lacks, there is only the end of a line. Leave it out, or write it in both."
-)
+_JOINS = "two lines would become one: leave out the empty line at the edge of ===FIND===."
 #: Paths in the JSON that a refusal lists.
 _SPELLED_PATHS = 10
 
