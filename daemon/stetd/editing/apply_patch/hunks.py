@@ -1,9 +1,8 @@
 """Finds the place of each hunk of an update (docs/dialects.md).
 
-Hunks are placed in the order of the patch, each after the *cursor*, which is the end of what the
-hunk before changes, because hunks share context. The first rung of ``climb`` with a place after the
-cursor decides. A tolerant place is refused if a stricter rung has a free place elsewhere, because
-the meant place is not certain.
+Hunks are placed in the order of the patch, each after the *cursor*: the last line that the one
+before changes, as hunks share context. The first rung of ``climb`` with a place there decides. A
+tolerant place is refused if a stricter rung has a free one elsewhere, because neither is certain.
 """
 
 from __future__ import annotations

@@ -238,11 +238,8 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
         text = written_at(document, place, old, new, literal=rung is Rung.EXACT)
     if text is None:
         return None
-    around = (
-        document.text[max(0, place.start - 1) : place.start],
-        document.text[place.end : place.end + 1],
-    )
-    if not text and around == ("\r", "\n"):
+    beside = document.text[place.start - 1 : place.start], document.text[place.end : place.end + 1]
+    if not text and beside == ("\r", "\n"):
         return None  # the two would become one terminator, and two lines one
     if rung not in _LITERAL and joins_lines(document.text, place.start, place.end, text):
         return None

@@ -190,8 +190,7 @@ def spaces_unit(around: Sequence[str]) -> int | None:
     if not steps:
         smallest = min((width for width in widths if width), default=0)
         return smallest if smallest in _LIKELY_UNITS else None
-    total = steps.total()
-    common = (step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    common = (step for step in steps if steps[step] >= steps.total() * _COMMON_SHARE)
     smallest = min(common, default=1)  # no step is 1, so that is doubtful
     uneven = sum(1 for width in widths if width % smallest)
     doubtful = steps[smallest] < max(steps.values()) or uneven > len(widths) * _COMMON_SHARE
