@@ -91,9 +91,8 @@ def adopt_terminators(text: str, terminator: str) -> str:
 def joins_lines(text: str, start: int, end: int, new: str) -> bool:
     """Whether ``new`` for ``text[start:end]`` lacks a terminator at an edge and joins lines."""
     before, after = text[max(0, start - 1) : start], text[end : end + 1]
-    ends = ("", "\r", "\n")
-    up = text[start] in ends and before not in ends and (new or after)[:1] not in ends
-    down = text[end - 1] in ends and after not in ends and (new or before)[-1:] not in ends
+    up = text[start] in "\r\n" and before not in "\r\n" and (new or after)[:1] not in "\r\n"
+    down = text[end - 1] in "\r\n" and after not in "\r\n" and (new or before)[-1:] not in "\r\n"
     return up or down
 
 

@@ -265,8 +265,7 @@ def replacement(
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
         filled = [n for n, line in enumerate(contents) if not is_blank(line)]
-        deep = len(change.place[0])
-        lacks = any(len(indentation_of(contents[n])) < deep for n in filled if n not in added)
+        lacks = any(not contents[n].startswith(change.place[0]) for n in filled if n not in added)
         if filled and filled[0] in added and not lacks and change.already_in(contents):
             return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
