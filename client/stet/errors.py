@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from stet.wire.failures import APPLICATION_ERROR, ConflictingFile, Failure, Kind
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 
 __all__ = [
     "AlreadyExists", "ClipboardRequiresReplace", "Conflict", "ConnectionLost", "Contended",
@@ -69,7 +69,7 @@ class StetError(Exception):
         Empty when the reply carried none, or in a shape this version does not know.
         """
         try:
-            return msgspec.convert(self.data.get("failures", []), known(list[Failure]))
+            return msgspec.convert(self.data.get("failures", []), known_to_msgspec(list[Failure]))
         except msgspec.ValidationError:
             return []
 
@@ -195,7 +195,7 @@ class Conflict(StetError):
     def files(self) -> list[ConflictingFile]:
         """The same as values; empty when they have a shape that this version does not know."""
         try:
-            return msgspec.convert(self.conflicts, known(list[ConflictingFile]))
+            return msgspec.convert(self.conflicts, known_to_msgspec(list[ConflictingFile]))
         except msgspec.ValidationError:
             return []
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 
 #: Control characters, and surrogates, which UTF-8 can't encode.
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -320,7 +320,7 @@ P = TypeVar("P", bound=Params)
 def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
     """Convert params to their type. Raises Refused (invalid_params) with the expected fields."""
     try:
-        return msgspec.convert(params, known(kind), strict=True)
+        return msgspec.convert(params, known_to_msgspec(kind), strict=True)
     except (msgspec.ValidationError, ValueError) as error:  # ValueError: a lone surrogate
         fields = ", ".join(
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)

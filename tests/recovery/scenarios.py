@@ -28,7 +28,7 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import load_settings
-from stetd.repository import git_writer as background
+from stetd.repository import git_writer
 from stetd.storage.disk import Disk, SyncFailed
 
 Json = dict[str, Any]
@@ -534,7 +534,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
         async with opened(base) as agent:
             _meddle(base, script)
             synced, answered = threading.Event(), threading.Event()
-            meddled = vars(background)["failpoint"]
+            meddled = vars(git_writer)["failpoint"]
 
             def wait_for_the_call(name: str) -> None:
                 meddled(name)
@@ -542,7 +542,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
                     synced.set()
                     answered.wait(10)
 
-            vars(background)["failpoint"] = wait_for_the_call
+            vars(git_writer)["failpoint"] = wait_for_the_call
             checkpoint = asyncio.ensure_future(agent.checkpoint())
             assert await asyncio.to_thread(synced.wait, 10)
             method, params = CONTESTED_CALLS[0]

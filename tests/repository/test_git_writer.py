@@ -15,7 +15,7 @@ import pytest
 
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
-from stetd.repository.git_writer import Background, Unwritten
+from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.making_repository import create_repository
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.stored_objects import MissingObject
@@ -42,8 +42,8 @@ def disk() -> TroubledDisk:
 
 
 @pytest.fixture
-def background(disk: TroubledDisk) -> Iterator[Background]:
-    thread = Background(disk)
+def git_writer(disk: TroubledDisk) -> Iterator[GitWriter]:
+    thread = GitWriter(disk)
     yield thread
     thread.close()
 
@@ -76,38 +76,38 @@ def history(shadow: str) -> list[str]:
         repository.close()
 
 
-def checkpoint_begun(background: Background) -> list[str]:
+def checkpoint_begun(git_writer: GitWriter) -> list[str]:
     """Begin a checkpoint; where "done" will be, or why not."""
     outcome: list[str] = []
 
     def ended(taken: Future[None]) -> None:
         outcome.append(str(taken.exception() or "done"))
 
-    background.checkpoint(lambda: None).add_done_callback(ended)
+    git_writer.checkpoint(lambda: None).add_done_callback(ended)
     return outcome
 
 
-def checkpoint(background: Background) -> str:
+def checkpoint(git_writer: GitWriter) -> str:
     """Take a checkpoint; "done", or why not."""
-    outcome = checkpoint_begun(background)
+    outcome = checkpoint_begun(git_writer)
     eventually(lambda: bool(outcome))
     return outcome[0]
 
 
-def test_what_was_waited_for_is_there(background: Background, shadow: str) -> None:
+def test_what_was_waited_for_is_there(git_writer: GitWriter, shadow: str) -> None:
     for objects, head in chain(3):
-        background.write(shadow, objects, head)
-    background.wait_for(shadow)
+        git_writer.write(shadow, objects, head)
+    git_writer.wait_for(shadow)
     assert history(shadow) == ["number 2", "number 1", "number 0"]
 
 
 @pytest.mark.parametrize("blobs_each", [0, 100])
 def test_checkpoint_syncs_every_object_reference_and_directory(
-    background: Background, disk: TroubledDisk, shadow: str, blobs_each: int
+    git_writer: GitWriter, disk: TroubledDisk, shadow: str, blobs_each: int
 ) -> None:
     for objects, head in chain(2, blobs_each):
-        background.write(shadow, objects, head)
-    assert checkpoint(background) == "done"
+        git_writer.write(shadow, objects, head)
+    assert checkpoint(git_writer) == "done"
     files = [p for p in Path(shadow, "objects").rglob("*") if p.is_file()]
     assert len(files) == (2 if blobs_each else 3)
     if blobs_each:  # a pack is synced before it gets its name
@@ -120,53 +120,53 @@ def test_checkpoint_syncs_every_object_reference_and_directory(
 
 
 def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
-    background: Background, disk: TroubledDisk, shadow: str
+    git_writer: GitWriter, disk: TroubledDisk, shadow: str
 ) -> None:
     [(objects, head)] = chain(1)
-    background.write(shadow, objects, head)
-    background.wait_for(shadow)
+    git_writer.write(shadow, objects, head)
+    git_writer.wait_for(shadow)
     disk.broken = True
-    assert "Input/output error" in checkpoint(background)
-    background.close()
-    assert not background._queue
+    assert "Input/output error" in checkpoint(git_writer)
+    git_writer.close()
+    assert not git_writer._queue
 
 
 def test_failed_write_is_tried_again_and_told_to_who_needs_it(
-    background: Background, shadow: str
+    git_writer: GitWriter, shadow: str
 ) -> None:
     [(items, head)] = chain(1)
     with unwritable(shadow):
-        background.write(shadow, items, head)
+        git_writer.write(shadow, items, head)
         with pytest.raises(Unwritten) as unwritten:
-            background.wait_for(shadow)
-        assert unwritten.value.args == (background.failure,)
-    eventually(lambda: background.failure is None)
+            git_writer.wait_for(shadow)
+        assert unwritten.value.args == (git_writer.failure,)
+    eventually(lambda: git_writer.failure is None)
     assert history(shadow) == ["number 0"]
 
 
 def test_one_that_can_not_be_written_keeps_no_other_waiting(
-    background: Background, shadow: str, tmp_path: Path
+    git_writer: GitWriter, shadow: str, tmp_path: Path
 ) -> None:
     [(items, head)] = chain(1)
     other, ran = str(tmp_path / "other"), threading.Event()
     create_repository(other, Disk())
     with unwritable(shadow):
-        background.write(shadow, items, head)
-        background.write(other, items, head)
+        git_writer.write(shadow, items, head)
+        git_writer.write(other, items, head)
         with pytest.raises(Unwritten):
-            background.wait_for(shadow)
-        background.wait_for(other)
-        background.run(other, ran.set).result(5)
-        outcome = checkpoint_begun(background)
-        background.write(other, items, head)
-        background.wait_for(other)
+            git_writer.wait_for(shadow)
+        git_writer.wait_for(other)
+        git_writer.run(other, ran.set).result(5)
+        outcome = checkpoint_begun(git_writer)
+        git_writer.write(other, items, head)
+        git_writer.wait_for(other)
         with pytest.raises(Unwritten):
-            background.wait_for(shadow)  # the round with the checkpoint is over
-        late = background.run(shadow, lambda: outcome.append("task"))
+            git_writer.wait_for(shadow)  # the round with the checkpoint is over
+        late = git_writer.run(shadow, lambda: outcome.append("task"))
         assert outcome == []  # a checkpoint waits for all, a task for its own repository
     late.result(5)
     assert history(shadow) == history(other) == ["number 0"]
-    assert checkpoint(background) == "done"
+    assert checkpoint(git_writer) == "done"
     assert sorted(outcome) == ["done", "task"]
 
 
@@ -178,16 +178,16 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) -> None:
-    background = Background(disk)
+    git_writer = GitWriter(disk)
     for objects, head in chain(5):
-        background.write(shadow, objects, head)
-    background.close()
+        git_writer.write(shadow, objects, head)
+    git_writer.close()
     assert len(history(shadow)) == 5
 
 
 @pytest.mark.parametrize("blobs_each", [0, 100])
 def test_damaged_objects_are_written_again(
-    background: Background, shadow: str, blobs_each: int
+    git_writer: GitWriter, shadow: str, blobs_each: int
 ) -> None:
     """Empty loose objects are what a power cut leaves of those that were not synced."""
     [(objects, head)] = chain(1, blobs_each)
@@ -195,9 +195,9 @@ def test_damaged_objects_are_written_again(
         path = Path(shadow, "objects", oid[:2], oid[2:])
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"")
-    background.write(shadow, objects, head)
-    background.wait_for(shadow)
-    assert checkpoint(background) == "done"
+    git_writer.write(shadow, objects, head)
+    git_writer.wait_for(shadow)
+    assert checkpoint(git_writer) == "done"
     done = subprocess.run(
         ["git", "--git-dir", shadow, "fsck", "--strict"], capture_output=True, check=False
     )
@@ -205,7 +205,7 @@ def test_damaged_objects_are_written_again(
 
 
 def test_only_what_was_loose_before_the_first_write_is_looked_at(
-    background: Background, shadow: str, monkeypatch: pytest.MonkeyPatch
+    git_writer: GitWriter, shadow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To look for each object takes long, and what this process writes is whole."""
     looked: list[set[str]] = []
@@ -213,47 +213,47 @@ def test_only_what_was_loose_before_the_first_write_is_looked_at(
     [first, second] = chain(2)
     ShadowRepository(shadow).write(first[0][:1])
     for objects, head in (first, second):
-        background.write(shadow, objects, head)
-        background.wait_for(shadow)
+        git_writer.write(shadow, objects, head)
+        git_writer.wait_for(shadow)
     assert looked == [{EMPTY_TREE}, set()]
 
 
 def test_a_checkpoint_passes_over_what_plain_git_gc_has_packed(
-    background: Background, shadow: str
+    git_writer: GitWriter, shadow: str
 ) -> None:
     """It packs loose objects durably, and removes them with the directories that they were in."""
     [first, second] = chain(2)
-    background.write(shadow, *first)
-    background.wait_for(shadow)
+    git_writer.write(shadow, *first)
+    git_writer.wait_for(shadow)
     subprocess.run(["git", "--git-dir", shadow, "gc", "--quiet", "--prune=now"], check=True)
     assert not Path(shadow, "objects", first[1][:2]).exists()
-    assert checkpoint(background) == "done"
-    background.write(shadow, *second)
-    background.wait_for(shadow)
+    assert checkpoint(git_writer) == "done"
+    git_writer.write(shadow, *second)
+    git_writer.wait_for(shadow)
     assert history(shadow) == ["number 1", "number 0"]
 
 
 def test_an_object_that_was_loose_once_may_be_written_again(
-    background: Background, shadow: str
+    git_writer: GitWriter, shadow: str
 ) -> None:
     """The list of loose objects is made once; gc packs them later."""
     [(objects, head)] = chain(1)
     ShadowRepository(shadow).write(objects[:1])
-    background.write(shadow, [], "0" * 40)
-    background.wait_for(shadow)
+    git_writer.write(shadow, [], "0" * 40)
+    git_writer.wait_for(shadow)
     os.unlink(ShadowRepository(shadow).loose_path(EMPTY_TREE))
-    background.write(shadow, objects, head)
-    background.wait_for(shadow)
+    git_writer.write(shadow, objects, head)
+    git_writer.wait_for(shadow)
     assert history(shadow) == ["number 0"]
 
 
-def test_two_repositories_with_the_same_objects(background: Background, tmp_path: Path) -> None:
+def test_two_repositories_with_the_same_objects(git_writer: GitWriter, tmp_path: Path) -> None:
     [(objects, head)] = chain(1)
     for name in ("one", "two"):
         path = str(tmp_path / name)
         create_repository(path, Disk())
-        background.write(path, objects, head)
-        background.wait_for(path)
+        git_writer.write(path, objects, head)
+        git_writer.wait_for(path)
         assert history(path) == ["number 0"]
 
 

@@ -18,7 +18,7 @@ from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.preparing import Preparer
 from stetd.engine.writer import Writer
 from stetd.recovery import files as settling
-from stetd.repository import git_writer as background
+from stetd.repository import git_writer
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint
@@ -45,7 +45,7 @@ def no_journal_sync() -> None:
 
 def checkpoint_without_git_sync() -> None:
     """A checkpoint syncs none of the objects that it lets the journal forget."""
-    background._Unsynced.sync = lambda self, disk, repository: self.files.clear()  # type: ignore[method-assign]
+    git_writer._Unsynced.sync = lambda self, disk, repository: self.files.clear()  # type: ignore[method-assign]
 
 
 def checkpoint_without_file_sync() -> None:

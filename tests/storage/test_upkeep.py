@@ -40,7 +40,7 @@ def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
         first = upkeep.submit(Job("first", "/w", counted))
         second = upkeep.submit(Job("second", "/w", broken))
         third = upkeep.submit(Job("third", "/w", counted))
-        assert [job.what for job in upkeep.work] == ["first", "second", "third"]
+        assert [job.what for job in upkeep.jobs] == ["first", "second", "third"]
         assert await first == 3
         with pytest.raises(OSError, match="the disk is full"):
             await second

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import CommitInfo, UpgradeInfo
 
 #: The events that can be subscribed to.
@@ -74,5 +74,5 @@ def read_event(params: Mapping[str, Any]) -> AnyEvent | None:
     """
     if params.get("event") not in (*EVENTS, "lost"):
         return None
-    event: AnyEvent = msgspec.convert(params, known(AnyEvent))
+    event: AnyEvent = msgspec.convert(params, known_to_msgspec(AnyEvent))
     return event

@@ -19,8 +19,8 @@ _lock = threading.Lock()
 _known: set[object] = set()
 
 
-def known(kind: T) -> T:
-    """Return ``kind`` once msgspec knows it: ``msgspec.json.decode(data, type=known(kind))``."""
+def known_to_msgspec(kind: T) -> T:
+    """Return ``kind`` once msgspec knows it: ``decode(data, type=known_to_msgspec(kind))``."""
     if kind not in _known:
         with _lock:
             msgspec.msgpack.Decoder(kind)

@@ -31,7 +31,7 @@ from typing import Annotated, Any, Final, NewType
 import msgspec
 
 from stet.wire.failures import Kind
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.framing import Encoding
 from stet.wire.value_count import holds_more_values_than
 
@@ -174,7 +174,7 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
     if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
         request = None
         with contextlib.suppress(*_UNDECODABLE):
-            request = _MODULES[encoding].decode(frame, type=known(_OnlyId)).id
+            request = _MODULES[encoding].decode(frame, type=known_to_msgspec(_OnlyId)).id
         raise MalformedMessage(
             Kind.INPUT_TOO_LARGE,
             f"The message holds more than {MAX_VALUES:,} values. Send fewer edits in one call.",
@@ -232,7 +232,7 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
     """A reply's result as a value of ``type``. Raises MalformedMessage if it has another shape."""
     try:
-        return _MODULES[encoding].decode(result, type=known(type))
+        return _MODULES[encoding].decode(result, type=known_to_msgspec(type))
     except _UNDECODABLE as error:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
 from stetd.config.settings import Settings
 from stetd.editing.time_limit import TakesLong, limited
@@ -360,7 +360,7 @@ class Preparer:
             return None
         if record.digest != call.digest:
             raise other_call(call.request)
-        result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
+        result = msgspec.msgpack.decode(record.reply, type=known_to_msgspec(EditResult))
         return msgspec.structs.replace(result, replayed=True, diff="")
 
     async def recall(self, job: EditJob) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from stetd.history.objects import NewObject
 from stetd.processes.historian_messages import Begin
-from stetd.repository.git_writer import Background
+from stetd.repository.git_writer import GitWriter
 from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.stored_objects import BrokenRepository, MissingObject, StoredObjects
 from stetd.state.state import shadow_path
@@ -58,7 +58,7 @@ class Following(msgspec.Struct):
     """Reads the journal and hands new objects to the thread that writes Git."""
 
     begin: Begin
-    background: Background
+    git_writer: GitWriter
     #: Answered requests in the records read so far, for the next checkpoint.
     requests: list[RequestRecord] = []
     _lines: dict[str, _Line] = {}
@@ -175,7 +175,7 @@ class Following(msgspec.Struct):
             return
         assert line.head is not None, "BUG: a history without a head"
         assert line.head.commit is not None, "BUG: commits without a head"
-        self.background.write(line.shadow, objects, line.head.commit)
+        self.git_writer.write(line.shadow, objects, line.head.commit)
 
     def _made(self, line: _Line, record: Change | Abort) -> list[NewObject]:
         """The objects of a record. Raises BrokenRepository, MissingObject, RecordContradicts,

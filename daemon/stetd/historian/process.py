@@ -31,7 +31,7 @@ from stetd.processes import historian_messages as messages
 from stetd.processes.children import attach_to_engine
 from stetd.processes.framing import Message
 from stetd.processes.remembered import IdFilter
-from stetd.repository.git_writer import Background
+from stetd.repository.git_writer import GitWriter
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_ALL, lower_priority
 from stetd.storage.progress import Progress
@@ -97,18 +97,18 @@ class Historian:
             self._connected.close()
 
     def _begin(self, begin: messages.Begin) -> None:
-        self._background = Background(self._disk)
-        self._background.on_commits = self._committed
-        self._background.on_trouble = lambda reason, failures: self._send(
+        self._git_writer = GitWriter(self._disk)
+        self._git_writer.on_commits = self._committed
+        self._git_writer.on_trouble = lambda reason, failures: self._send(
             messages.Trouble(reason=reason, failures=failures)
         )
-        self._following = Following(begin, self._background)
+        self._following = Following(begin, self._git_writer)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
         for name in begin.base.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
         self._library = Library(
-            self._disk, self._background, begin.options, self._indexer.follow,
+            self._disk, self._git_writer, begin.options, self._indexer.follow,
             self._following.trouble_of, self._open_requests,
         )  # fmt: skip
         try:
@@ -131,7 +131,7 @@ class Historian:
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._readers.shutdown(cancel_futures=True)
         self._indexer.close()
-        self._background.close()
+        self._git_writer.close()
         self._following.close()
         if self._requests is not None:
             self._requests.close()
@@ -212,7 +212,7 @@ class Historian:
             else:
                 self._send(messages.Answer(id=number))
 
-        self._background.checkpoint(store).add_done_callback(tell)
+        self._git_writer.checkpoint(store).add_done_callback(tell)
 
 
 if __name__ == "__main__":

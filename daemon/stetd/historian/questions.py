@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
@@ -40,7 +40,7 @@ from stetd.processes.long_work import (
 )
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import after_dropping, damaged_history, history_unwritable, io_failure
-from stetd.repository.git_writer import Background, Unwritten
+from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
@@ -59,7 +59,7 @@ class Library(msgspec.Struct):
     """State that all questions share."""
 
     disk: Disk
-    background: Background
+    git_writer: GitWriter
     options: messages.Options
     #: Has a repository's index updated soon.
     follow: Callable[[str], None]
@@ -76,7 +76,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """Answer a question. Raises Refused."""
     table = _ABOUT_ALL if asked.view is None else _ABOUT_A_VIEW | _ABOUT_BOTH
     expected, run = table[asked.question]
-    params = msgspec.msgpack.decode(asked.params, type=known(expected))
+    params = msgspec.msgpack.decode(asked.params, type=known_to_msgspec(expected))
     try:
         if asked.view is None:
             return run(library, params, progress)
@@ -131,7 +131,7 @@ def _opened(
 def _require(library: Library, shadow: str) -> None:
     """Wait until Git has all of a history that was followed so far. Raises Refused."""
     try:
-        library.background.wait_for(shadow)
+        library.git_writer.wait_for(shadow)
     except Unwritten as error:
         raise history_unwritable(*error.args) from error
 
@@ -176,14 +176,14 @@ def _rebuild(library: Library, shadow: str) -> None:
 
 def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) -> Collected:
     try:
-        return collected(shadow, library.background, library.disk, progress, drop=drop)
+        return collected(shadow, library.git_writer, library.disk, progress, drop=drop)
     finally:
         library.handles.drop(shadow)
 
 
 def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[RetentionChoice]:
     try:
-        found = choose(view, policy, library.background)
+        found = choose(view, policy, library.git_writer)
         return [found] if found is not None else []
     finally:
         library.handles.drop(view.shadow)
@@ -197,7 +197,7 @@ def _finished(library: Library, view: ReadView, asked: FinishForgetting) -> None
     def rewrite() -> None:
         requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
 
-    library.background.run(shadow, rewrite).result()
+    library.git_writer.run(shadow, rewrite).result()
     _rebuild(library, shadow)
 
 

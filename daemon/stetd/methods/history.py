@@ -60,8 +60,8 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
         name, root = workspace.name, workspace.root
         # Every forget must end first: until then pins still name the old history.
-        work = caller.shared.upkeep.work
-        tasks = [job.task for job in work if (job.what, job.root) == ("forget", root)]
+        jobs = caller.shared.upkeep.jobs
+        tasks = [job.task for job in jobs if (job.what, job.root) == ("forget", root)]
         if tasks:
             await asyncio.wait(tasks)
 

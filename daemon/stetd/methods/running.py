@@ -76,7 +76,7 @@ def _engine_status(caller: Caller) -> tuple[StatusResult, list[str]]:
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
         work=[
             WorkInfo(job.what, job.root, job.progress.phase, job.progress.done, job.progress.total)
-            for job in caller.shared.upkeep.work
+            for job in caller.shared.upkeep.jobs
         ]
         or None,
     )

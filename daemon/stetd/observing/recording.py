@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
@@ -84,7 +84,7 @@ def note_id(use: str) -> str:
 def read_note(reply: bytes) -> BeforeNote | None:
     """The note in a recorded reply; None if the reply has none, or was rewritten since."""
     try:
-        return msgspec.msgpack.decode(reply, type=known(ObservedBefore)).note
+        return msgspec.msgpack.decode(reply, type=known_to_msgspec(ObservedBefore)).note
     except msgspec.MsgspecError:
         return None
 
@@ -104,7 +104,7 @@ def observe(
     """Read the files and seal the changes as one record. Never refuses; unclear changes are warned
     of. ``note``: the note from before the same use of the tool.
     """
-    asked = msgspec.convert(call.params, known(Observation))
+    asked = msgspec.convert(call.params, known_to_msgspec(Observation))
     # The paths of a scan are relative to the root.
     directory = "" if asked.whole else call.directory
     seen = CurrentContent(workspace, directory, limits)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stetd import __version__
 from stetd.processes import children
 from stetd.processes import historian_messages as messages
@@ -216,7 +216,9 @@ class Historian:
         asked = messages.Ask(
             id=self._last_id, question=question, view=view, params=encoded, long=long
         )
-        found: T = msgspec.msgpack.decode(await self._wait_for(asked, progress), type=known(result))
+        found: T = msgspec.msgpack.decode(
+            await self._wait_for(asked, progress), type=known_to_msgspec(result)
+        )
         return found
 
     async def make_durable(self, without: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 Calls are answered when their journal record is durable and their files are in place. Their Git
 objects follow here, in order, within a second. Objects that gather meanwhile are written together:
 few as loose objects, many as a pack. A reader of the history first waits for all objects that it
-may know of (:meth:`Background.wait_for`), which makes the thread write them at once. Checkpoints
+may know of (:meth:`GitWriter.wait_for`), which makes the thread write them at once. Checkpoints
 run here as well: they sync everything written since the last one; only then may the writer drop
 journal segments.
 
@@ -99,7 +99,7 @@ class Unwritten(Exception):
     """The history can't be written at present. ``args``: the reason; None if it only takes long."""
 
 
-class Background:
+class GitWriter:
     """Writes Git objects and references, and syncs them for checkpoints, in order."""
 
     def __init__(self, disk: Disk) -> None:

@@ -72,7 +72,7 @@ class Upkeep:
         self._idle_s = idle_s
         self.retain = retain
         #: The running job, then the queued ones.
-        self.work: list[Job[Any]] = []
+        self.jobs: list[Job[Any]] = []
         #: Held by the running job.
         self._running = asyncio.Lock()
         self._closed = False
@@ -86,7 +86,7 @@ class Upkeep:
     def submit(self, job: Job[T]) -> Future[T]:
         """Queue a job; returns the future of its result. Cancelling that does not stop the job."""
         job.task = self._loop.create_task(self._carry_out(job))
-        self.work.append(job)
+        self.jobs.append(job)
         return asyncio.shield(job.task)
 
     async def _carry_out(self, job: Job[T]) -> T:
@@ -99,7 +99,7 @@ class Upkeep:
         except asyncio.CancelledError:
             raise refuse(Kind.SHUTTING_DOWN, stopping) from None
         finally:
-            self.work.remove(job)
+            self.jobs.remove(job)
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Change the options."""
@@ -116,7 +116,7 @@ class Upkeep:
         """Cancel the running job and refuse the queued ones."""
         self._closed = True
         await asyncio.sleep(0)  # a task that is cancelled before its first step can't refuse
-        tasks = [self._scheduling, *(job.task for job in self.work)]
+        tasks = [self._scheduling, *(job.task for job in self.jobs)]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.first_use import known
+from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
@@ -153,7 +153,7 @@ def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> l
 
 def rewritten(reply: bytes, new_ids: Mapping[str, str], forgotten: Collection[str]) -> bytes:
     """A stored reply with the new ids of its commits, and without text about forgotten paths."""
-    result = msgspec.msgpack.decode(reply, type=known(EditResult))
+    result = msgspec.msgpack.decode(reply, type=known_to_msgspec(EditResult))
     result = msgspec.structs.replace(
         result,
         commit=new_ids.get(result.commit or "", result.commit),

@@ -15,7 +15,7 @@ from functools import partial
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
 from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy, named_commits
-from stetd.repository.git_writer import Background
+from stetd.repository.git_writer import GitWriter
 from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
 from stetd.repository.pack_entries import stored_sizes
 from stetd.repository.reachable import Marking, Marks
@@ -44,17 +44,17 @@ def is_due(shadow: str) -> bool:
 
 
 def collected(
-    shadow: str, background: Background, disk: Disk, progress: Progress, *, drop: bool
+    shadow: str, git_writer: GitWriter, disk: Disk, progress: Progress, *, drop: bool
 ) -> Collected:
     """Pack a history; with ``drop``, without unreachable objects.
 
     Raises BrokenHistory, Damaged, OSError; nothing is lost then.
     """
     before = directory_bytes(shadow)
-    remove = partial(background.remove, shadow)
+    remove = partial(git_writer.remove, shadow)
     try:
         with (
-            background.not_joining(shadow),
+            git_writer.not_joining(shadow),
             closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
         ):
             work.run()
@@ -62,7 +62,7 @@ def collected(
         if drop:
             raise
         # The damaged object may be an unreachable one that a crash has left.
-        return collected(shadow, background, disk, progress, drop=True)
+        return collected(shadow, git_writer, disk, progress, drop=True)
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 
@@ -88,7 +88,7 @@ def has_remains(shadow: str) -> bool:
 
 
 def choose(
-    view: ReadView, policy: RetentionPolicy, background: Background
+    view: ReadView, policy: RetentionPolicy, git_writer: GitWriter
 ) -> RetentionChoice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
@@ -100,7 +100,7 @@ def choose(
             return None
         at, why = by_age, f"older than {policy.days} days"
         if policy.bytes and directory_bytes(shadow) > policy.bytes:
-            collected(shadow, background, view.disk, progress, drop=True)
+            collected(shadow, git_writer, view.disk, progress, drop=True)
             if directory_bytes(shadow) > policy.bytes:
                 by_size = _fitting(repository, policy, progress, chain)
                 if by_size < at:
