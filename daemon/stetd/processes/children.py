@@ -28,9 +28,13 @@ def start(
         descriptor = far.fileno()
         # -P: do not search the current directory for modules.
         command = [sys.executable, "-P", "-m", module, str(descriptor), *arguments]
-        return near, subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-        )
+        try:
+            return near, subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
+            )
+        except OSError:
+            near.close()
+            raise
 
 
 def attach_to_engine(descriptor: str) -> socket.socket:
