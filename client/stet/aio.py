@@ -153,7 +153,11 @@ class AsyncSession(SessionMethods):
                         return await attempt(made)
                 except StetError as error:
                     pause = retrying.pause_after(error, time.monotonic())
-                    if pause is None or (isinstance(error, ConnectionLost) and not repeatable):
+                    if (
+                        self._closed
+                        or pause is None
+                        or (isinstance(error, ConnectionLost) and not repeatable)
+                    ):
                         raise
                     self._unsent.setdefault(made, asyncio.Event())
                     await asyncio.sleep(pause)

@@ -275,10 +275,14 @@ def observe(
     large to scan (``complete`` of the result). ``tool``: its name. ``use``: an id of this use, the
     same before and after. ``within``: seconds that a scan may take.
 
-    ``late``, with ``before`` of a tool that may touch any file: paths that it may change although
+    ``late``, with ``before`` and no ``paths``: paths that it may change although
     its end is not reported, or after its end (``background``). The session's next calls of
     ``observe`` commit such changes as this use's. ``stop``: the agent's turn is over, so no more
     changes are expected, except of ``background`` uses. ``subagent``: which agent of the session.
+
+    Of the result, ``commit`` and ``files`` are the tool's changes. ``outside`` is the newest commit
+    of files that the history did not have. ``untold``: nothing was reported before the tool ran,
+    so no change is attributed to it.
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
@@ -324,9 +328,9 @@ def log(path: str | None = None, **filters: Unpack[LogFilters]) -> Call[results.
     """A page of at most ``limit`` commits (50 if not given), newest first.
 
     ``since`` and ``until`` are RFC 3339 (without an offset: in UTC) or seconds since 1970.
-    ``kind``: edit, outside, undo, redo, rollback, restore, snapshot or observed. ``text`` is
-    searched in added and removed lines and in messages; for a rare text of fewer than three
-    characters pages may be empty and have a cursor. ``cursor`` is that of the page before.
+    ``kind``: edit, outside, undo, redo, rollback, restore, snapshot, observed, forget or retention.
+    ``text`` is searched in added and removed lines and in messages; for a rare text of fewer than
+    three characters pages may be empty and have a cursor. ``cursor`` is that of the page before.
     """
     return Call("log", given(path=path) | _taken(LogFilters, filters), results.LogResult)
 

@@ -18,7 +18,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import InvalidParams
-from stet.service.spawn import Endpoint, holder, is_running
+from stet.service.spawn import is_running
 from stet.terminal import access_lines, render
 from stet.terminal.spans import Line, Span, aligned, short, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
@@ -54,9 +54,9 @@ def stop(arguments: Arguments, output: Output) -> None:
     """Stop the daemon; it finishes the calls in progress first. A backup may follow at once."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
     session = asking.person(arguments, workspace=False, start=False)
-    pid = holder(Endpoint.from_environment(control=True))
+    pid = session.status().pid
     asking.show(session, calls.shutdown(), output, lambda _: [said])
-    with asking.notice_if_silent(5, "Ctrl-C ends that, and stet doctor says what to do."):
+    with asking.notice_if_silent(5, "Ctrl-C ends that.", "the daemon finishes calls in work"):
         while pid is not None and is_running(pid):
             time.sleep(0.02)
 

@@ -55,9 +55,11 @@ def _connect(arguments: Arguments, workspace: str | None, **options: Any) -> ste
 
 
 @contextlib.contextmanager
-def notice_if_silent(seconds: float, advice: str) -> Iterator[None]:
+def notice_if_silent(
+    seconds: float, advice: str, what: str = "no answer from the daemon for {:.0f} s"
+) -> Iterator[None]:
     """Print a notice, with ``advice``, if the body takes longer than ``seconds``."""
-    said = f"stet: no answer from the daemon for {seconds:.0f} s. It is waited for; {advice}\n"
+    said = f"stet: {what.format(seconds)}. It is waited for; {advice}\n"
     # Not print(), which writes the newline separately: the process may exit in between.
     timer = threading.Timer(seconds, sys.stderr.write, [said])
     timer.daemon = True

@@ -206,7 +206,7 @@ service status (service.status): print what systemd knows of the service; starts
 service logs (service.logs): print the service's log
   -f, --follow  go on as it grows
   -n, --lines N =100  default 100
-stop (administration.stop): stop the daemon; calls in work are finished first
+stop (administration.stop): end the daemon after the calls in work, and wait for that
 e.g. stop / stop --json
 doctor (doctor.doctor): check the installation, say what to mend
 e.g. doctor / doctor --json
