@@ -117,6 +117,14 @@ def test_lines_are_not_added_at_the_end_for_a_line_that_is_given_in_part() -> No
     assert updated(data, "@@ class A", "+y = 2", "*** End of File") == data + b"y = 2\n"
 
 
+def test_shared_context_is_no_nearer_than_a_place_after_it() -> None:
+    """The lines that the second hunk names stand in the context of the first, and below it."""
+    data = b"def f():\n    x = 1\n    log()\n    y = 2\n    log()\n"
+    hunks = ["@@ def f():", "-    x = 1", "+    x = 2", "     log()"]
+    refusal = unplaced(data, *hunks, "@@ def f():", "     log()", "+    done()")
+    assert refusal.kind == "old_text_not_unique"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"

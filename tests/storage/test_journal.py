@@ -20,6 +20,7 @@ class FailingDisk(Disk):
     def __init__(self) -> None:
         self.no_space_after: int | None = None
         self.no_reserve = False
+        self.most_reserved = 1 << 40
         self.no_sync = False
         self.no_truncate = False
         self.synced: list[str] = []
@@ -32,7 +33,7 @@ class FailingDisk(Disk):
         super().pwrite_all(fd, data, offset)
 
     def reserve(self, fd: int, offset: int, length: int) -> None:
-        if self.no_reserve:
+        if self.no_reserve or length > self.most_reserved:
             raise OSError(errno.ENOSPC, "No space left on device")
         super().reserve(fd, offset, length)
 
@@ -182,6 +183,15 @@ def test_failed_reserve_appends_nothing_and_what_was_reserved_stays_writable(
         journal.append(*published(3), reserve=1 << 30)
     journal.append(*published(4))
     assert contents(tmp_path)[0][2][1:] == published(1, 2, 4)
+
+
+def test_where_no_step_fits_any_more_a_record_still_does(tmp_path: Path, disk: FailingDisk) -> None:
+    """It may be an abort, or the checkpoint that lets old segments be dropped."""
+    journal = opened(tmp_path, disk)
+    disk.most_reserved = 1 << 20
+    journal.append(*published(1), reserve=100_000)
+    journal.append(*published(2), reserve=300_000)
+    assert contents(tmp_path)[0][2][1:] == published(1, 2)
 
 
 def test_failed_sync_breaks_the_journal_for_good(tmp_path: Path, disk: FailingDisk) -> None:

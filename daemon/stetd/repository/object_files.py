@@ -449,6 +449,7 @@ class ObjectFiles:
             except FileNotFoundError:
                 continue  # the pack was joined with others
             except (Damaged, OSError) as error:
+                self._limit_open()
                 damage = as_damage(error, pack.pack_name)
         self._limit_open()
         return None, damage

@@ -17,6 +17,7 @@ from stetd.history.tree_bytes import TREE_MODE
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
 
+_SUBMODULE = b"160000"
 #: The ids in the header of a commit or tag.
 LINKS = re.compile(rb"^(tree|parent|object) ([0-9a-f]{40})$", re.MULTILINE)
 #: Matches (mode and name, id) of each entry of a tree.
@@ -125,7 +126,7 @@ class Marking:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
                 self._mark_tree(path + b"/" + name, child)
-            elif self.marks.mark(child) and self.marks.find(child) is None:
+            elif mode != _SUBMODULE and self.marks.mark(child) and self.marks.find(child) is None:
                 self.read(child)  # it came after the listing, or it is missing
 
     def read(self, oid: bytes) -> NewObject:

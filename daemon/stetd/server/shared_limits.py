@@ -36,7 +36,7 @@ class SharedLimits:
         self._members = members
         self._grown = 0
         self._in_work = 0
-        self._waiting_for_room: list[Callable[[], None]] = []
+        self._waiting_for_room: dict[Callable[[], None], None] = {}
         #: The loop's time at which the next large request may be decoded, and who waits for it.
         self._next_decode_at = 0.0
         self._decode_queue: deque[Callable[[], None]] = deque()
@@ -59,8 +59,7 @@ class SharedLimits:
         """Whether a request of this size may start; if not, ``wake`` is called when it may."""
         if size < LARGE or self._in_work == 0 or self._in_work + size <= self.limit // 4:
             return True
-        if wake not in self._waiting_for_room:
-            self._waiting_for_room.append(wake)
+        self._waiting_for_room[wake] = None
         return False
 
     def begin(self, size: int) -> None:
@@ -70,7 +69,7 @@ class SharedLimits:
     def end(self, size: int) -> None:
         """Note that a request of this size was answered."""
         self._in_work -= size
-        waiting, self._waiting_for_room = self._waiting_for_room, []
+        waiting, self._waiting_for_room = self._waiting_for_room, {}
         for wake in waiting:
             wake()
 

@@ -12,6 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -186,12 +187,16 @@ class Journal:
 
     def _reserve(self, needed: int) -> None:
         """Reserve space for a segment of ``needed`` bytes. Raises OSError."""
-        if needed > _SMALL:
-            needed += _STEP
         length = needed - self._reserved
+        if needed > _SMALL:
+            # Where a step does not fit any more, an abort or a checkpoint may still do so.
+            with suppress(OSError):
+                self._disk.reserve(self._fd, self._reserved, length + _STEP)
+                if self._disk.overwrites_in_place(self._fd):
+                    self._disk.pwrite_all(self._fd, bytes(length + _STEP), self._reserved)
+                self._reserved = needed + _STEP
+                return
         self._disk.reserve(self._fd, self._reserved, length)
-        if needed > _SMALL and self._disk.overwrites_in_place(self._fd):
-            self._disk.pwrite_all(self._fd, bytes(length), self._reserved)
         self._reserved = needed
 
     def _wipe(self, start: int, length: int, cause: OSError) -> None:

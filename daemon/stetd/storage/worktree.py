@@ -58,6 +58,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a link, of a name of which Git accepts none",
 }
+#: Errors of ``link`` on a file system without hard links, or for a file that can't have one.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class OnDisk(msgspec.Struct, frozen=True):
@@ -359,6 +361,8 @@ class Worktree:
         try:
             self._link(target, temporary, target.name)
         except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
             # Neither flags nor links (FAT): check, then rename.
             if is_there(target.dir_fd, target.name):
                 raise FileExistsError(errno.EEXIST, "File exists", target.name) from error
@@ -386,7 +390,9 @@ class Worktree:
         kept = _second_name(temporary)
         try:
             self._link(target, target.name, kept)
-        except OSError:  # there are no links either
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
             old = self.read_name(target.dir_fd, target.name)
             if old.data is None:
                 raise

@@ -182,6 +182,8 @@ class Placer:
         self._document = document
         self._first = first
         self._cursor = 0
+        #: The end of the placed hunks, their last context lines included.
+        self._covered = 0
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
@@ -205,6 +207,7 @@ class Placer:
         if placed.variant.size:
             whole = self._first or not groups
             self._cursor = max(self._cursor, placed.end if whole else groups[-1].end)
+            self._covered = max(self._covered, placed.end)
         self._done[kind] += 1
         insort(self._starts, (placed.start, len(self.placed)))
         self._largest = max(self._largest, placed.variant.size)
@@ -440,14 +443,14 @@ class Placer:
     def _nearest_free(
         self, variant: Variant, found: Found, anchors: Sequence[int]
     ) -> Sequence[int]:
-        """The nearest places on either side of the cursor that overlap no other hunk."""
+        """The nearest places on either side of the placed hunks' end that overlap no hunk."""
         places = found.places
-        if not found.all and (len(anchors) > 1 or places[-1:] < [self._cursor]):
+        if not found.all and (len(anchors) > 1 or places[-1:] < [self._covered]):
             return places
         chosen: set[int] = set()
         for anchor in anchors:
             holding = bisect_left(places, anchor - variant.size + 1)
-            beyond = bisect_left(places, max(self._cursor, anchor + 1))
+            beyond = bisect_left(places, max(self._covered, anchor + 1))
             for candidates in (places[holding:beyond], places[beyond:]):
                 placed = (Placed(variant, at, found.rung) for at in candidates)
                 free = (each.start for each in placed if self._disturbed(each) is None)
@@ -487,7 +490,8 @@ class Placer:
         if hunk.range not in (None, (count, 0)) and count and not hunk.end_of_file:
             raise Problem(Reason.RANGE_ALONE, hunk)
         for text in () if hunk.end_of_file else hunk.anchors:
-            if text not in texts and text.strip(INDENTATION) in self._document.text:
+            spelled = text.removesuffix("@@").strip(INDENTATION)
+            if text not in texts and spelled in self._document.text:
                 raise Problem(Reason.NO_ANCHOR, hunk, anchor=text)
         if not texts or hunk.end_of_file or hunk.range:
             described = len(texts) < len(hunk.anchors) and not hunk.range

@@ -265,9 +265,10 @@ def replacement(
         added = [n for n, origin in enumerate(shared) if origin is None]
         shifted = change.shift([contents[n] for n in added], around)
         filled = [n for n, line in enumerate(contents) if not is_blank(line)]
-        lacks = any(not contents[n].startswith(change.place[0]) for n in filled if n not in added)
-        if filled and filled[0] in added and not lacks and change.already_in(contents):
-            return None
+        if filled and shared[filled[0]] is None and change.already_in(contents):
+            kept = (contents[n] for n in filled if shared[n] is not None)
+            if all(line.startswith(change.place[0]) for line in kept):
+                return None
         if shifted is None or _only_first_may_lack_indentation(change, contents):
             return None
         for n, line in zip(added, shifted, strict=True):

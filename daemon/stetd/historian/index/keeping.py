@@ -169,6 +169,7 @@ def _bring_up(path: str, repository: StoredObjects, head: str, deadline: float) 
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
+            _log.warning("the index of %s is made anew: %r", repository.path, error)
             _remove(path)
 
 
@@ -278,5 +279,6 @@ class Indexer:
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise
+                _log.warning("the index of %s is made anew: %r", shadow, error)
                 _remove(path)
                 self.follow(shadow)

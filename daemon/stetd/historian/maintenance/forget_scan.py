@@ -260,7 +260,8 @@ class _Rewriting(msgspec.Struct):
             if key == b"Stet-Reverts:" and len(value) == 40:
                 line = key + space + self.new_id(value.decode()).encode()
             lines.append(line)
-        lines += [b"Stet-Forgotten: " + path.encode() for path in changed]
+        forgotten = (b"Stet-Forgotten: " + path.encode() for path in changed)
+        lines += [line for line in forgotten if line not in lines]
         return body + gap + b"\n".join(lines) + b"\n"
 
     def _without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict, replace
@@ -116,7 +117,7 @@ def _seconds(value: str | float | None, name: str) -> float | None:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
             value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        return None if value is None else value // 1
+        return None if value is None else math.floor(value)
     except (ValueError, OverflowError) as error:
         raise invalid(
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
