@@ -191,6 +191,22 @@ def test_garbage_in_a_large_pack_is_dropped_as_well(histories: Histories) -> Non
     assert max(sizes) < len(content)
 
 
+def test_a_submodule_that_a_person_has_fetched_is_no_missing_object(histories: Histories) -> None:
+    """Its commit is in another repository."""
+    grown(histories, 3)
+    entries = b"160000 lib\0" + b"\x11" * 20
+    tree = NewObject("tree", object_id("tree", entries), entries)
+    written_by = b"a <a@b> 0 +0000"
+    content = b"tree %s\nauthor %s\ncommitter %s\n\nx\n" % (
+        tree.oid.encode(), written_by, written_by,
+    )  # fmt: skip
+    commit = NewObject("commit", object_id("commit", content), content)
+    write_pack(histories.path, [tree, commit], Disk())
+    git(histories.path, "update-ref", "refs/heads/theirs", commit.oid)
+    repack(histories.path, drop=True)
+    assert commit.oid in git(histories.path, "rev-list", "theirs")
+
+
 def test_an_incremental_pass_drops_nothing(histories: Histories) -> None:
     grown(histories, 5)
     content = b"nobody needs this yet"
