@@ -196,7 +196,7 @@ class Preparer:
             job.needs_asking = True
             return None
         except Refused as refusal:
-            return Outcome(job, answer=without_traceback(refusal))
+            return Outcome(job, answer=refusal.copy())
         except OSError as error:
             return Outcome(job, answer=io_failure(error))
         except MissingObject as error:
@@ -378,9 +378,3 @@ def _has_effect(prepared: Prepared) -> bool:
         bool(record.commits or record.clipboards or prepared.journal_if_unchanged)
         and not prepared.preview
     )
-
-
-def without_traceback(refusal: Refused) -> Refused:
-    """A refusal without its traceback, which would keep all files that were read in memory."""
-    refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
-    return refusal

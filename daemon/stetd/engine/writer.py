@@ -30,14 +30,13 @@ from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import Planners
-from stetd.engine.preparing import EditJob, Outcome, Preparer, without_traceback
+from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
 from stetd.planning.proposals import Proposal, ProposalRequest
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
-from stetd.processes.recorded_plans import refused_anew
 from stetd.refusals import (
     contended,
     io_failure,
@@ -450,7 +449,7 @@ class Writer:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
                 if self._queue.withdraw(lane, job):
-                    self._answer(job, without_traceback(refusal))
+                    self._answer(job, refusal)
 
     def _is_wanted(self, job: EditJob) -> bool:
         """Whether a client still waits for the answer."""
@@ -473,7 +472,7 @@ class Writer:
         try:
             self.record(*records, reserve=reserve)
         except Refused as refusal:
-            return without_traceback(refusal)
+            return refusal.copy()
         self.state.number += len(records)
         return None
 
@@ -675,7 +674,7 @@ def _resolve(future: Future[T], result: T) -> None:
 
 def _fail(future: Future[Any], error: BaseException) -> None:
     if not future.cancelled():  # a copy of a refusal: each raise adds to its traceback
-        future.set_exception(refused_anew(error) if isinstance(error, Refused) else error)
+        future.set_exception(error.copy() if isinstance(error, Refused) else error)
 
 
 def _take_batch(items: list[Waiting]) -> list[Waiting]:
