@@ -35,7 +35,6 @@ from stetd.history.undoing import (
     is_edit,
 )
 from stetd.parameters import invalid
-from stetd.planning.file_reading import possible_paths
 from stetd.planning.proposals import Proposal, ProposalRequest, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
@@ -97,7 +96,7 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     session = _session_of(call)
     wanted = CommitFilter(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
-    paths = list(possible_paths(view, call.params.get("paths") or ()))
+    paths = view.possible_paths(call.params.get("paths") or ())
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -149,7 +148,7 @@ def _newest_edits(lookup: CommitLookup, view: ReadView, call: EditCall) -> list[
     params = call.params
     session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    paths = list(possible_paths(view, params.get("paths") or ()))
+    paths = view.possible_paths(params.get("paths") or ())
     chosen = list(islice(lookup.standing_edits(session, agent, paths), last))
     if not chosen:
         which = _in_session(session)
