@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from stet.wire.failures import Refused
 from stetd.config.settings import Settings
@@ -23,6 +24,8 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
+#: Seconds between two checks whether a checkpoint that somebody waits for can still be taken.
+_POLL_S = 0.05
 
 
 class Checkpointer:
@@ -119,6 +122,24 @@ class Checkpointer:
                     worktrees[name].sync(paths)
 
         self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
+
+    async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
+        """Take a checkpoint; returns the newest durable one, which is older if this one failed.
+
+        None: it takes longer than this, or writing Git keeps failing. ``fresh``: as in
+        :meth:`begin`.
+        """
+        done, failures = asyncio.Event(), self._historian.failures
+        self.begin(done.set, fresh=fresh)
+        deadline = time.monotonic() + seconds
+        while not done.is_set():
+            if self._historian.failures > failures + 1 or time.monotonic() > deadline:
+                _log.error("no checkpoint could be written: %s", self._historian.trouble)
+                return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await done.wait()
+        return self.recorded
 
     async def _take(
         self,
