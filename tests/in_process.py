@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from historian_thread import start_thread
@@ -19,6 +20,10 @@ from stetd.server.peer import PeerProcess
 from stetd.storage.disk import Disk
 
 T = TypeVar("T")
+
+
+async def _ready() -> None:
+    """Nothing waits to be sent: there is no socket."""
 
 
 class InProcess:
@@ -68,7 +73,9 @@ class InProcess:
 
     def connect(self, *, control: bool, peer: PeerProcess) -> Asking:
         """A connection that is asked from any thread, on whatever loop."""
-        return Asking(self, self.daemon.handlers.connect(control=control, peer=peer))
+        client: Any = SimpleNamespace(wait_writable=_ready)
+        made = self.daemon.handlers.connect(control=control, peer=peer, client=client)
+        return Asking(self, made)
 
     def on_loop(self, run: Callable[[], T]) -> T:
         """Do something where the daemon's work is done, and wait for it."""

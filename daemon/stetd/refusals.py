@@ -86,3 +86,12 @@ def no_longer_allowed() -> Refused:
         Kind.WORKSPACE_NOT_ALLOWED,
         "this workspace is no longer allowed. The person can allow it again: stet init DIR",
     )
+
+
+def shutting_down() -> Refused:
+    """The call came too late to be started."""
+    return refuse(
+        Kind.SHUTTING_DOWN,
+        "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
+        "moment and send it again.",
+    )

@@ -28,7 +28,7 @@ from stet.wire.results import EditResult, FileChange
 from stetd.config.settings import Settings
 from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
-from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
+from stetd.engine.late_writes import GraceWatch, seal_late_write
 from stetd.engine.long_planning import Planners
 from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.failpoints import failpoint, reached
@@ -44,6 +44,7 @@ from stetd.refusals import (
     other_call,
     outcome_unknown,
     read_only,
+    shutting_down,
 )
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
@@ -94,11 +95,6 @@ _ABANDONED = refuse(
     Kind.OVERLOADED,
     "The connection was lost before this call was begun, while many such calls waited; it was not "
     "started and changed nothing. Send it again.",
-)
-_STOPPING = refuse(
-    Kind.SHUTTING_DOWN,
-    "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
-    "moment and send it again.",
 )
 
 
@@ -351,7 +347,7 @@ class Writer:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._stop_deadline:
             for job in batch:
-                self._answer(job, no_longer_allowed() if workspace is None else _STOPPING)
+                self._answer(job, no_longer_allowed() if workspace is None else shutting_down())
             return
         pending = batch
         while pending:
@@ -649,22 +645,17 @@ class Writer:
     def record_late_writes(self, *, all_of_them: bool = False) -> None:
         """Record what was written to displaced files whose grace period is over, or to all."""
         for late in self._grace.expired(all_of_them=all_of_them):
-            self._record_late_write(late)
-
-    def _record_late_write(self, late: LateWrite) -> None:
-        """Record that another program wrote to a displaced file."""
-        workspace = late.workspace
-        found = seal_late_write(late, self.state.number + 1)
-        if found is None:
-            return
-        try:
-            self.record(found.record)
-        except Refused as error:
-            _log.error("a late write to %s could not be recorded: %s", late.path, error)
-            return
-        self.state.number += 1
-        workspace.head = found.history.head
-        self.committed(workspace, self.state.number, found.objects)
+            found = seal_late_write(late, self.state.number + 1)
+            if found is None:
+                continue
+            try:
+                self.record(found.record)
+            except Refused as error:
+                _log.error("a late write to %s could not be recorded: %s", late.path, error)
+                continue
+            self.state.number += 1
+            late.workspace.head = found.history.head
+            self.committed(late.workspace, self.state.number, found.objects)
 
 
 def _resolve(future: Future[T], result: T) -> None:

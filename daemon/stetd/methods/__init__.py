@@ -155,9 +155,7 @@ class Connection(Caller):
 class Handlers(Shared):
     """Makes the connections of a server."""
 
-    def connect(
-        self, *, control: bool, peer: PeerProcess, client: ClientConnection | None = None
-    ) -> Connection:
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Connection:
         """A new connection from this process."""
         caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
         self.callers.add(caller)
