@@ -13,12 +13,12 @@ from stet.wire import results
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import parameters as takes
 from stetd.methods import (
+    daemon,
     editing,
     greeting,
     history,
     modes,
     observing,
-    running,
     sessions,
     upkeep,
     workspaces,
@@ -76,8 +76,8 @@ def _asks(question: str, answer: type) -> Run:
 _AGENTS: dict[str, Method] = {
     "hello": Method(greeting.hello, None, "nothing"),
     "tools": Method(greeting.tools, takes.ToolStyle, "nothing"),
-    "status": Method(running.status, needs="nothing"),
-    "subscribe": Method(running.subscribe, takes.Subscribe, "hello"),
+    "status": Method(daemon.status, needs="nothing"),
+    "subscribe": Method(daemon.subscribe, takes.Subscribe, "hello"),
     **{name: Method(editing.edit(name), None, writes="edits") for name in sorted(EDIT_METHODS)},
     "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes="takes back"),
     "redo": Method(editing.edit("redo", takes.Redo), None, writes="takes back"),
@@ -115,8 +115,8 @@ _PERSONS: dict[str, Method] = {
     "workspace_allow": Method(workspaces.workspace_allow, takes.Root, "nothing"),
     "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, "nothing"),
     "workspace_list": Method(_queued(workspaces.workspace_list), needs="nothing"),
-    "reload": Method(running.reload, needs="nothing"),
-    "shutdown": Method(running.shutdown, needs="nothing"),
+    "reload": Method(daemon.reload, needs="nothing"),
+    "shutdown": Method(daemon.shutdown, needs="nothing"),
 }
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {

@@ -314,7 +314,7 @@ class Historian:
                 self._settle(said.id, error=_DEFECT.copy())
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
-            case messages.Answered():
+            case messages.StoredReplies():
                 self.remembered.begin(said.filters)
             case messages.Pong():
                 for number, waiting in self._waiting.items():

@@ -32,7 +32,7 @@ from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
-from stetd.history.undoing import FOUND
+from stetd.history.undone import FOUND
 from stetd.parameters import Export, invalid
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView

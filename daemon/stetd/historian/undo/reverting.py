@@ -1,7 +1,7 @@
 """Reverts the chosen commits of an undo, redo or rollback: plans the draft, or the conflict.
 
-The rules for files are pure (:mod:`stetd.history.taking_back`); this module applies them to the
-files on disk.
+The rules for files are pure (:mod:`stetd.history.reverting_commits`); this module applies them to
+the files on disk.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
-from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import LINK
-from stetd.history.taking_back import InTheWay, RevertedFiles
-from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
+from stetd.history.reverting_commits import InTheWay, RevertedFiles
+from stetd.history.reverting_file import FileConflict, Version
+from stetd.history.undone import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
 from stetd.transaction.drafts import Draft, DraftFile

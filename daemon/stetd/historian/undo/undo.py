@@ -1,6 +1,6 @@
 """Plans ``undo``, ``redo`` and ``rollback``: chooses the commits to revert, and makes a proposal.
 
-:mod:`stetd.history.undoing` defines which edits are in effect and what a rollback chooses;
+:mod:`stetd.history.undone` defines which edits are in effect and what a rollback chooses;
 :mod:`stetd.historian.undo.reverting` reverts the files.
 """
 
@@ -26,7 +26,7 @@ from stetd.historian.undo.reverting import (
 )
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import (
+from stetd.history.undone import (
     ABOUT_HISTORY,
     FOUND,
     REDOABLE,
