@@ -46,7 +46,6 @@ class Checkpointer:
         self._loop = loop
         self.settings = settings
         self._make_read_only = make_read_only
-        self._given_up = False
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
         self._fresh = False
@@ -62,13 +61,9 @@ class Checkpointer:
         #: Records were appended since the last checkpoint began.
         self.needed = False
 
-    def give_up(self) -> None:
-        """Take no checkpoint any more: only the journal can be trusted."""
-        self._given_up = True
-
     def due_in(self, last_work: float) -> float | None:
         """Seconds until a checkpoint is due if no call comes; None if none is needed."""
-        if not self.needed or self.running or self._given_up:
+        if not self.needed or self.running or self._state.read_only is not None:
             return None
         since = last_work
         if self._journal.private_since is not None:  # excluded contents go soon, also between calls
@@ -94,10 +89,11 @@ class Checkpointer:
         self._fresh = self._fresh or fresh
         if done is not None:
             self._waiting.append(done)
-        if self.running and not self._given_up:
+        read_only = self._state.read_only is not None
+        if self.running and not read_only:
             return
         waiting, self._waiting = self._waiting, []
-        if self._given_up:
+        if read_only:
             for callback in waiting:
                 callback()
             return
@@ -155,7 +151,7 @@ class Checkpointer:
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
-            if not self._given_up:
+            if self._state.read_only is None:
                 await self._finish(snapshot, requests)
         except SyncFailed as error:
             self._make_read_only(f"a sync failed: {error.strerror}")
@@ -181,7 +177,8 @@ class Checkpointer:
         self._journal.append(snapshot)
         await self._loop.run_in_executor(None, self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
-        if self._given_up:  # a sync by the writer has failed; the kernel tells only that descriptor
+        if self._state.read_only is not None:
+            # A sync by the writer has failed; the kernel tells only that descriptor.
             return
         self.recorded = snapshot
         self.syncing = {}

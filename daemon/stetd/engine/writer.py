@@ -87,7 +87,6 @@ class _Task(msgspec.Struct):
 
 class _InFlight(msgspec.Struct):
     digest: bytes
-    future: Future[EditResult]
     followers: list[Future[EditResult]] = []
 
 
@@ -157,7 +156,7 @@ class Writer:
                 else:
                     first.followers.append(future)
                 return future
-            self._in_flight[call.key] = _InFlight(call.digest, future)
+            self._in_flight[call.key] = _InFlight(call.digest)
         self._queue.put(EditJob(call, future, lane), lane)
         self._wake()
         return future
@@ -583,7 +582,6 @@ class Writer:
         """Take no writing call and no checkpoint any more, until the daemon starts again."""
         _log.error("going read-only: %s", reason)
         self.state.read_only = self.state.read_only or reason
-        self.checkpoints.give_up()
 
     def _failed(self, what: str, error: Exception) -> None:
         """Handle a defect: records that were made durable are settled at the next start."""

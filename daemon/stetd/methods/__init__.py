@@ -143,8 +143,7 @@ class Connection(Caller):
                 f"{name} is for the person at the machine: it works on control.sock only."
             )
         says_workspace = self.control and params.get("workspace") is not None
-        greeted = self.greeted and self.workspace is not None
-        if method.needs == "workspace" and not (greeted or says_workspace):
+        if method.needs == "workspace" and self.workspace is None and not says_workspace:
             raise _hello_first(name)
         wanted = params if method.takes is None else takes.convert(method.takes, name, params)
         if method.needs == "hello" and not (self.greeted or says_workspace):
