@@ -14,7 +14,7 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.daemon import Daemon
 from stetd.engine.writer import Writer
-from stetd.methods import Connection
+from stetd.methods import Requests
 from stetd.methods.caller import Params
 from stetd.server.peer import PeerProcess
 from stetd.storage.disk import Disk
@@ -105,7 +105,7 @@ class InProcess:
 class Asking:
     """One connection to it."""
 
-    def __init__(self, daemon: InProcess, connection: Connection) -> None:
+    def __init__(self, daemon: InProcess, connection: Requests) -> None:
         self._daemon = daemon
         self.connection = connection
 

@@ -125,8 +125,8 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-class Connection(Caller):
-    """One client; carries out its requests."""
+class Requests(Caller):
+    """Carries out the requests of one client."""
 
     async def call(self, name: str, params: Params) -> object:
         """Carry out a request. Raises Refused."""
@@ -152,11 +152,11 @@ class Connection(Caller):
 
 
 class Handlers(Shared):
-    """Makes the connections of a server."""
+    """Makes what carries out the requests of each connection."""
 
-    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Connection:
-        """A new connection from this process."""
-        caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Requests:
+        """What carries out the requests of a new connection."""
+        caller = Requests(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
         self.callers.add(caller)
         return caller
 

@@ -1,4 +1,4 @@
-"""Heads of a history, and adding commits to one.
+"""Heads of a history, adding commits to one, and the records of edits made outside.
 
 No I/O but for loading trees: ids are computed here, the historian writes the objects later.
 """

@@ -24,7 +24,8 @@ from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.processes.long_work import RetentionChoice, RetentionPolicy, named_commits
+from stetd.processes.long_work import RetentionChoice, RetentionPolicy
+from stetd.repository.references import named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut

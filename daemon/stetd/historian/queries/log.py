@@ -14,7 +14,7 @@ from stetd.history.checking import KINDS, METHODS
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
-from stetd.repository.references import named, pin_names
+from stetd.repository.references import pin_names, pinned_id
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
@@ -145,7 +145,7 @@ def pinned_commits(view: ReadView, _: None) -> PinList:
     def look(lookup: CommitLookup) -> PinList:
         names = pin_names(view.shadow)
         return PinList(
-            [_described(lookup, name, named(view.shadow, name) or None) for name in names]
+            [_described(lookup, name, pinned_id(view.shadow, name) or None) for name in names]
         )
 
     return with_lookup(view, look)
