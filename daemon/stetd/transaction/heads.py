@@ -57,10 +57,6 @@ class HistoryBuilder(msgspec.Struct):
     commits: list[CommitRecord] = []
     objects: list[NewObject] = []
 
-    def continued(self) -> HistoryBuilder:
-        """A history that begins at this head, with nothing added."""
-        return HistoryBuilder(self.head, self.load, self.time, self.excludes)
-
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Add a commit; returns its id. ``tree``: the one to change, if not the head's."""
         changes = self.without_excluded(changes)

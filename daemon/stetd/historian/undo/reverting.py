@@ -21,9 +21,6 @@ from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
 from stetd.transaction.drafts import Draft, DraftFile
 
-#: Commits that the message lists; more are only counted.
-_MAX_LISTED = 50
-_MAX_SUBJECT = 120
 #: Conflicting commits that a refusal names.
 _MAX_NAMED = 4
 
@@ -240,24 +237,3 @@ def conflict(
 def _who(commit: StoredCommit) -> str:
     meta = commit.meta
     return "/".join(name for name in (meta.agent, meta.session) if name) or meta.kind
-
-
-def named(commit: StoredCommit) -> str:
-    """A commit for people: its short id and its subject."""
-    return shortened(f"{commit.oid[:8]} {commit.meta.subject}")
-
-
-def shortened(subject: str) -> str:
-    """A subject with a limited length: it would grow with each undo of an undo."""
-    if len(subject) <= _MAX_SUBJECT:
-        return subject
-    return subject[: _MAX_SUBJECT - 3] + "..."
-
-
-def listed(what: str, commits: Sequence[StoredCommit]) -> str:
-    """The message for the model: ``what`` was done to these commits."""
-    lines = [f"  {named(commit)}" for commit in commits[:_MAX_LISTED]]
-    more = len(commits) - _MAX_LISTED
-    if more > 0:
-        lines.append(f"  and {more} more")
-    return "\n".join([f"{what}:", *lines])

@@ -16,14 +16,7 @@ from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import (
-    is_exact,
-    listed,
-    named,
-    plan_revert,
-    shortened,
-    would_undo_twice,
-)
+from stetd.historian.undo.reverting import is_exact, plan_revert, would_undo_twice
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import (
@@ -39,6 +32,10 @@ from stetd.planning.proposals import Proposal, ProposalRequest, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
+
+#: Commits that the message lists; more are only counted.
+_MAX_LISTED = 50
+_MAX_SUBJECT = 120
 
 
 def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
@@ -79,8 +76,8 @@ def _revert(
     lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
 ) -> Draft:
     count = counted(len(chosen), "commit")
-    what = named(chosen[0]) if len(chosen) == 1 else count
-    draft = plan_revert(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
+    what = _named(chosen[0]) if len(chosen) == 1 else count
+    draft = plan_revert(lookup, world, chosen, kind, _shortened(f"{kind} {what}"))
     draft.message = listed(f"{done} {count}", chosen)
     return draft
 
@@ -139,6 +136,27 @@ def _nothing(message: str) -> Refused:
 
 def _in_session(session: str | None, word: str = "in") -> str:
     return f" {word} session {session!r}" if session is not None else ""
+
+
+def _named(commit: StoredCommit) -> str:
+    """A commit for people: its short id and its subject."""
+    return _shortened(f"{commit.oid[:8]} {commit.meta.subject}")
+
+
+def _shortened(subject: str) -> str:
+    """A subject with a limited length: it would grow with each undo of an undo."""
+    if len(subject) <= _MAX_SUBJECT:
+        return subject
+    return subject[: _MAX_SUBJECT - 3] + "..."
+
+
+def listed(what: str, commits: Sequence[StoredCommit]) -> str:
+    """The message for the model: ``what`` was done to these commits."""
+    lines = [f"  {_named(commit)}" for commit in commits[:_MAX_LISTED]]
+    more = len(commits) - _MAX_LISTED
+    if more > 0:
+        lines.append(f"  and {more} more")
+    return "\n".join([f"{what}:", *lines])
 
 
 # -- undo
