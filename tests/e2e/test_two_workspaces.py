@@ -260,3 +260,21 @@ def test_forget_does_not_wait_long_for_a_history_that_cannot_be_written(
         assert "no checkpoint could be taken" in refused.message
         assert time.monotonic() - began < 20
     assert one.person.call("forget", path="a.txt")["commits"] == 1
+
+
+def test_a_forgotten_workspace_leaves_no_pack_open(own_site: Site) -> None:
+    """Each one kept descriptors for as long as the daemon runs, and the space of removed packs."""
+    for number in range(3):
+        own_site.overwrite(f"d{number}/a.txt", "a\n")
+    own_site.person.call("gc")
+    own_site.restart()
+    own_site.overwrite("d0/a.txt", "b\n")  # its tree is read from the pack
+
+    def opened() -> list[str]:
+        fds = Path(f"/proc/{own_site.daemon.process.pid}/fd")
+        found = [os.readlink(fd) for fd in fds.iterdir() if os.path.islink(fd)]
+        return [name for name in found if name.startswith(own_site.shadow)]
+
+    assert opened()
+    own_site.person.call("workspace_forget", root=str(own_site.root))
+    assert not opened()
