@@ -104,9 +104,11 @@ def parse(argv: Sequence[str]) -> Arguments:
         whole, arguments = Parser(only), Arguments()
         _, unknown = whole.parse_known_args(own, arguments)
         if unknown:
-            whole.parsers[arguments.prog.removeprefix("stet").strip() or "overview"].error(
-                f"unrecognized arguments: {' '.join(unknown)}"
-            )
+            name = arguments.prog.removeprefix("stet").strip() or "overview"
+            names = [each for line in COMMANDS[name].lines for each in parse_line(line)[0]]
+            near = _similar(unknown[0].partition("=")[0], [n for n in names if n[0] == "-"])
+            hint = f". Did you mean: {near}?" if near else ""
+            whole.parsers[name].error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if own[0] == "diff":
         arguments.paths = paths
     return arguments
@@ -129,14 +131,18 @@ def _check_command(word: str, known: Sequence[str]) -> None:
     """Exit with status 2 if there is no such command, and suggest a similar one."""
     if word in known:
         return
-    import difflib
-
-    near = difflib.get_close_matches(word, [*known, "--version"], 1)
-    hint = f" Did you mean: stet {near[0]}?" if near else ""
+    near = _similar(word, [*known, "--version"])
+    hint = f" Did you mean: stet {near}?" if near else ""
     if word.startswith("-"):
         hint = " A command's options stand behind it: stet log --oneline."
     print(f"stet: there is no command {word!r}.{hint} stet help lists them.", file=sys.stderr)
     raise SystemExit(2)
+
+
+def _similar(word: str, known: Sequence[str]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, 1)), None)
 
 
 def help_(arguments: Arguments, output: Output) -> None:

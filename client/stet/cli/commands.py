@@ -58,7 +58,7 @@ e.g. report -o edits.html / report --session conv-1 --since 1d
   [paths:PATH..]  of these files only
   *whose
   *when
-  -o, --output FILE =stet-report.html
+  -o, --output FILE =stet-report.html  default stet-report.html; -: standard output
 read (editing.read): print a file
 e.g. read src/a.py / read src/a.py --at 4f3c2a1b --start 10 --end 20
   PATH
@@ -172,7 +172,7 @@ usage: stet export [options] [A..B] [PATH..]
   --method M  by this method only, such as patch
   *when
   --no-outside  what others did in between becomes part of the commits after it
-  -o, --output FILE  write to a file
+  -o, --output FILE  write to a file (-: standard output)
 pin (administration.pin): name a commit, or list the names
 e.g. pin before-refactoring / pin --list
   [NAME]

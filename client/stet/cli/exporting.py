@@ -22,6 +22,7 @@ from stet.wire.results import ExportResult
 
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, one page of the reply after the other."""
+    arguments.output = None if arguments.output == "-" else arguments.output
     if output.as_json and arguments.output is not None:
         raise UsageError("--json is for standard output; leave out -o, or --json")
     first, last, paths = _range(arguments)
@@ -56,10 +57,13 @@ def report(arguments: Arguments, output: Output) -> None:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
         made = gather(session, filters(arguments, "paths"))
-    path = os.path.join(arguments.directory, arguments.output)
-    with _atomic_file(path) as file:
-        file.writelines(page.html(made))
-    output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
+    if arguments.output == "-":
+        output.content("".join(page.html(made)))
+    else:
+        path = os.path.join(arguments.directory, arguments.output)
+        with _atomic_file(path) as file:
+            file.writelines(page.html(made))
+        output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         report_no_commits(arguments, arguments.paths)
 

@@ -379,16 +379,24 @@ class HistoryApp(App[None]):
 
     async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> bool:
         """Show a preview, and make the call if the person agrees; returns whether it was made."""
-        try:
-            result = await self._perform(build(True))
-        except stet.StetError as error:
-            lines: list[Line] = [(Span(visible(line)),) for line in str(error).splitlines()]
-            await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
-            return False
-        width = Confirm.room(self.size.width)
-        lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
-        if not await self.push_screen_wait(Confirm(title, lines or _NO_FILE, "do it")):
-            return False
+        seen: object = None
+        changed = ""
+        while True:
+            try:
+                result = await self._perform(build(True))
+            except stet.StetError as error:
+                lines: list[Line] = [(Span(visible(each)),) for each in str(error).splitlines()]
+                await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
+                return False
+            if (result.undone, result.diff) == seen:  # nobody has edited while it was asked
+                break
+            seen = (result.undone, result.diff)
+            width = Confirm.room(self.size.width)
+            lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
+            dialog = Confirm(changed + title, lines or _NO_FILE, "do it")
+            if not await self.push_screen_wait(dialog):
+                return False
+            changed = "Changed meanwhile. "
         done: EditResult | None = await self._ask(build(False))
         if done is not None:
             self.notify(f"Done: {plural(len(done.files), 'file')} changed.")
