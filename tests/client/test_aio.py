@@ -313,6 +313,22 @@ def test_a_closed_session_says_so() -> None:
         run(story)
 
 
+@pytest.mark.parametrize("answer", [Silence(), Refusal(Kind.SHUTTING_DOWN)])
+def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: object) -> None:
+    async def story() -> None:
+        session = await opened(daemon)
+        waiting = [asyncio.create_task(session.patch(f"{n}", PATCH)) for n in range(20)]
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        await session.close()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert time.monotonic() - began < 2
+        assert {type(outcome) for outcome in outcomes} == {stet.ConnectionLost}
+
+    with scripted(lambda request: answer) as daemon:
+        run(story)
+
+
 def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
     async def story() -> None:
         session = opened(daemon)
