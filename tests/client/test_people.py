@@ -466,6 +466,8 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.text("sub/b.txt") == "b\nmore\n"
     assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
     assert "b.txt is a path and no commit. To" in ws.stet("-C", "sub", "undo", "b.txt").stderr
+    assert ws.stet("-C", "sub", "patch", "--path", "./-c.txt", "in.json").stderr == ""
+    assert "stet log ./-c.txt" in ws.stet("-C", "sub", "undo", "--", "-c.txt").stderr
     ws.write("sub/a..b", "")
     said = ws.stet("-C", "sub", "export", "a..b").stderr
     assert said == "stet: no commit was found that changed 'a..b'\n"
