@@ -249,6 +249,7 @@ def overview(arguments: Arguments, output: Output) -> None:
     try:
         with asking.person(arguments) as session:
             mode = session.mode_get()
+            end = until(mode.until, output.now)
             burst: list[CommitInfo] = []
             with contextlib.suppress(stet.NothingToUndo):
                 burst = _newest_burst(session, None)
@@ -273,10 +274,7 @@ def overview(arguments: Arguments, output: Output) -> None:
     next_ = "stet log, stet ui, stet oops" if burst else "stet connect CLIENT, stet log"
     facts = {
         "workspace": Span(visible(session.workspace or ""), "bold"),
-        "mode": Span(
-            mode.mode + until(mode.until, output.now),
-            "green" if mode.mode == "unrestricted" else "yellow",
-        ),
+        "mode": Span(f"{mode.mode}{end}", "yellow" if mode.mode == "restricted" else "green"),
         "last burst": Span(said),
         "requests": Span(waiting, "yellow") if asked else Span("none"),
         "next": Span(f"{next_}; all commands: stet help"),
