@@ -72,14 +72,10 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
 
 
 def _concatenated(pages: list[ExportResult]) -> ExportResult:
-    return msgspec.structs.replace(
-        pages[0],
-        content="".join(page.content for page in pages),
-        commits=sum(page.commits for page in pages),
-        context=sum(page.context for page in pages),
-        skipped=sum(page.skipped for page in pages),
-        cursor=None,
-    )
+    names = ("commits", "context", "skipped")
+    sums = {name: sum(getattr(page, name) for page in pages) for name in names}
+    content = "".join(page.content for page in pages)
+    return msgspec.structs.replace(pages[-1], content=content, **sums)
 
 
 @contextlib.contextmanager
