@@ -97,14 +97,14 @@ class Rollback(Params, frozen=True):
 class Restore(Params, frozen=True):
     """``at``: a commit: HEAD, a pin, an id or its beginning; ``~n`` after it."""
 
-    path: str
+    path: Path
     at: str
 
 
 class Read(Params, frozen=True):
     """Lines count from 1, both ends inclusive."""
 
-    path: str
+    path: Path
     at: str | None = None
     start: Positive | None = None
     end: Positive | None = None
@@ -134,7 +134,7 @@ class Show(Params, frozen=True):
 class Blame(Params, frozen=True):
     """``at`` defaults to the current content."""
 
-    path: str
+    path: Path
     at: str | None = None
 
 
@@ -172,7 +172,7 @@ class Forget(Params, frozen=True):
     clipboards that hold part of them.
     """
 
-    path: str
+    path: Path
     contents: bool = False
     clipboards: bool = False
     preview: bool = False

@@ -78,6 +78,12 @@ def test_the_stricter_holds_whichever_was_set_last(site: Site) -> None:
     site.agent.call("apply_patch", input=CODEX)
 
 
+def test_a_person_without_a_session_is_asked_for_one(site: Site) -> None:
+    refusal = site.person.refusal("mode_set", mode="restricted")
+    assert refusal.kind == "invalid_params"
+    assert "there is no session of this connection in this workspace. Name one" in refusal.message
+
+
 def test_the_mode_of_another_workspace_is_told_without_ones_own_session(
     own_daemon: DaemonProcess,
 ) -> None:

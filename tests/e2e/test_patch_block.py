@@ -87,6 +87,16 @@ def test_a_refused_call_of_a_transaction_brings_its_result(site: Site) -> None:
     assert b"one\n" == site.bytes_of("a.txt")
 
 
+def test_what_cannot_be_parsed_is_named_with_its_line(site: Site) -> None:
+    for method, params in (
+        ("patch_block", {"text": block("a.txt", "one", "1").replace("===REPLACE===\n", "")}),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Add File: a\n+x\nno line\n*** End Patch"}),
+    ):
+        refusal = site.agent.refusal(method, **params)
+        assert ("parse_error", refusal.failures[0]["line"]) == (refusal.kind, refusal.data["line"])
+        assert refusal.message.startswith(f"line {refusal.data['line']} of ")
+
+
 def test_a_map_of_blob_ids_guards_every_file(site: Site) -> None:
     site.write("a.txt", "one\n")
     oid = site.agent.call("read", path="a.txt")["oid"]

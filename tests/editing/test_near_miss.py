@@ -239,6 +239,15 @@ def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "old"), [("a\nx = 10\nb\n", "x = 11"), ("a = 1\nb = 2\n", "b = 3\n"), ("i++;", "i--;")]
+)
+def test_short_words_do_when_no_longer_one_is_in_the_file(text: str, old: str) -> None:
+    nearest = explain_miss(Document(False, text), old)[1]
+    assert nearest is not None
+    assert nearest.text.strip()[0] == old[0]
+
+
+@pytest.mark.parametrize(
     ("text", "old", "owner"),
     [
         ("\tcc -o hello\n", "\\tcc -o hello\n", "oldText"),

@@ -30,7 +30,7 @@ _LINE = (
 _COMMENTS = re.compile(rf"(?:(?:{_BLOCK}|{_LINE})[^\S\n]*\n?)+", re.MULTILINE)
 _BLOCKS = re.compile(rf"(?:(?:{_BLOCK})[^\S\n]*\n?)+", re.MULTILINE)
 #: In these ``#`` begins a heading.
-_PROSE = (".md", ".markdown", ".mdx", ".txt", ".rst", ".adoc")
+_PROSE = (".md", ".markdown", ".mdx")
 _LOCK_FILE = re.compile(
     r"\.terraform\.lock\.hcl|bun\.lock|bun\.lockb|cargo\.lock|cartfile\.resolved|chart\.lock"
     r"|composer\.lock|conda-lock\.yml|deno\.lock|flake\.lock|gemfile\.lock|go\.sum"

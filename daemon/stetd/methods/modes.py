@@ -94,8 +94,8 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
         session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
         raise invalid(
-            f"mode_set: there is no session {name!r} in this workspace. "
-            "Name one with session, or use scope: 'workspace' for all of them."
+            f"mode_set: there is no session {repr(name) if name else 'of this connection'} in this "
+            "workspace. Name one with session, or use scope: 'workspace' for all of them."
         )
     return session
 
@@ -179,8 +179,7 @@ def _upgrade_result(request: UpgradeRequest) -> UpgradeResult:
 
 def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeList:
     """List requests for write access."""
-    root = wanted.workspace
-    only = None if root is None else caller.workspace_at(root).name
+    only = None if (root := wanted.workspace) is None else caller.workspace_at(root).name
     return UpgradeList(
         [
             caller.shared.writer.modes.info(request)
@@ -204,10 +203,8 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
         )
     modes, note = caller.shared.writer.modes, deciding.note or ""
     if deciding.approve:
-        decided = modes.approve(request, note=note, seconds=deciding.for_)
-    else:
-        decided = modes.deny(request, note=note)
-    return modes.info(decided)
+        return modes.info(modes.approve(request, note=note, seconds=deciding.for_))
+    return modes.info(modes.deny(request, note=note))
 
 
 def _find_request(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:

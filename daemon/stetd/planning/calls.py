@@ -241,7 +241,7 @@ def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: 
         expected = {path: expected}
 
     def described(oid: str | None) -> str:
-        return f"blob {oid}" if oid else "no file"
+        return "no file" if oid is None else f"blob {oid or repr(oid)}"
 
     failures = [
         Failure(

@@ -383,6 +383,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _refusal(self, id: str | int | None, refused: Refused) -> bytes:  # noqa: A002
         data = {"kind": refused.kind, "failures": refused.failures, **refused.extra}
+        if refused.kind == Kind.PARSE_ERROR and refused.failures[0].line is not None:
+            data["line"] = refused.failures[0].line
         code = code_of(Kind(refused.kind))
         return encode_error(self._encoding, id, code, refused.message, data)
 

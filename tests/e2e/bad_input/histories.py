@@ -46,6 +46,9 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("log", {"since": "0000-01-01T00:00:00"}, ["since: '0000-01-01T00:00:00' is no time"]),
     ("log", {"cursor": "rubbish"}, ["cursor 'rubbish' is not from this workspace's log"]),
     ("log", {"cursor": ""}, ["cursor '' is not from this workspace's log"]),
+    ("read", {"path": ""}, ["read:", "length >= 1", "`path`"]),
+    ("blame", {"path": ""}, ["blame:", "length >= 1", "`path`"]),
+    ("restore", {"path": "", "at": "HEAD"}, ["restore:", "length >= 1", "`path`"]),
     ("read", {"path": "a.py", "start": 0}, ["read:", "`start`"]),
     ("read", {"path": "a.py", "end": 0}, ["read:", "`end`"]),
     ("read", {"path": "a.py", "start": 7}, ["a.py has 6 lines, but start is 7"]),
@@ -106,6 +109,9 @@ HISTORY_CASES = [
         "show",
         lambda world: {"commit": world.site.agent.call("read", path="a.py")["oid"]},
         ["there is no such commit"],
+    ),
+    Case(
+        Kind.UNKNOWN_COMMIT, "no name", "show", {"commit": ""}, ["'': there is no such commit in"]
     ),
     Case(Kind.UNKNOWN_COMMIT, "diff to", "diff", {"to": NOWHERE}, ["there is no such commit"]),
     Case(

@@ -155,6 +155,13 @@ STALE_CASES = [
     ),
     Case(
         Kind.STALE,
+        "empty",
+        "patch",
+        patch(append(), path="new.txt", if_match=""),
+        ["new.txt: if_match expects blob '', but there is no file"],
+    ),
+    Case(
+        Kind.STALE,
         "map about another file too",
         "patch",
         patch(replace("return 1"), if_match={"a.py": NOWHERE, "twice.txt": NOWHERE}),

@@ -42,7 +42,9 @@ _SHOWN_LINE = 200
 _COMPARED_PART = 300
 #: Characters without white space below which a new text occurs by chance.
 _TELLING = 3
-_WORD = re.compile(r"[^\W_]\w{2,}")
+_WORD = re.compile(r"[^\W_]\w*")
+#: The line (from 0) at which the text would begin, and the weight, for what it and the file share.
+_Votes = Iterator[tuple[int, int]]
 #: How models mark lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
@@ -106,7 +108,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
     """The lines (from 0, may be negative) at which the text may begin, most votes first."""
     votes: Counter[int] = Counter()
 
-    def vote(shared: Iterator[tuple[int, int]]) -> None:
+    def vote(shared: _Votes) -> None:
         for first, weight in shared:
             votes[first] += weight
 
@@ -117,15 +119,13 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else the offsets differ
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
-    if not votes:  # short lines are weak evidence, but the only one
+    if not votes:  # short lines and words are weak evidence, but the only one
         vote(_shared_lines(document, keys, shortest=1))
+        vote(_shared_words(document, text, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
-def _shared_lines(
-    document: Document, keys: Sequence[str], shortest: int = _TELLING
-) -> Iterator[tuple[int, int]]:
-    """For shared lines: the line (from 0) at which the text would begin, and the weight."""
+def _shared_lines(document: Document, keys: Sequence[str], shortest: int = _TELLING) -> _Votes:
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
@@ -139,12 +139,13 @@ def _shared_lines(
                 yield line - index, len(key) * _RARE // len(lines)
 
 
-def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The same for words, longest first; ``text``: the folded text, perhaps in lower case."""
+def _shared_words(document: Document, text: str, keys: Sequence[str], shortest: int = 3) -> _Votes:
+    """Votes by words, longest first; ``text``: the folded text, perhaps in lower case."""
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
-            words.setdefault(word, []).append(index)
+            if len(word) >= shortest:
+                words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
         time_limit.check_time()
         places = list(islice(occurrences(text, word, len(word)), _RARE + 1))

@@ -387,6 +387,6 @@ def unknown_commit(name: str) -> Refused:
     """The refusal for a name that no commit has."""
     return refuse(
         Kind.UNKNOWN_COMMIT,
-        f"{name}: there is no such commit in this workspace's history. Send a full id, a unique "
-        "prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids.",
+        f"{name or repr(name)}: there is no such commit in this workspace's history. Send a full "
+        "id, a unique prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids.",
     )

@@ -111,12 +111,12 @@ def filters(asked: Log | Export) -> CommitFilter:
 
 
 def _seconds(value: str | float | None, name: str) -> float | None:
-    """A time in whole seconds since 1970, as those of commits. Text without an offset is UTC."""
+    """Whole seconds since 1970, as SQLite can hold them. A text without an offset is in UTC."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
             value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        return None if value is None else math.floor(value)
+        return None if value is None else max(-(2**62), min(math.floor(value), 2**62))
     except (ValueError, OverflowError) as error:
         raise invalid(
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
