@@ -29,7 +29,7 @@ Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
 Path = Annotated[str, msgspec.Meta(min_length=1)]
 #: Not empty: an empty list could mean "no file" or "every file".
 Paths = Annotated[list[Path], msgspec.Meta(min_length=1, max_length=1_000)]
-IfMatch = str | dict[str, str | None]
+IfMatch = str | dict[Path, str | None]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

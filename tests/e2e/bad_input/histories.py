@@ -47,6 +47,7 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("log", {"cursor": "rubbish"}, ["cursor 'rubbish' is not from this workspace's log"]),
     ("log", {"cursor": ""}, ["cursor '' is not from this workspace's log"]),
     ("read", {"path": ""}, ["read:", "length >= 1", "`path`"]),
+    ("undo", {"if_match": {"": None}}, ["undo:", "length >= 1", "`if_match"]),
     ("blame", {"path": ""}, ["blame:", "length >= 1", "`path`"]),
     ("restore", {"path": "", "at": "HEAD"}, ["restore:", "length >= 1", "`path`"]),
     ("read", {"path": "a.py", "start": 0}, ["read:", "`start`"]),
