@@ -119,9 +119,9 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else the offsets differ
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
-    if not votes:  # short lines and words are weak evidence, but the only one
-        vote(_shared_lines(document, keys, shortest=1))
-        vote(_shared_words(document, text, keys, shortest=1))
+        if not votes:  # short lines and words are weak evidence, but the only one
+            vote(_shared_lines(document, keys, shortest=1))
+            vote(_shared_words(document, text, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
