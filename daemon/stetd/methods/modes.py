@@ -179,7 +179,8 @@ def _upgrade_result(request: UpgradeRequest) -> UpgradeResult:
 
 def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeList:
     """List requests for write access."""
-    only = None if (root := wanted.workspace) is None else caller.workspace_at(root).name
+    root = wanted.workspace
+    only = None if root is None else caller.workspace_at(root).name
     return UpgradeList(
         [
             caller.shared.writer.modes.info(request)
@@ -203,8 +204,10 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
         )
     modes, note = caller.shared.writer.modes, deciding.note or ""
     if deciding.approve:
-        return modes.info(modes.approve(request, note=note, seconds=deciding.for_))
-    return modes.info(modes.deny(request, note=note))
+        decided = modes.approve(request, note=note, seconds=deciding.for_)
+    else:
+        decided = modes.deny(request, note=note)
+    return modes.info(decided)
 
 
 def _find_request(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:
