@@ -220,8 +220,10 @@ class Placer:
         old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
         distinctive = adds and new != old and is_distinctive(new)
-        if distinctive and any(rungs.climb(self._document, Run(new))):
-            raise Problem(Reason.ABSENT, placed.hunk)
+        last = placed.end - len(new)  # further in are blocks without the lines around them
+        for found in rungs.climb(self._document, Run(new)) if distinctive else ():
+            if last == placed.start or any(not placed.start <= at <= last for at in found.places):
+                raise Problem(Reason.ABSENT, placed.hunk)
 
     def _kind(self, hunk: Hunk) -> object:
         """A key that is equal for identical hunks."""

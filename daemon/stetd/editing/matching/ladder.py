@@ -184,17 +184,18 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     """Whether the edit was made before: then tolerance would only find wrong places.
 
-    It was if the file has the new text, and this is distinctive and no part of the old text, or
-    holds the place of the old text and more.
+    It was if the file has the new text, and this is distinctive and no part of the old text or of
+    its place (a block without the lines around it), or holds the place of the old text and more.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
-    if found is not None and new not in old and is_distinctive(split_lines(new)[0]):
-        return True
-    if not isinstance(found, Match) or (found.start, found.end) == (match.start, match.end):
-        return False
-    return found.start <= match.start and match.end <= found.end
+    inside = around = False
+    if isinstance(found, Match) and (found.start, found.end) != (match.start, match.end):
+        inside = match.start <= found.start and found.end <= match.end
+        around = found.start <= match.start and match.end <= found.end
+    telling = found is not None and new not in old and is_distinctive(split_lines(new)[0])
+    return around or (telling and not inside)
 
 
 def is_distinctive(lines: Sequence[str]) -> bool:
@@ -279,7 +280,7 @@ def _lacks_indentation(
     """Whether a text was found within a line and lacks its indentation: whole lines must decide.
 
     Otherwise more new lines would not be indented, or removed lines' indentation would stay. Exact
-    text is taken as it is, unless the line itself would lose its indentation.
+    text is taken as it is, unless the line itself would lose its indentation, or leave it behind.
     """
     before = document.text[max(0, place.start - _DEEPEST) : place.start]
     above = before.rstrip(INDENTATION)
@@ -290,6 +291,7 @@ def _lacks_indentation(
         return False
     whole = old.endswith(_ENDS) or document.text[place.end : place.end + 1] in ("", *_ENDS)
     loses = whole and given[0] in lines[1:] and given[0] != lines[0]
+    loses = loses or (old.endswith(_ENDS) and not new)
     if exact or loses:
         return loses
     if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
