@@ -590,13 +590,6 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
-        "several lines that would leave their first one's indentation to the next line",
-        b"if a:\n    b()\n    c()\n    d()\n",
-        "b()\n    c()\n",
-        "",
-        NOWHERE,
-    ),
-    Refusal(
         "lines put around others are not put there twice",
         b"def f():\n    if ok:\n        go()\n        stop()\n",
         "    go()\n    stop()\n",
@@ -897,4 +890,6 @@ def test_names_are_unique() -> None:
 def test_a_line_that_is_deleted_without_its_indentation_does_not_leave_it_to_the_next() -> None:
     before = b"- a\n  - b\n  - c\n"
     assert edited(before, "- b\n", "") == (b"- a\n  - c\n", Rung.INDENT)
+    assert edited(before, "- b\n  - c\n", "") == (b"- a\n", Rung.INDENT)
+    assert edited(b"{\r\n\t}\r\n}\r\n", "}\n}\n", "") == (b"{\r\n", Rung.INDENT)
     assert edited(before, "- b", "") == (b"- a\n  \n  - c\n", Rung.EXACT)
