@@ -126,7 +126,7 @@ class TestLimits:
         above = change("case 0:\n", "// a\n// b\ncase 0:\n")
         moved = refusal(data, above, change("  go();\n", "  stop();\n", near_line=8))
         assert (moved.kind, moved.failures[0].candidates) == (Kind.OLD_TEXT_NOT_UNIQUE, [8, 10])
-        assert "change 2: near_line 8 may be counted with the changes before" in moved.message
+        assert "change 2: near_line 8 means different places with and without the" in moved.message
         first = change("  go();\n", "  stop();\n", near_line=8)
         assert [(10, 10), (1, 3)] == lines(plan(data, first, above))
         below = change("case 5:\n", "// a\n// b\ncase 5:\n")

@@ -152,8 +152,8 @@ class _Planning(msgspec.Struct):
             return
         if self.files.node(path).data is None:
             self._miss_file(operation, path, ".")
-            return
-        self.files.put(Node(path, None))
+        else:
+            self.files.put(Node(path, None))
 
     def _update(self, operation: Update) -> None:
         own = self.files.own(operation.path)

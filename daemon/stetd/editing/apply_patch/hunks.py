@@ -79,12 +79,8 @@ class Problem(Exception):
         other: Hunk | None = None,
     ) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.hunk = hunk
-        self.places = places
-        self.rung = rung
-        self.anchor = anchor
-        self.other = other
+        self.reason, self.hunk, self.places = reason, hunk, places
+        self.rung, self.anchor, self.other = rung, anchor, other
 
 
 class Group(msgspec.Struct, frozen=True):

@@ -52,8 +52,7 @@ def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[s
     nearest = _nearest(document, old, called)
     meant = _unescaped(old)
     place = locate(document, meant, "") if meant != old else None
-    told = nearest is not None and "in escaping" in nearest.first_difference
-    if isinstance(place, Match) and not told:
+    if isinstance(place, Match) and not (nearest and "in escaping" in nearest.first_difference):
         line = document.line_at(place.start)
         read = f"if the backslashes in {called} are read as escapes (\\n as the end of a line)"
         return f"It stands at line {line} {read}: send it escaped once less.", None
@@ -119,28 +118,20 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 
     vote(_shared_lines(document, keys))
     if len(votes) < 2:
-        text = document.form(NormalForms).folded.text
-        vote(_shared_words(document, text, keys))
-        lower = text.lower() if not votes else ""
-        if len(lower) == len(text):  # else the offsets differ
-            vote(_shared_words(document, lower, [key.lower() for key in keys]))
-    if not votes:
-        vote(_shared_but_for_spaces(document, keys))
-    if not votes:  # short lines are weak evidence, but the only one
-        vote(_shared_lines(document, keys, shortest=1))
+        vote(_shared_words(document, keys))
+    if not votes:  # parts and short lines are weak evidence, but the only one
+        vote(_shared_roughly(document, keys))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
-def _shared_lines(
-    document: Document, keys: Sequence[str], shortest: int = _TELLING
-) -> Iterator[tuple[int, int]]:
+def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     """For shared lines: the line (from 0) at which the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
         time_limit.check_time()
         key = keys[index]
-        if len(key) < shortest:
+        if len(key) < _TELLING:
             break
         lines = list(islice(forms.find_bare([key]), _RARE + 1))
         if len(lines) <= _RARE:
@@ -148,30 +139,31 @@ def _shared_lines(
                 yield line - index, len(key) * _RARE // len(lines)
 
 
-def _shared_but_for_spaces(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The same for lines that have the longest ones, apart from all white space."""
-    lines = ["".join(line.split()) for line in document.form(NormalForms).folded_lines]
+def _shared_roughly(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The same for lines that have the longest ones, apart from letter case and white space."""
+    lines = ["".join(line.lower().split()) for line in document.form(NormalForms).folded_lines]
     for key in sorted(keys, key=len, reverse=True)[:3]:
         time_limit.check_time()
-        dense = "".join(key.split())
-        for line in (n for n, here in enumerate(lines) if len(dense) >= _TELLING and dense in here):
-            yield line - keys.index(key), 1
+        dense = "".join(key.lower().split())
+        found = [line for line, here in enumerate(lines) if dense and dense in here]
+        if len(found) <= _RARE:
+            yield from ((line - keys.index(key), len(dense)) for line in found)
 
 
-def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The same for words, longest first; ``text``: the folded text, perhaps in lower case."""
+def _shared_words(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The same for words, longest first."""
+    forms = document.form(NormalForms)
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
             words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
         time_limit.check_time()
-        places = list(islice(occurrences(text, word, len(word)), _RARE + 1))
+        places = list(islice(occurrences(forms.folded.text, word, len(word)), _RARE + 1))
         if not 0 < len(places) <= _RARE:
             continue
-        starts = document.form(NormalForms).folded_starts
         for at in places:
-            line = bisect_right(starts, at) - 1
+            line = bisect_right(forms.folded_starts, at) - 1
             for index in words[word][:_RARE]:
                 yield line - index, len(word) * _RARE // len(places)
 

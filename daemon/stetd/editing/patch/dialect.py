@@ -84,14 +84,12 @@ class _Patch(msgspec.Struct):
     def warning(self, text: str) -> str:
         """The warning if its text becomes part of a line of ``text``, the file; else ""."""
         edit, operation = self.edit, self.request.operation
-        if not edit or not text or not (edit.replacement or operation == "replace"):
-            return ""
-        added, where = edit.replacement, ""
-        if operation == "replace" and joins_lines(text, edit.start, edit.end, added):
+        added, where = edit.replacement if edit else "", ""
+        if edit and operation == "replace" and joins_lines(text, edit.start, edit.end, added):
             return refusals.joined_warning(self.subject)
-        if operation == "append_eof" and text[-1] not in "\r\n" and added[0] not in "\r\n":
+        if operation == "append_eof" and text[-1:] not in "\r\n" and added[:1] not in "\r\n":
             where = "last"
-        if operation == "prepend_bof" and added[-1] not in "\r\n" and text[0] not in "\r\n":
+        if operation == "prepend_bof" and added[-1:] not in "\r\n" and text[:1] not in "\r\n":
             where = "first"
         return where and (
             f"{self.subject.label}: no newline stands between the file's {where} line and the text "

@@ -99,14 +99,9 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     notes = [*_notes(call, target, steps, reports)]
 
     def message(*, done: bool) -> str:
-        count = f"{len(reports)} changes:"
-        lines = [
-            f"File patched successfully: {target.path}"
-            if done
-            else f"File would be patched: {target.path}",
-            f"Applied {count}" if done else f"Would apply {count}",
-            *notes,
-        ]
+        what = "File patched successfully" if done else "File would be patched"
+        applied = "Applied" if done else "Would apply"
+        lines = [f"{what}: {target.path}", f"{applied} {len(reports)} changes:", *notes]
         if backup is not None:
             lines.append(f"{'Backup' if done else 'Backup would be'}: {backup.path}")
         lines += (f"warning: {warning}" for warning in warnings)
@@ -144,10 +139,9 @@ def _make_changes(
                 lines = sorted(map(document.line_at, (step.start, other.start)))
                 step = checked.subject.failure(
                     Kind.OLD_TEXT_NOT_UNIQUE,
-                    f"near_line {checked.change.near_line} may be counted with the changes before "
-                    f"this one or without them, and does not mean the same place then: "
-                    f"{spelled_lines(lines)}. Put this change before them, or send more lines in "
-                    "search.",
+                    f"near_line {checked.change.near_line} means different places with and without "
+                    f"the changes before this one: {spelled_lines(lines)}. Put it before them, or "
+                    "send more lines in search.",
                     candidates=lines,
                 )
         if isinstance(step, Failure):
