@@ -175,9 +175,7 @@ class Placer:
         #: The placed hunks' first lines with their numbers, ascending; the most lines of one hunk.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
-        self._document = document
-        self._first = first
-        self._cursor = 0
+        self._document, self._first, self._cursor = document, first, 0
         #: The end of the placed hunks, their last context lines included.
         self._covered = 0
         self._known = {

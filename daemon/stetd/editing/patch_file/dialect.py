@@ -25,7 +25,7 @@ from stetd.editing.matching.normal_forms import INDENTATION
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.patch_file.change_search import CheckedChange, check_change, find_change
 from stetd.editing.patch_file.regex_search import Allowance
-from stetd.editing.planning import LocatedEdit, line_spans
+from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.refusals import Subject, counted, spelled_lines
 from stetd.editing.text import (
     WHITE_SPACE,
@@ -126,11 +126,11 @@ def _make_changes(
     deadline = time.thread_time() + _MOST_SECONDS
     steps = ChangingText(target.document.text)
     document = target.document
-    #: By index, the present number of each near_line, if it was counted in the file before.
+    #: By index, the present number of each near_line to come, if it was counted in the file before.
     nears = {each.subject.index: line for each in changes if (line := each.change.near_line)}
     for checked in changes:
         step = find_change(checked, document, allowance)
-        near = nears.get(checked.subject.index)
+        near = nears.pop(checked.subject.index, None)
         if isinstance(step, LocatedEdit) and near != checked.change.near_line:
             asked = replace(checked, change=replace(checked.change, near_line=near))
             other = find_change(asked, document, allowance)
@@ -139,8 +139,8 @@ def _make_changes(
                 step = checked.subject.failure(
                     Kind.OLD_TEXT_NOT_UNIQUE,
                     f"near_line {checked.change.near_line} means different places with and without "
-                    f"the changes before this one: {spelled_lines(lines)}. Put it before them, or "
-                    "send more lines in search.",
+                    f"the changes before this one, {spelled_lines(lines)}. Put this change first, "
+                    "or send more lines in search.",
                     candidates=lines,
                 )
         if isinstance(step, Failure):
@@ -158,10 +158,13 @@ def _make_changes(
                 "is found fastest.",
                 path=target.path,
             )
-        before, document = document, Document(document.bom, steps.text)
-        for index, line in nears.items():
-            if before.line_start(line - 1) >= end:
-                nears[index] = line + document.line_count - before.line_count
+        if nears:
+            now, inside = steps.landed[-1].changed_end, max(0, end - 1)
+            numbers = line_numbers(document.text, [end, inside])
+            grown = line_numbers(steps.text, [now])[now] - numbers[end]
+            last = numbers[inside] if end else 0
+            nears = {index: line + (line > last) * grown for index, line in nears.items()}
+        document = Document(document.bom, steps.text)
     return steps
 
 
@@ -182,8 +185,7 @@ def _with_earlier_changes(
                 "change before this one changes it: changes are made in order, so search for the "
                 "text that they leave."
             )
-    shifted = document.line_count != target.document.line_count
-    if shifted and (failure.line or failure.candidates):
+    if (failure.line or failure.candidates) and document.line_count != target.document.line_count:
         notes.append("Lines are counted with the changes before this one made.")
     left = len(changes) - index - 1
     if left:
