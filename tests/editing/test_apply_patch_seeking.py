@@ -195,6 +195,13 @@ def test_removed_lines_that_lack_a_space_tell_that_the_added_ones_do() -> None:
     assert updated(b"if a:\n if b:\n        c\n", "@@", *hunk) == b"if a:\n if b:\n        d\n"
 
 
+def test_a_block_that_is_taken_out_of_the_lines_around_it_was_not_taken_out_before() -> None:
+    data = b"def f():\n    if a:\n        b()\n        c()\n"
+    hunk = ["@@ def f():", "-if a:", "-    b()", "-    c()", "+b()", "+c()"]
+    assert updated(data, *hunk) == b"def f():\n    b()\n    c()\n"
+    unplaced(data + b"b()\nc()\n", *hunk)
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 

@@ -260,6 +260,20 @@ def test_a_backslash_too_many_or_missing_is_told(text: str, old: str, owner: str
     assert f"(only in escaping: {owner} has a backslash" in difference(text, old)
 
 
+def test_a_text_that_is_escaped_once_too_often_is_told_where_it_stands() -> None:
+    document = Document.from_bytes(b"def f():\n    a = 1\n    return a\n")
+    told, nearest = near_miss.explain_miss(document, "    a = 1\\n    return a", "b", "oldText")
+    assert told.startswith("It stands at line 2 if the backslashes in oldText are read as escapes")
+    assert nearest is None
+    told, _ = near_miss.explain_miss(document, "a = 1 \\\n    return b", "b", "oldText")
+    assert "backslashes" not in told
+
+
+def test_a_line_that_differs_in_white_space_alone_is_found() -> None:
+    assert "(only in white space)" in difference("i=0\n| a  | 12 |\n", "| a | 12 |\n")
+    assert 'the file has "    (2, 2, 4),"' in difference("[\n    (2, 2, 4),\n]\n", "(2,2,4)")
+
+
 def test_missing_indentation_is_told_if_nothing_else_differs() -> None:
     assert "(only in indentation: 4 spaces in the file, no indentation in oldText)" in difference(
         "def f():\n    return a\n", "return a\n"

@@ -149,6 +149,9 @@ class TestTextAndPlace:
         assert "patch 1: no newline stands between the file's first line" in warning
         assert plan_patch(b"a", append("\nb")).warnings == ()
         assert plan_patch(b"", append("b")).warnings == ()
+        (warning,) = plan_patch(b"  a\n  b\n", replace("  a\n", "  c")).warnings
+        assert "patch 1: what it replaces begins or ends with a newline that newText" in warning
+        assert plan_patch(b"  a\n  b\n", replace("  a\n", "")).warnings == ()
 
     def test_a_new_file_is_literal(self) -> None:
         assert patched(None, append("x\ny\r\nz")) == b"x\ny\r\nz"

@@ -121,6 +121,25 @@ class TestLimits:
         assert data.replace(b"return\r\n", b"return 1\r\n") == made
         assert lines(plan(data, change("    return\n", "    return 1\n", near_line=4))) == [(4, 4)]
 
+    def test_a_near_line_that_earlier_changes_may_have_moved_is_refused(self) -> None:
+        data = b"".join(b"case %d:\n  go();\n" % number for number in range(6))
+        above = change("case 0:\n", "// a\n// b\ncase 0:\n")
+        moved = refusal(data, above, change("  go();\n", "  stop();\n", near_line=8))
+        assert (moved.kind, moved.failures[0].candidates) == (Kind.OLD_TEXT_NOT_UNIQUE, [8, 10])
+        assert "change 2: near_line 8 means different places with and without the" in moved.message
+        first = change("  go();\n", "  stop();\n", near_line=8)
+        assert [(10, 10), (1, 3)] == lines(plan(data, first, above))
+        below = change("case 5:\n", "// a\n// b\ncase 5:\n")
+        assert [(11, 13), (8, 8)] == lines(plan(data, below, first))
+        # The line itself grew, and so did one after it.
+        grown = change("case 3:\n", "case 3:\n  // a\n")
+        assert [(7, 8), (9, 9)] == lines(plan(data, grown, change("go()", "on()", near_line=9)))
+
+    def test_an_edit_that_joins_two_lines_is_mentioned(self) -> None:
+        (warning,) = plan(b"  a\n  b\n", change("  a\n", "  c")).warnings
+        assert "what it replaces begins or ends with a newline that replace lacks" in warning
+        assert plan(b"  a\n  b\n", change("a\n  b", "c")).warnings == ()
+
     def test_occurrences_count_whatever_their_terminators(self) -> None:
         data = b"x\na\nx\r\nb\nx\n"
         assert patched(data, change("x\n", "y\n", occurrence=2)) == b"x\na\ny\r\nb\nx\n"

@@ -198,6 +198,14 @@ def idle_warning(subject: Subject) -> str:
     return f"{subject.label}: changes nothing; its new text is what stands there already."
 
 
+def joined_warning(subject: Subject) -> str:
+    """The warning about an edit that takes away the end of a line."""
+    return (
+        f"{subject.label}: what it replaces begins or ends with a newline that {subject.new} "
+        "lacks, so two lines are one now; text is taken literally."
+    )
+
+
 def counted(number: int, what: str) -> str:
     """``1 edit``, ``2 edits``."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -60,7 +60,6 @@ class _Planning(msgspec.Struct):
     warnings: list[str] = []
     #: By index, the subject of each edit that may have been matched with tolerance.
     _subjects: dict[int, Subject] = {}
-    _explained: int = 0
 
     def apply(self, operation: Operation) -> None:
         try:
@@ -153,8 +152,8 @@ class _Planning(msgspec.Struct):
             return
         if self.files.node(path).data is None:
             self._miss_file(operation, path, ".")
-            return
-        self.files.put(Node(path, None))
+        else:
+            self.files.put(Node(path, None))
 
     def _update(self, operation: Update) -> None:
         own = self.files.own(operation.path)
@@ -204,8 +203,7 @@ class _Planning(msgspec.Struct):
         updated = update(node, hunks, first=self.call.ambiguous == "first")
         if not isinstance(updated, Updated):
             for problem in updated:
-                explain = self._explained < refusals.EXPLAINED_MISSES
-                self._explained += 1
+                explain = len(self.failures) < refusals.EXPLAINED_MISSES
                 failure = _misplaced(problem, path, node.document, explain=explain)
                 self._fail(failure, path)
             return

@@ -79,12 +79,8 @@ class Problem(Exception):
         other: Hunk | None = None,
     ) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.hunk = hunk
-        self.places = places
-        self.rung = rung
-        self.anchor = anchor
-        self.other = other
+        self.reason, self.hunk, self.places = reason, hunk, places
+        self.rung, self.anchor, self.other = rung, anchor, other
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -179,9 +175,7 @@ class Placer:
         #: The placed hunks' first lines with their numbers, ascending; the most lines of one hunk.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
-        self._document = document
-        self._first = first
-        self._cursor = 0
+        self._document, self._first, self._cursor = document, first, 0
         #: The end of the placed hunks, their last context lines included.
         self._covered = 0
         self._known = {
@@ -220,8 +214,10 @@ class Placer:
         old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
         distinctive = adds and new != old and is_distinctive(new)
-        if distinctive and any(rungs.climb(self._document, Run(new))):
-            raise Problem(Reason.ABSENT, placed.hunk)
+        last = placed.end - len(new)  # further in are blocks without the lines around them
+        for found in rungs.climb(self._document, Run(new)) if distinctive else ():
+            if last == placed.start or any(not placed.start <= at <= last for at in found.places):
+                raise Problem(Reason.ABSENT, placed.hunk)
 
     def _kind(self, hunk: Hunk) -> object:
         """A key that is equal for identical hunks."""

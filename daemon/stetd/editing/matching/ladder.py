@@ -49,8 +49,8 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 )
 #: Rungs that compare the text as it is.
 _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
-#: Tolerant rungs that also find a text within lines.
-_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
+#: Rungs that also find a text within lines.
+_STRETCHES = (*_LITERAL, Rung.TYPOGRAPHY)
 _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
 #: Lines that may be missing in the text before the blank lines at its end.
@@ -91,16 +91,10 @@ def trimmings(old: str, new: str) -> Iterator[Trimmed]:
             telling = left != put and any(map(str.isalnum, "".join(left)))
             if head == tail == _NOTHING or not core or ((first or last) and not telling):
                 continue
-            yield Trimmed(
-                "".join(left),
-                "".join(put),
-                "".join(core),
-                head + tail,
-                first,
-                last,
-                grows_up=head == _BLANK_LINES and _grows(left, put),
-                grows_down=tail == _BLANK_LINES and _grows(left[::-1], put[::-1]),
-            )
+            texts = "".join(left), "".join(put), "".join(core)
+            grows_up = head == _BLANK_LINES and _grows(left, put)
+            grows_down = tail == _BLANK_LINES and _grows(left[::-1], put[::-1])
+            yield Trimmed(*texts, head + tail, first, last, grows_up, grows_down)
 
 
 def _trimmed_heads(
@@ -184,17 +178,18 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     """Whether the edit was made before: then tolerance would only find wrong places.
 
-    It was if the file has the new text, and this is distinctive and no part of the old text, or
-    holds the place of the old text and more.
+    It was if the file has the new text, and this is distinctive and no part of the old text or of
+    its place (a block without the lines around it), or holds the place of the old text and more.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
-    if found is not None and new not in old and is_distinctive(split_lines(new)[0]):
-        return True
-    if not isinstance(found, Match) or (found.start, found.end) == (match.start, match.end):
-        return False
-    return found.start <= match.start and match.end <= found.end
+    inside = around = False
+    if isinstance(found, Match) and (found.start, found.end) != (match.start, match.end):
+        inside = match.start <= found.start and found.end <= match.end
+        around = found.start <= match.start and match.end <= found.end
+    telling = found is not None and new not in old and is_distinctive(split_lines(new)[0])
+    return around or (telling and not inside)
 
 
 def is_distinctive(lines: Sequence[str]) -> bool:
@@ -228,9 +223,11 @@ def _climb(
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
-    if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
-        document, place, old, new, exact=rung is Rung.EXACT
-    ):
+    indentation = _indentation_left_of(document, place, old) if rung in _STRETCHES else ""
+    if indentation and rung in _LITERAL and not new and old.endswith(_ENDS):
+        # It would be left to the next line.
+        place, rung = Place(place.start - len(indentation), place.end), Rung.INDENT
+    elif indentation and _lacks_indentation(document, place, old, new, rung):
         return None
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
@@ -273,24 +270,24 @@ def written_at(
     return text
 
 
-def _lacks_indentation(
-    document: Document, place: Place, old: str, new: str, *, exact: bool
-) -> bool:
-    """Whether a text was found within a line and lacks its indentation: whole lines must decide.
+def _indentation_left_of(document: Document, place: Place, old: str) -> str:
+    """The indentation that ``old`` lacks at a place; "" if there is none or more before it."""
+    before = document.text[max(0, place.start - _DEEPEST) : place.start]
+    above = before.rstrip(INDENTATION)
+    begins = above[-1:] in ("", *_ENDS) and not is_blank(split_lines(old)[0][0])
+    return before[len(above) :] if begins else ""
+
+
+def _lacks_indentation(document: Document, place: Place, old: str, new: str, rung: Rung) -> bool:
+    """Whether a text without its indentation was found within a line: whole lines must decide.
 
     Otherwise more new lines would not be indented, or removed lines' indentation would stay. Exact
     text is taken as it is, unless the line itself would lose its indentation.
     """
-    before = document.text[max(0, place.start - _DEEPEST) : place.start]
-    above = before.rstrip(INDENTATION)
-    if above == before or above[-1:] not in ("", *_ENDS):
-        return False
     given, lines = split_lines(old)[0], split_lines(new)[0]
-    if is_blank(given[0]):
-        return False
     whole = old.endswith(_ENDS) or document.text[place.end : place.end + 1] in ("", *_ENDS)
     loses = whole and given[0] in lines[1:] and given[0] != lines[0]
-    if exact or loses:
+    if rung is Rung.EXACT or loses:
         return loses
     if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
         return True

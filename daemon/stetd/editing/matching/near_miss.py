@@ -52,6 +52,12 @@ _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\
 def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
     """Sentences about ``old`` (which the dialect calls ``called``), and the nearest passage."""
     nearest = _nearest(document, old, called)
+    meant = _unescaped(old)
+    place = locate(document, meant, "") if meant != old else None
+    if isinstance(place, Match) and not (nearest and "in escaping" in nearest.first_difference):
+        line = document.line_at(place.start)
+        read = f"if the backslashes in {called} are read as escapes (\\n as the end of a line)"
+        return f"It stands at line {line} {read}: send it escaped once less.", None
     telling = len("".join(new.split())) >= _TELLING and new not in old
     applied = locate(document, new, new) if telling else None
     if not isinstance(applied, Match) or applied.rung is Rung.TRIM_EDGES:
@@ -119,6 +125,8 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else the offsets differ
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
+        if not votes:
+            vote(_shared_but_for_spaces(document, keys))
         if not votes:  # short lines and words are weak evidence, but the only one
             vote(_shared_lines(document, keys, shortest=1))
             vote(_shared_words(document, text, keys, shortest=1))
@@ -137,6 +145,18 @@ def _shared_lines(document: Document, keys: Sequence[str], shortest: int = _TELL
         if len(lines) <= _RARE:
             for line in lines:
                 yield line - index, len(key) * _RARE // len(lines)
+
+
+def _shared_but_for_spaces(document: Document, keys: Sequence[str]) -> _Votes:
+    """Votes by lines that have one of the longest ones, apart from all white space."""
+    lines = ["".join(line.split()) for line in document.form(NormalForms).folded_lines]
+    for key in sorted(keys, key=len, reverse=True)[:3]:
+        time_limit.check_time()
+        dense = "".join(key.split())
+        near = enumerate(lines) if len(dense) >= _TELLING else ()
+        found = [line for line, here in near if dense in here]
+        if len(found) <= _RARE:
+            yield from ((line - keys.index(key), len(dense)) for line in found)
 
 
 def _shared_words(document: Document, text: str, keys: Sequence[str], shortest: int = 3) -> _Votes:
@@ -204,11 +224,11 @@ def _manner(line: str, here: str, called: str) -> str:
         return f" (only in indentation: {_counted(here)} in the file, {_counted(line)} in {called})"
     if folded_text(line) == folded_text(here):
         return f" (only in typography: {_typographic(line, here, called)})"
-    if line.split() == here.split():
+    if "".join(line.split()) == "".join(here.split()):
         return " (only in white space)"
     if line.casefold() == here.casefold():
         return " (only in upper and lower case)"
-    if _unescaped(line) == _unescaped(here):
+    if _unescaped(line).partition("\n")[0] == _unescaped(here).partition("\n")[0]:
         owner = called if line.count("\\") > here.count("\\") else "the file"
         return f" (only in escaping: {owner} has a backslash, the other the character itself)"
     if _ELLIPSIS.fullmatch(line):
@@ -221,9 +241,9 @@ def _manner(line: str, here: str, called: str) -> str:
 
 
 def _unescaped(line: str) -> str:
-    """A line as if it were in a string of JSON, up to the first line end there."""
+    """A text as if it were in a string of JSON."""
     meant = {"n": "\n", "t": "\t"}
-    return re.sub(r"\\(.)", lambda each: meant.get(each[1], each[1]), line).partition("\n")[0]
+    return re.sub(r"\\(.)", lambda each: meant.get(each[1], each[1]), line)
 
 
 def _counted(line: str) -> str:

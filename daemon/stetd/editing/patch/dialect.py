@@ -16,7 +16,7 @@ from stetd.editing.matching import locating
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.planning import LocatedEdit, Rank, apply_changes, arrange, report_edits
 from stetd.editing.refusals import Subject, visible
-from stetd.editing.text import adopt_terminators, is_blank, split_lines
+from stetd.editing.text import adopt_terminators, is_blank, joins_lines, split_lines
 from stetd.editing.tools.inputs import PatchInput, PatchRequest
 from stetd.editing.tools.validation import validated
 
@@ -81,17 +81,20 @@ class _Patch(msgspec.Struct):
         name = self.request.to_clipboard
         return bool(name) and name == self.request.from_clipboard
 
-    def joins_lines(self, text: str) -> bool:
-        """Whether its text, added at an end of the file, becomes part of a line of ``text``."""
-        added = self.edit.replacement if self.edit else ""
-        if not added or not text:
-            return False
-        match self.request.operation:
-            case "append_eof":
-                return text[-1] not in "\r\n" and added[0] not in "\r\n"
-            case "prepend_bof":
-                return added[-1] not in "\r\n" and text[0] not in "\r\n"
-        return False
+    def warning(self, text: str) -> str:
+        """The warning if its text becomes part of a line of ``text``, the file; else ""."""
+        edit, operation = self.edit, self.request.operation
+        added, where = edit.replacement if edit else "", ""
+        if edit and operation == "replace" and joins_lines(text, edit.start, edit.end, added):
+            return refusals.joined_warning(self.subject)
+        if operation == "append_eof" and text[-1:] not in "\r\n" and added[:1] not in "\r\n":
+            where = "last"
+        if operation == "prepend_bof" and added[-1:] not in "\r\n" and text[:1] not in "\r\n":
+            where = "first"
+        return where and (
+            f"{self.subject.label}: no newline stands between the file's {where} line and the text "
+            "added to it, so they are one line now; text is taken literally."
+        )
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
@@ -279,12 +282,8 @@ def _warnings(target: SourceFile, patches: Sequence[_Patch], *, changed: bool) -
             warnings.append(f"{label}: oldText was ignored; {operation} looks for no text.")
         if changed and patch.edit and not patch.stored and refusals.is_idle(patch.edit, text):
             warnings.append(refusals.idle_warning(patch.subject))
-        if patch.joins_lines(text):
-            where = "the file's last line" if operation == "append_eof" else "the file's first line"
-            warnings.append(
-                f"{label}: no newline stands between {where} and the text added to it, so they "
-                "are one line now; text is taken literally."
-            )
+        if joined := patch.warning(text):
+            warnings.append(joined)
     return tuple(warnings)
 
 

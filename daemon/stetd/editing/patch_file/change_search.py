@@ -108,12 +108,11 @@ def find_change(
     elif change.occurrence is not None:
         counted = nth_place(document, change.search, change.occurrence)
         if isinstance(counted, TooFew):
-            if counted.count:
-                return _out_of_range(checked.subject, counted, change)
-            return _miss(checked, document)
+            out = counted.count and _out_of_range(checked.subject, counted, change)
+            return out or _miss(checked, document)
         rung, place = counted
-        match = match_at(document, place, change.search, change.replace, rung)
         # If the new text has no line end, a line can only be replaced as a whole.
+        match = match_at(document, place, change.search, change.replace, rung)
         found = match or _miss(checked, document)
     else:
         found = _by_ladder(checked, document, allowance)
@@ -138,9 +137,8 @@ def _by_ladder(
     if change.fuzzy is None:
         return _miss(checked, document)
     try:
-        like = _find_resembling(
-            subject, document, change.search, change.replace, change.fuzzy, allowance
-        )
+        texts = change.search, change.replace
+        like = _find_resembling(subject, document, *texts, change.fuzzy, allowance)
     except TimeoutError:
         return _stopped(subject, allowance, _TOO_MUCH)
     if not isinstance(like, str):

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType, field
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
+_MANY = {"min_length": 1, "max_length": MAX_ELEMENTS}
 #: Where a word begins in a name in camel case.
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: Names of other tools for the path of the file.
@@ -76,18 +77,8 @@ def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
         origin = get_origin(kinds[0])
         choices = get_args(kinds[0]) if origin is Literal else ()
         element = get_args(kinds[0])[0] if origin is list else None
-        found.append(
-            Field(
-                info.name,
-                info.encode_name,
-                info.required,
-                kinds,
-                choices,
-                element,
-                bounds,
-                meta.description,
-            )
-        )
+        named = info.name, info.encode_name, info.required
+        found.append(Field(*named, kinds, choices, element, bounds, meta.description))
     return tuple(found)
 
 
@@ -179,12 +170,7 @@ class PatchInput(ToolInput, frozen=True):
 
     path: Annotated[str, doc("File to edit, relative to the working directory", min_length=1)]
     patches: Annotated[
-        list[PatchRequest],
-        doc(
-            "Edits, all applied to the file as it is before the call",
-            min_length=1,
-            max_length=MAX_ELEMENTS,
-        ),
+        list[PatchRequest], doc("Edits, all applied to the file as it is before the call", **_MANY)
     ]
 
 
@@ -247,11 +233,7 @@ class PatchFileInput(ToolInput, frozen=True):
     path: Annotated[str, doc("File to edit, relative to the working directory", min_length=1)]
     changes: Annotated[
         list[ChangeRequest],
-        doc(
-            "Changes, made in this order, each in the text that the one before it leaves",
-            min_length=1,
-            max_length=MAX_ELEMENTS,
-        ),
+        doc("Changes, made in this order, each in the text that the one before it leaves", **_MANY),
     ]
     dry_run: Annotated[bool, doc("Only tell what would change; the file stays as it is")] = False
     context: Annotated[

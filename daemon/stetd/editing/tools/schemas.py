@@ -126,12 +126,7 @@ def tool_definitions(
         what = f'tools: custom and api go with style "openai", not "{style}".'
         raise refuse(Kind.INVALID_PARAMS, what)
     if style == "openai":
-        return [
-            _openai_custom(tool, api)
-            if custom and tool.name == "apply_patch"
-            else _openai(tool, api)
-            for tool in _TOOLS
-        ]
+        return [_openai(tool, api, custom=custom) for tool in _TOOLS]
     if style == "mcp":
         return [_mcp(tool) for tool in _TOOLS]
     return [{**_named(tool), "input_schema": input_schema(tool)} for tool in _TOOLS]
@@ -159,9 +154,8 @@ def _mcp(tool: Tool) -> dict[str, object]:
     # twice is refused or made twice, a second undo takes another edit back, a second request for
     # access is a new one.
     return {
-        "name": tool.name,
+        **_named(tool),
         "title": tool.title,
-        "description": DESCRIPTIONS[tool.name],
         "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
         "annotations": {
@@ -174,7 +168,9 @@ def _mcp(tool: Tool) -> dict[str, object]:
     }
 
 
-def _openai(tool: Tool, api: str) -> dict[str, object]:
+def _openai(tool: Tool, api: str, *, custom: bool) -> dict[str, object]:
+    if custom and tool.name == "apply_patch":
+        return _openai_custom(tool, api)
     function = {**_named(tool), "strict": True, "parameters": _strict(input_schema(tool))}
     return {"type": "function", **(function if api == "responses" else {"function": function})}
 
