@@ -439,6 +439,38 @@ def test_a_refused_patch_block_carries_the_structure_also_within_a_transaction(s
     assert ("a.txt", 1) == (within.data["result"]["filepath"], within.data["result"]["exitCode"])
 
 
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([], "a list of 1 to"),
+        ("patch", "a list of 1 to"),
+        (None, "a list of 1 to"),
+        ([{"method": "patch"}], "call 1: each call is an object with method and params"),
+        ([{"method": {}, "params": {}}], "call 1: each call is an object with method and params"),
+        ([{"method": "undo", "params": {}}], "call 1: 'undo' can't be part of a transaction"),
+        ([{"method": "transaction", "params": {}}], "can't be part of a transaction"),
+        ([patch("a.py", append("x"), message="why")], "give this to the transaction"),
+        ([patch("a.py", append("x"), request_id="r")], "give this to the transaction"),
+    ],
+)
+def test_what_is_no_list_of_calls_is_refused(site: Site, calls: Any, said: str) -> None:
+    before = site.picture()
+    refusal = site.agent.refusal("transaction", calls=calls)
+    assert refusal.kind == "invalid_params"
+    assert said in refusal.message
+    assert before == site.picture()
+
+
+def test_many_files_in_one_call(site: Site) -> None:
+    names = [f"d{n % 7}/f{n}.txt" for n in range(400)]
+    for name in names:
+        site.write(name, "one\n")
+    text = "".join(block(name, "one", "1")["params"]["text"] + "\n" for name in names)
+    result = site.agent.call("patch_block", text=text)
+    assert [structure(name, 1) for name in names] == result["result"]
+    assert {"1\n"} == set(texts(site).values())
+
+
 @pytest.mark.parametrize("style", ["mcp", "anthropic"])
 def test_every_tool_that_models_are_told_of_is_a_method(site: Site, style: str) -> None:
     for tool in site.agent.call("tools", style=style)["tools"]:
