@@ -449,20 +449,6 @@ def test_a_directory_that_is_gone_is_made_again(site: Site) -> None:
 # -- several files
 
 
-def test_one_file_in_conflict_keeps_all_as_they_are(site: Site) -> None:
-    site.write("a.txt", FIVE)
-    site.write("b.txt", FIVE)
-    calls = [
-        {"method": "patch_file", "params": {"path": path, "changes": [change]}}
-        for path in ("a.txt", "b.txt")
-        for change in [{"search": "2\n", "replace": "TWO\n"}]
-    ]
-    edit = site.agent.call("transaction", calls=calls)["commit"]
-    site.write("b.txt", FIVE)
-    site.write("b.txt", "1\ntwo\n3\n4\n5\n")
-    refused(site, edit, "b.txt: later changes are in the way")
-
-
 def test_a_file_over_the_limit_is_refused(limited: Site) -> None:
     limited.write("a.txt", FIVE)
     edit = limited.replace("a.txt", "2\n", "TWO\n")["commit"]
