@@ -74,9 +74,13 @@ def test_what_was_saved_by_hand_since_belongs_to_no_commit(site: Site) -> None:
     assert (None, None, None) == (runs[1]["time"], runs[1]["agent"], runs[1]["session"])
 
 
-def test_a_file_that_no_edit_has_touched_is_outside(site: Site) -> None:
+def test_a_file_that_no_edit_has_touched_is_outside_and_an_empty_one_has_no_lines(
+    site: Site,
+) -> None:
     site.write("b.txt", "x\n")
     site.replace("b.txt", "x", "y")
+    site.write("empty", "")
+    assert [] == blame(site, "empty")
     site.write("a.txt", "one\ntwo\n")
     [run] = site.person.call("blame", path="a.txt")["lines"]
     assert ("one\ntwo\n", 2, None, "outside") == (
@@ -87,11 +91,6 @@ def test_a_file_that_no_edit_has_touched_is_outside(site: Site) -> None:
     )
 
 
-def test_an_empty_file_has_no_lines(site: Site) -> None:
-    site.write("a.txt", "")
-    assert [] == blame(site, "a.txt")
-
-
 def test_a_line_that_undo_brought_back_belongs_to_whoever_wrote_it(site: Site) -> None:
     site.write("a.txt", "one\n")
     edit(site, "ann", "a.txt", "one\n", "one\n\ntwo\nthree\n")
@@ -99,14 +98,6 @@ def test_a_line_that_undo_brought_back_belongs_to_whoever_wrote_it(site: Site) -
     edit(site, "cyd", "a.txt", "one\n", "eins\n")
     site.person.call("undo", commits=[taken])
     assert [("eins\n", "cyd"), ("\ntwo\nthree\n", "ann")] == both_ways(site, "a.txt")
-
-
-def test_redo_gives_the_lines_back_to_the_edit(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    edit(site, "ann", "a.txt", "one\n", "one\ntwo\n")
-    site.person.call("undo")
-    site.person.call("redo")
-    assert [("one\n", "outside"), ("two\n", "ann")] == both_ways(site, "a.txt")
 
 
 def test_rollback_and_restore_write_nothing_themselves(site: Site) -> None:

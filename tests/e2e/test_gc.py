@@ -77,7 +77,7 @@ def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
     assert place.person.call("verify")["ok"] is True
 
 
-def test_calls_go_on_beside_it(own_site: Site) -> None:
+def test_calls_go_on_beside_it_and_the_history_is_whole(own_site: Site) -> None:
     site = own_site
     edited(site, 150)
     busy = threading.Event()
@@ -88,8 +88,11 @@ def test_calls_go_on_beside_it(own_site: Site) -> None:
 
     thread = threading.Thread(target=collect)
     thread.start()
+    beside = site.greeted(site.daemon.control())
     try:
-        edited(site, 150, start=150)
+        for number in range(10):
+            edited(site, 15, start=150 + 15 * number)
+            assert beside.call("verify")["problems"] == []
     finally:
         busy.set()
         thread.join()

@@ -31,9 +31,13 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
     ({"text": "ei"}, ["undo", "e", "d", "b", "a"]),
     ({"text": "zwei", "path": "src/a.py"}, ["b"]),
     ({"text": "NEEDLE"}, []),
+    ({"text": "+needle"}, []),
+    ({"text": "b/docs/x.md"}, []),
     ({"text": '"AND" (*'}, ["out"]),
     ({"since": "2000-01-01"}, ["undo", "e", "out", "d", "c", "b", "a", "seen"]),
+    ({"since": 4_000_000_000}, []),
     ({"until": "2000-01-01T00:00:00"}, []),
+    ({"until": 0}, []),
 ]
 
 
@@ -83,7 +87,7 @@ def test_pages_follow_each_other_whatever_the_filter(told: Site) -> None:
         while True:
             page = told.person.call("log", limit=2, cursor=cursor, **filters)
             found += [each["commit"] for each in page["commits"]]
-            assert len(page["commits"]) <= 2
+            assert len(page["commits"]) in ((1, 2) if expected else (0,))
             cursor = page["cursor"]
             if cursor is None:
                 break
@@ -120,27 +124,6 @@ def test_a_time_with_a_fraction_is_in_the_second_of_its_commits(told: Site) -> N
     assert "undo" in names(told, until=newest.replace("Z", ".1Z"))
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"cursor": "f" * 40},
-        {"cursor": "HEAD"},
-        {"cursor": ""},
-        {"cursor": "g" * 40},
-        {"since": "yesterday"},
-        {"until": "2026-13-01"},
-        {"limit": 0},
-        {"limit": 1001},
-        {"colour": "red"},
-    ],
-)
-def test_what_makes_no_sense_is_refused(told: Site, params: dict[str, Any]) -> None:
-    indexed(told)
-    with pytest.raises(Refusal) as refused:
-        told.log(**params)
-    assert "invalid_params" == refused.value.kind
-
-
 def test_a_cursor_of_another_workspace_is_refused(told: Site, site: Site) -> None:
     site.write("a", "0\n")
     site.replace("a", "0\n", "1\n")
@@ -155,6 +138,8 @@ def test_every_name_of_a_commit_is_understood(told: Site) -> None:
     for steps, oid in enumerate(commits):
         for name in (oid, oid[:10], oid[:10].upper(), f"HEAD~{steps}"):
             assert oid == told.person.call("show", commit=name)["commit"]
+    for name, oid in (("HEAD", commits[0]), ("HEAD~", commits[1])):
+        assert oid == told.person.call("show", commit=name)["commit"]
     for name in (f"HEAD~{len(commits)}", "f" * 40, "abc", "HEAD^", ""):
         with pytest.raises(Refusal) as refused:
             told.person.call("show", commit=name)
