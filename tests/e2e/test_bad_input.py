@@ -83,7 +83,7 @@ LATER = {
 }
 #: Covered in test_bad_frames.py.
 FRAMES = {Kind.PARSE_ERROR, Kind.FRAME_TOO_LARGE}
-#: Covered in test_trouble.py.
+#: Covered in test_trouble.py; connections that are too many in server/test_server.py.
 TROUBLE = {
     Kind.CONTENDED,
     Kind.STORAGE_FULL,

@@ -299,10 +299,9 @@ def test_setting_a_mode_takes_the_place_of_a_grant(site: Site, end: str) -> None
             assert listener.event()["mode"] == "restricted"
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("checkpointed", [False, True], ids=["journal", "checkpoint"])
 def test_a_grant_outlives_the_daemon_and_so_does_its_end(
-    own_site: Site, how: str, checkpointed: bool
+    own_site: Site, checkpointed: bool
 ) -> None:
     site = own_site
     restrict(site, "session")
@@ -312,7 +311,7 @@ def test_a_grant_outlives_the_daemon_and_so_does_its_end(
     answer = site.person.call("mode_set", scope="workspace", **grant)
     if checkpointed:
         site.restart()
-    getattr(site.daemon, how)()
+    site.daemon.kill()
     site.daemon.start()
     site.connect()
     now = site.agent.call("mode_get")

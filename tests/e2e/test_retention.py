@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, fsck, git, running
+from e2e.running_daemon import ConnectionEnded, Site, fsck, git, once_reached, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
@@ -195,10 +194,7 @@ def reached(site: Site, point: str, during: str) -> Any:
     site.daemon.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
     site.connect()
     site.person.send("gc")
-    deadline = time.monotonic() + 60
-    while not (trace.exists() and point in trace.read_text().split()):
-        assert time.monotonic() < deadline, f"{point} was never reached"
-        time.sleep(0.01)
+    once_reached(trace, point)
     return lambda: site.person.result_of(site.person.receive())
 
 

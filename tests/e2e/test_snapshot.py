@@ -35,8 +35,8 @@ def tree(site: Site, commit: str = "history") -> dict[str, str]:
 
 def git_would_add(site: Site) -> dict[str, str]:
     """The same of what git itself would add to a new repository in the workspace."""
-    index = site.root.parent / "an-index"
-    repository = site.root.parent / "a-repository"
+    index = site.root.parent / f"{site.root.name}-index"
+    repository = site.root.parent / f"{site.root.name}-repository"
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
         "GIT_DIR": str(repository), "GIT_WORK_TREE": str(site.root), "GIT_INDEX_FILE": str(index),
@@ -91,8 +91,7 @@ def test_a_snapshot_is_what_git_would_add(own_site: Site) -> None:
     assert site.person.call("snapshot")["commit"] is None
 
 
-def test_a_diff_that_is_too_large_for_an_answer_is_refused(own_site: Site) -> None:
-    site = own_site
+def test_a_diff_that_is_too_large_for_an_answer_is_refused(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
     for name in ("one", "two"):
         site.write(f"large/{name}.txt", (name * (1 << 18) + "\n") * 45)
@@ -107,8 +106,7 @@ def test_a_diff_that_is_too_large_for_an_answer_is_refused(own_site: Site) -> No
     assert [each["path"] for each in part["files"]] == ["large/small.txt"]
 
 
-def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> None:
-    site = own_site
+def test_a_second_snapshot_has_what_changed_and_what_went(site: Site) -> None:
     filled(site)
     first = site.person.call("snapshot")["commit"]
     site.write("src/a.py", "two\n")
@@ -126,16 +124,14 @@ def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> Non
     assert site.fsck() == ""
 
 
-def test_a_file_changed_at_once_with_the_same_size_is_seen(own_site: Site) -> None:
-    site = own_site
+def test_a_file_changed_at_once_with_the_same_size_is_seen(site: Site) -> None:
     for number in range(20):
         site.write("a.txt", f"{number:04}\n")
         assert site.person.call("snapshot")["commit"] is not None
         assert site.git("show", "history:a.txt") == f"{number:04}\n"
 
 
-def test_what_agents_edited_stays_tracked_where_it_is_ignored(own_site: Site) -> None:
-    site = own_site
+def test_what_agents_edited_stays_tracked_where_it_is_ignored(site: Site) -> None:
     site.write(".gitignore", "*.log\nout/\n")
     site.overwrite("a.log", "by the agent\n")
     site.overwrite("out/deep/b.txt", "by the agent\n")
@@ -151,9 +147,8 @@ def test_what_agents_edited_stays_tracked_where_it_is_ignored(own_site: Site) ->
 
 
 def test_a_link_or_file_in_place_of_a_tracked_directory_is_left_out_where_it_is_ignored(
-    own_site: Site,
+    site: Site,
 ) -> None:
-    site = own_site
     site.write(".gitignore", "modules\nout\n")
     for folder in ("modules", "out"):
         site.overwrite(f"{folder}/a.txt", "by the agent\n")
@@ -165,8 +160,7 @@ def test_a_link_or_file_in_place_of_a_tracked_directory_is_left_out_where_it_is_
     assert sorted(tree(site)) == [".gitignore"]
 
 
-def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
-    site = own_site
+def test_git_directories_and_odd_things_are_left_out(site: Site) -> None:
     subprocess.run(["git", "init", "-q", str(site.root)], check=True)
     subprocess.run(["git", "init", "-q", "--bare", str(site.root / "bare")], check=True)
     subprocess.run(["git", "init", "-q", str(site.root / "nested")], check=True)
@@ -191,8 +185,7 @@ def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
     assert site.fsck() == ""
 
 
-def test_what_the_history_has_of_something_that_is_passed_over_stays(own_site: Site) -> None:
-    site = own_site
+def test_what_the_history_has_of_something_that_is_passed_over_stays(site: Site) -> None:
     site.overwrite("sub/bare/a.txt", "by the agent\n")
     site.overwrite("sub/gone.txt", "by the agent\n")
     subprocess.run(["git", "init", "-q", "--bare", str(site.root / "sub/bare")], check=True)
@@ -204,9 +197,8 @@ def test_what_the_history_has_of_something_that_is_passed_over_stays(own_site: S
     assert site.fsck() == ""
 
 
-def test_links_are_never_followed(own_site: Site) -> None:
-    site = own_site
-    outside = site.root.parent / "outside"
+def test_links_are_never_followed(site: Site) -> None:
+    outside = site.root.parent / f"{site.root.name}-outside"
     outside.mkdir()
     (outside / "secret").write_text("secret\n")
     (site.root / "way").symlink_to(outside)
@@ -215,8 +207,7 @@ def test_links_are_never_followed(own_site: Site) -> None:
     assert tree(site).keys() == {"way", "up"}
 
 
-def test_permissions_come_back(own_site: Site) -> None:
-    site = own_site
+def test_permissions_come_back(site: Site) -> None:
     site.write("private.txt", "mine\n", mode=0o600)
     commit = site.person.call("snapshot")["commit"]
     (site.root / "private.txt").unlink()
@@ -225,8 +216,7 @@ def test_permissions_come_back(own_site: Site) -> None:
     assert site.bytes_of("private.txt") == b"mine\n"
 
 
-def test_edits_go_on_after_it_and_undo_leaves_it_alone(own_site: Site) -> None:
-    site = own_site
+def test_edits_go_on_after_it_and_undo_leaves_it_alone(site: Site) -> None:
     site.write("a.txt", "one\n")
     site.person.call("snapshot")
     edit = site.replace("a.txt", "one", "two")
@@ -237,13 +227,9 @@ def test_edits_go_on_after_it_and_undo_leaves_it_alone(own_site: Site) -> None:
     assert [info["kind"] for info in site.log()] == ["undo", "edit", "snapshot"]
 
 
-def test_a_workspace_without_files_gives_none(own_site: Site) -> None:
-    assert own_site.person.call("snapshot")["commit"] is None
-    assert own_site.log() == []
-
-
-def test_it_is_the_persons(own_site: Site) -> None:
-    assert own_site.agent.refusal("snapshot").kind == Kind.NOT_PERMITTED
+def test_a_workspace_without_files_gives_none(site: Site) -> None:
+    assert site.person.call("snapshot")["commit"] is None
+    assert site.log() == []
 
 
 # -- limits

@@ -22,8 +22,6 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import (
-    BOTH,
-    ConnectionEnded,
     DaemonProcess,
     Refusal,
     Site,
@@ -326,40 +324,17 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
     assert site.fsck() == other.fsck() == ""
 
 
-# -- too many, and too late
+# -- too late
 
 
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
-def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
-    encoding: Encoding,
-) -> None:
-    with running({"max_connections": 3}) as daemon:
-        time.sleep(0.1)  # until it has seen that who waited for its start is gone
-        taken = [daemon.agent(encoding) for _ in range(3)]
-        for client in taken:
-            client.call("status")
-        excess = daemon.agent(encoding)
-        refusal = excess.refusal("status")
-        assert_refused(
-            refusal, "overloaded", "The daemon has 3 open connections, which is its limit."
-        )
-        with pytest.raises(ConnectionEnded):
-            excess.receive()
-        assert daemon.control(encoding).call("workspace_list") == {"workspaces": []}
-        taken[0].close()
-        time.sleep(0.1)
-        assert daemon.agent(encoding).call("status")["protocol"] == 1
-
-
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
-    encoding: Encoding, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     trace = tmp_path / "trace"
     # Long enough for the other call to come; a stop waits for ten seconds.
     held = {"STET_FAILPOINT": "beside.planned@sleep=4", "STET_FAILPOINT_TRACE": str(trace)}
     with running(**held) as daemon:
-        site = daemon.site("w", encoding=encoding)
+        site = daemon.site("w", encoding=Encoding.MSGPACK)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
         # Of so much text that it is planned beside the others.
