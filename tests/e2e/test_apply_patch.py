@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Refusal, Site
+from e2e.running_daemon import Refusal, Site, envelope
 
 Call = dict[str, Any]
-
-
-def patch(*lines: str) -> str:
-    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
 def move(source: str, target: str) -> list[str]:
@@ -25,11 +21,11 @@ REPLACED = ["*** Delete File: l.txt", "*** Add File: l.txt", "+a file"]
 
 
 def apply(site: Site, *lines: str, **more: Any) -> dict[str, Any]:
-    return site.agent.call("apply_patch", input=patch(*lines), **more)
+    return site.agent.call("apply_patch", input=envelope(*lines), **more)
 
 
 def call(*lines: str) -> Call:
-    return {"method": "apply_patch", "params": {"input": patch(*lines)}}
+    return {"method": "apply_patch", "params": {"input": envelope(*lines)}}
 
 
 def overwriting(path: str, text: str) -> Call:
@@ -121,7 +117,7 @@ def test_no_file_is_made_under_a_name_in_quotes(site: Site, quoted: str) -> None
     site.write("old.txt", "one\n")
     before = site.picture()
     for lines in ([f"*** Add File: {quoted}", "+new"], move("old.txt", quoted)):
-        refusal = site.agent.refusal("apply_patch", input=patch(*lines))
+        refusal = site.agent.refusal("apply_patch", input=envelope(*lines))
         assert "parse_error" == refusal.kind
         assert f': {quoted[1:-1]}", without quotation marks' in refusal.message
     assert before == site.picture()
@@ -133,7 +129,7 @@ def test_no_file_is_made_under_a_name_that_is_meant_for_a_shell(site: Site, name
     writes = {"patches": [{"operation": "overwrite", "newText": "x"}]}
     refusals = [site.agent.refusal("patch", path=name, **writes)]
     if "a.txt" in name and '"' not in name:  # quotation marks have an error of the grammar
-        refusals.append(site.agent.refusal("apply_patch", input=patch(f"*** Add File: {name}")))
+        refusals.append(site.agent.refusal("apply_patch", input=envelope(f"*** Add File: {name}")))
     assert all("a path is taken as it is" in each.message for each in refusals)
     assert {"invalid_params"} == {each.kind for each in refusals}
     assert before == site.picture()
@@ -152,7 +148,7 @@ def test_nothing_is_moved_or_added_to_the_name_of_a_directory(site: Site, *, mad
         (site.root / "lib").mkdir()
     before = site.picture()
     for lines in (move("a.txt", "lib/"), ["*** Add File: lib/", "+new"]):
-        refusal = site.agent.refusal("apply_patch", input=patch(*lines))
+        refusal = site.agent.refusal("apply_patch", input=envelope(*lines))
         assert "not_a_file" == refusal.kind
         assert made or "name the file in it" in refusal.message
     refusal = site.agent.refusal("transaction", calls=[overwriting("lib/", "new\n")])
@@ -164,7 +160,7 @@ def test_nothing_is_moved_or_added_to_the_name_of_a_directory(site: Site, *, mad
 def test_a_link_is_not_moved_to_a_name_of_which_git_would_complain(site: Site, name: str) -> None:
     (site.root / "link").symlink_to("elsewhere")
     before = site.picture()
-    moved = site.agent.refusal("apply_patch", input=patch(*move("link", name)))
+    moved = site.agent.refusal("apply_patch", input=envelope(*move("link", name)))
     assert moved.kind == "invalid_params"
     assert site.picture() == before
     assert site.fsck() == ""

@@ -11,52 +11,24 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Site
-from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
-from stet.wire.messages import Event, Reply, decode_reply, decode_result, encode_request
-
-PATIENCE_S = 60.0
+from e2e.running_daemon import BOTH, PATIENCE_S, Client, DaemonProcess, Site
+from stet.wire.framing import Encoding
+from stet.wire.messages import Event
 
 
-class Listener:
+class Listener(Client):
     """A connection that takes replies and events as they come."""
 
     def __init__(
         self, site: Site, name: str = "control.sock", encoding: Encoding = Encoding.JSON
     ) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(site.daemon.runtime / name))
-        self._socket.settimeout(PATIENCE_S)
-        self._encoding = encoding
-        self._framer = Framer(UNLIMITED_FRAME, encoding)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def send(self, method: str, **params: Any) -> None:
-        self._socket.sendall(
-            enclose(self._encoding, encode_request(self._encoding, 1, method, params))
-        )
+        super().__init__(str(site.daemon.runtime / name), encoding)
 
     def hello(self, site: Site, **more: Any) -> None:
-        self.send("hello", protocol=1, workspace=str(site.root), **more)
-        assert isinstance(self.next(), Reply)
+        self.call("hello", protocol=1, workspace=str(site.root), **more)
 
     def subscribe(self, **params: Any) -> dict[str, Any]:
-        self.send("subscribe", **params)
-        reply = self.next()
-        assert isinstance(reply, Reply)
-        assert reply.error is None, reply.error
-        assert reply.result is not None
-        answer: dict[str, Any] = decode_result(self._encoding, reply.result, dict[str, Any])
-        return answer
-
-    def next(self) -> Reply | Event:
-        while (frame := self._framer.next_frame()) is None:
-            data = self._socket.recv(1 << 16)
-            assert data, "the daemon hung up"
-            self._framer.feed(data)
-        return decode_reply(self._encoding, frame)
+        return self.call("subscribe", **params)
 
     def event(self) -> dict[str, Any]:
         event = self.next()
@@ -64,13 +36,13 @@ class Listener:
         return event.params
 
     def has_nothing(self, seconds: float = 0.3) -> bool:
-        self._socket.settimeout(seconds)
+        self.socket.settimeout(seconds)
         try:
             self.next()
         except TimeoutError:
             return True
         finally:
-            self._socket.settimeout(PATIENCE_S)
+            self.socket.settimeout(PATIENCE_S)
         return False
 
 
@@ -141,15 +113,9 @@ def test_the_first_event_follows_the_head_that_subscribe_gave(site: Site) -> Non
         with closing(Listener(site)) as listener:
             listener.hello(site)
             listener.send("subscribe", events=["commit"])
-            site.agent.send(
-                "patch",
-                path="a",
-                patches=[{"operation": "overwrite", "newText": f"{number}\n"}],
-            )
-            reply = listener.next()
-            assert isinstance(reply, Reply)
-            assert reply.result is not None
-            head = decode_result(Encoding.JSON, reply.result, dict[str, Any])["head"]
+            edit = {"operation": "overwrite", "newText": f"{number}\n"}
+            site.agent.send("patch", path="a", patches=[edit])
+            head = listener.result_of(listener.receive())["head"]
             commit = site.agent.result_of(site.agent.receive())["commit"]
             if head != commit:
                 assert listener.event()["commit"]["parent"] == head
@@ -226,8 +192,7 @@ def test_workspaces_are_told_apart_and_control_without_one_is_told_of_all(
     other = shared_daemon.site(f"{site.root.name}-other")
     own = listen()
     with closing(Listener(site)) as of_all:
-        of_all.send("hello", protocol=1)
-        of_all.next()
+        of_all.call("hello", protocol=1)
         heads = of_all.subscribe()["heads"]
         assert heads[str(site.root)] is None
         assert heads[str(other.root)] is None
@@ -260,7 +225,7 @@ def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(
     """Every commit is told or counted; the daemon keeps no more than a few MiB for it."""
     site = own_site
     listener = Listener(site)
-    listener._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     listener.hello(site)
     listener.subscribe(events=["commit"])
     why = "w" * 60_000
@@ -288,9 +253,7 @@ def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(
 def test_recovery_is_not_told_and_the_history_goes_on_from_the_head(own_site: Site) -> None:
     site = own_site
     last = site.overwrite("a", "x\n")["commit"]
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     with closing(Listener(site)) as listener:
         listener.hello(site)
         assert listener.subscribe()["head"] == last

@@ -147,8 +147,7 @@ def test_a_call_over_both_keeps_the_other_file(site: Site) -> None:
 
 def test_creating_and_deleting_are_told_apart(site: Site) -> None:
     site.overwrite("secrets/new", f"{NEW}\n")
-    patch = "*** Begin Patch\n*** Delete File: .env\n*** End Patch"
-    deleted = site.agent.call("apply_patch", input=patch)
+    deleted = site.agent.delete(".env")
     assert not (site.root / ".env").exists()
     assert deleted["files"][0]["status"] == "D"
     [newest, first] = site.log()
@@ -241,8 +240,7 @@ def test_what_would_carry_the_content_to_a_kept_place_is_refused(site: Site) -> 
 
 def test_a_move_to_an_excluded_name_keeps_what_was_there_before(site: Site) -> None:
     site.overwrite("plain", "text\n")
-    patch = "*** Begin Patch\n*** Update File: plain\n*** Move to: secrets/held\n*** End Patch"
-    moved = site.agent.call("apply_patch", input=patch)
+    moved = site.agent.move("plain", "secrets/held")
     assert site.bytes_of("secrets/held") == b"text\n"
     assert not (site.root / "plain").exists()
     shown = site.person.call("show", commit=moved["commit"])
@@ -268,9 +266,7 @@ def test_a_snapshot_between_an_edit_and_a_power_cut_leaves_the_file(site: Site) 
     """That a snapshot lacks the file does not mean that it was deleted."""
     edited(site)
     site.person.call("snapshot")
-    site.daemon.kill()
-    site.daemon.start(STET_BOOT_ID="another-boot")
-    site.connect()
+    site.crash(STET_BOOT_ID="another-boot")
     assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
 
 
@@ -331,5 +327,5 @@ def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
     assert site.bytes_of(".env") == f"name = {NEW}\n".encode()
     assert result["outside"] is None
     assert soon(lambda: kept(site) == [])
-    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.kinds() == ["edit"]
     assert site.person.call("verify")["problems"] == []

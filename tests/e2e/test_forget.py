@@ -109,7 +109,7 @@ def test_the_secret_is_nowhere_and_all_else_is_there(own_site: Site) -> None:
     site.restart()
     assert SECRET.encode() not in everything(site)
     assert site.person.call("verify")["problems"] == []
-    assert [info["commit"] for info in site.log(limit=100)] == [info["commit"] for info in log]
+    assert site.ids(limit=100) == [info["commit"] for info in log]
 
 
 def test_no_process_holds_what_was_removed(own_site: Site) -> None:
@@ -206,8 +206,7 @@ def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> N
     site, trace = own_site, own_site.root.parent / "trace"
     for path in ("a.txt", "b.txt"):
         site.overwrite(path, f"{SECRET} {path}\n")
-    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
     sent = [site.person.send("forget", path=path) for path in ("a.txt", "b.txt")]
     once_reached(trace, "forget.rewritten")
     sent.append(site.person.send("verify"))
@@ -219,8 +218,7 @@ def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> N
 def test_clipboards_that_are_filled_beside_it_are_told_and_go(own_site: Site) -> None:
     site, trace = own_site, own_site.root.parent / "trace"
     history_of(site)
-    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
     site.person.send("forget", path=".env", clipboards=True)
     once_reached(trace, "forget.rewritten")
     site.agent.call("clipboard_set", name="late", text=f"key = {SECRET}\n")
@@ -335,8 +333,7 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     history_of(site)
     (site.root / ".env").unlink()
     old = site.git("rev-parse", "history").strip()
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     with pytest.raises(ConnectionEnded):
         site.person.call("forget", path=".env", clipboards=True)
     assert site.daemon.wait() == -9
@@ -404,8 +401,7 @@ def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -
     with file.open("ab", buffering=0) as held:
         site.person.send("forget", path=".env")
         time.sleep(0.3)  # what is written late is recorded when it begins
-        patches = [{"operation": "overwrite", "newText": "clean\n"}]
-        other.call("patch", path=".env", patches=patches)
+        other.overwrite(".env", "clean\n")
         held.write(b"late\n")
     site.person.result_of(site.person.receive())
     time.sleep(2.2)  # longer than the grace period
@@ -439,8 +435,7 @@ def test_calls_beside_it_are_kept(own_site: Site) -> None:
 def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
     """The forgotten directory is edited while its objects go: the new one is the same tree."""
     site, trace = own_site, own_site.root.parent / "trace"
-    site.daemon.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
     site.overwrite("a.txt", "one\n")
     site.overwrite(".env", f"{SECRET}\n")
     site.person.send("forget", path=".env")

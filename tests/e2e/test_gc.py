@@ -134,8 +134,7 @@ def test_killed_in_the_middle_the_next_start_finds_all(own_site: Site, point: st
     site.person.call("gc")
     edited(site, 20, start=20)
     before = git_log(site)
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     edited(site, 3, start=40)
     last = site.log(limit=1)[0]["commit"]
     with pytest.raises(ConnectionEnded):

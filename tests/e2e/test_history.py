@@ -136,20 +136,12 @@ def test_diff_tells_renames_as_git_does(site: Site) -> None:
     site.overwrite("alike.txt", lines)
     site.overwrite("ends.txt", lines.replace("line", "row"))
     before = site.overwrite("other.txt", "nothing in common\n")["commit"]
-    patch = (
-        "*** Begin Patch\n*** Update File: {0}\n*** Move to: {1}\n@@\n-{2}\n+{3}\n*** End Patch\n"
-    )
-    site.agent.call("apply_patch", input=patch.format("alike.txt", "b/alike.md", "line 3", "new"))
-    site.agent.call("apply_patch", input=patch.format("same.txt", "b/x", "the same", "changed"))
-    undo = patch.format("b/x", "b/same.md", "changed", "the same")
-    site.agent.call("apply_patch", input=undo)
-    site.agent.call(
-        "apply_patch", input="*** Begin Patch\n*** Delete File: other.txt\n*** End Patch"
-    )
+    site.agent.move("alike.txt", "b/alike.md", "@@", "-line 3", "+new")
+    site.agent.move("same.txt", "b/x", "@@", "-the same", "+changed")
+    site.agent.move("b/x", "b/same.md", "@@", "-changed", "+the same")
+    site.agent.delete("other.txt")
     site.overwrite("fresh.txt", "of another kind\n")
-    site.agent.call(
-        "apply_patch", input="*** Begin Patch\n*** Delete File: ends.txt\n*** End Patch"
-    )
+    site.agent.delete("ends.txt")
     site.overwrite("with crlf.txt", lines.replace("line", "row").replace("\n", "\r\n"))
     result = site.person.call("diff", **{"from": before, "to": "HEAD"})
     assert [(f["path"], f["status"], f.get("old_path")) for f in result["files"]] == [
@@ -199,7 +191,7 @@ def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> Non
 def test_diff_against_the_workspace_shows_files_that_were_made_since(site: Site) -> None:
     first = site.overwrite("m.txt", "one\n")["commit"]
     site.overwrite("a.txt", "two\n")
-    move(site, "m.txt", "z.sh")
+    site.agent.move("m.txt", "z.sh")
     (site.root / "z.sh").chmod(0o755)
     site.write("untouched.txt", "never edited by an agent\n")
     result = site.person.call("diff", **{"from": first})
@@ -217,8 +209,7 @@ def test_diff_of_paths_against_the_workspace_reads_no_other_file() -> None:
     with running({"max_file_bytes": 4096}) as daemon:
         site = daemon.site("w")
         for path in ("src/a.txt", "b.txt"):
-            edit = {"operation": "overwrite", "newText": "one\n"}
-            site.agent.call("patch", path=path, patches=[edit])
+            site.agent.overwrite(path, "one\n")
             site.write(path, "two\n")
         result = site.person.call("diff", paths=["src"])
         assert [change["path"] for change in result["files"]] == ["src/a.txt"]
@@ -268,12 +259,6 @@ def test_diff_against_the_workspace_does_not_follow_a_directory_that_became_a_li
     assert [(each["path"], each["status"]) for each in result["files"]] == [("dir/a.txt", "D")]
 
 
-def move(site: Site, old: str, new: str, *hunk: str) -> str:
-    lines = ["*** Begin Patch", f"*** Update File: {old}", f"*** Move to: {new}", *hunk]
-    done = site.agent.call("apply_patch", input="\n".join([*lines, "*** End Patch"]))
-    return str(done["commit"])
-
-
 def test_git_applies_the_diff_between_any_two_commits(site: Site, tmp_path: Path) -> None:
     """Of files that are made, edited, moved, deleted and taken back at random."""
     chance = random.Random(19)
@@ -294,10 +279,9 @@ def test_git_applies_the_diff_between_any_two_commits(site: Site, tmp_path: Path
             patches = {"operation": "append_eof", "newText": f"more {number}\n"}
             keep(site.agent.call("patch", path=chance.choice(files), patches=patches)["commit"])
         elif what == "move" and files and free:
-            keep(move(site, chance.choice(files), chance.choice(free)))
+            keep(site.agent.move(chance.choice(files), chance.choice(free))["commit"])
         elif what == "delete" and files:
-            lines = ["*** Begin Patch", f"*** Delete File: {chance.choice(files)}", "*** End Patch"]
-            keep(site.agent.call("apply_patch", input="\n".join(lines))["commit"])
+            keep(site.agent.delete(chance.choice(files))["commit"])
         elif free:
             keep(site.overwrite(chance.choice(free), f"one\n{number}\n" * 3)["commit"])
 
@@ -366,9 +350,9 @@ def test_a_path_means_the_link_that_stands_there_too(site: Site) -> None:
     (site.root / "a.txt").unlink()
     (site.root / "a.txt").symlink_to("other.txt")
     linked = site.agent.call("observe", phase="after", **tool)["commit"]
-    logged = [each["commit"] for each in site.log(path="a.txt")]
+    logged = site.ids(path="a.txt")
     assert logged[:2] == [linked, first]
-    assert logged == [each["commit"] for each in site.log()]  # and what it leads to
+    assert logged == site.ids()  # and what it leads to
     pages = [site.log(path="a.txt", limit=1, cursor=each) for each in logged[:-1]]
     assert [page[0]["commit"] for page in pages] == logged[1:]
     changed = site.person.call("diff", **{"from": first, "to": "HEAD"}, paths=["a.txt"])["files"]

@@ -50,11 +50,7 @@ def told(shared_daemon: DaemonProcess) -> Site:
     other = site.another("conv-2", agent="ann")
     patch = {"operation": "append_eof", "newText": "needle\n"}
     other.call("patch", path="docs/x.md", patches=patch)  # c
-    move = (
-        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/moved.py\n"
-        "@@\n-three\n+drei\n*** End Patch\n"
-    )
-    site.agent.call("apply_patch", input=move)  # d
+    site.agent.move("src/a.py", "src/moved.py", "@@", "-three", "+drei")  # d
     site.write("src/moved.py", 'eins\nzwei\ndrei\n"AND" (*)\n')
     site.replace("src/moved.py", "eins", "keine")  # e
     site.agent.call("undo")
@@ -92,7 +88,7 @@ def test_pages_follow_each_other_whatever_the_filter(told: Site) -> None:
             if cursor is None:
                 break
             assert found[-1] == cursor
-        known = dict(zip([each["commit"] for each in told.log()], NAMES, strict=True))
+        known = dict(zip(told.ids(), NAMES, strict=True))
         assert expected == [known[oid] for oid in found]
 
 
@@ -134,7 +130,7 @@ def test_a_cursor_of_another_workspace_is_refused(told: Site, site: Site) -> Non
 
 def test_every_name_of_a_commit_is_understood(told: Site) -> None:
     indexed(told)
-    commits = [each["commit"] for each in told.log()]
+    commits = told.ids()
     for steps, oid in enumerate(commits):
         for name in (oid, oid[:10], oid[:10].upper(), f"HEAD~{steps}"):
             assert oid == told.person.call("show", commit=name)["commit"]
@@ -191,9 +187,7 @@ def test_a_daemon_that_was_killed_goes_on_with_its_index(own_site: Site) -> None
     for n in range(60):
         site.replace("a", f"{n}\n", f"{n + 1}\n")
         if n % 20 == 19:
-            site.daemon.kill()
-            site.daemon.start()
-            site.connect()
+            site.crash()
     indexed(site)
     commits = site.log(limit=1000)
     assert ["patch a: 1 edit"] * 60 == [each["message"] for each in commits[:-1]]

@@ -311,9 +311,7 @@ def test_a_grant_outlives_the_daemon_and_so_does_its_end(
     answer = site.person.call("mode_set", scope="workspace", **grant)
     if checkpointed:
         site.restart()
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     now = site.agent.call("mode_get")
     assert (now["mode"], now["workspace_until"]) == ("unrestricted", answer["workspace_until"])
     site.agent.call("apply_patch", input=CODEX)
@@ -342,9 +340,7 @@ def test_a_grant_holds_in_another_boot_until_its_end(own_site: Site) -> None:
     site = own_site
     restrict(site, "session")
     site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": LONG})
-    site.daemon.kill()
-    site.daemon.start(STET_BOOT_ID="another")
-    site.connect()
+    site.crash(STET_BOOT_ID="another")
     assert site.agent.call("mode_get")["mode"] == "unrestricted"
 
 

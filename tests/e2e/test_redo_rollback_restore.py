@@ -21,10 +21,7 @@ def upper(*numbers: int, text: str = TEN) -> bytes:
 
 def edit(client: Client, number: int, path: str = "a.txt") -> str:
     """Edit a line; the commit."""
-    old, new = f"line {number}\n", f"LINE {number}\n"
-    patches = [{"operation": "replace", "oldText": old, "newText": new}]
-    commit: str = client.call("patch", path=path, patches=patches)["commit"]
-    return commit
+    return str(client.replace(path, f"line {number}\n", f"LINE {number}\n")["commit"])
 
 
 @pytest.fixture
@@ -199,7 +196,7 @@ def first_of(site: Site) -> str:
 
 
 def test_a_rollback_takes_back_everything_after_a_commit_in_one(two: Site) -> None:
-    ids = [each["commit"] for each in two.log()]
+    ids = two.ids()
     result = two.person.call("rollback", to=first_of(two), message="enough")
     assert two.bytes_of("a.txt") == upper(1)
     assert not (two.root / "dir").exists()
@@ -283,8 +280,7 @@ def test_a_rollback_keeps_what_a_person_wrote_unless_told_otherwise(ten: Site) -
 def test_a_rollback_keeps_the_permission_bits_that_a_person_has_set_since(ten: Site) -> None:
     first = edit(ten.agent, 1)
     edit(ten.agent, 5)
-    deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch"
-    ten.agent.call("apply_patch", input=deletion)
+    ten.agent.delete("a.txt")
     ten.agent.call("undo")
     (ten.root / "a.txt").chmod(0o600)
     ten.agent.call("rollback", to=first)
@@ -381,7 +377,7 @@ def test_restore_removes_a_file_that_was_not_there(two: Site) -> None:
 def test_restore_brings_a_removed_file_back_with_its_mode(ten: Site) -> None:
     ten.write("key", "secret\n", mode=0o600)
     first = ten.replace("key", "secret", "public")["commit"]
-    ten.agent.call("apply_patch", input="*** Begin Patch\n*** Delete File: key\n*** End Patch")
+    ten.agent.delete("key")
     edit(ten.agent, 1)
     ten.person.call("restore", path="key", at=first)
     assert ten.bytes_of("key") == b"public\n"
@@ -532,8 +528,7 @@ def test_rollback_leaves_no_file_whose_making_was_undone_after_it_was_deleted(
     patch = "*** Begin Patch\n*** Add File: b.txt\n+b\n%s*** End Patch"
     more = "*** Update File: a.txt\n@@\n-one\n+two\n" if others else ""
     made = site.agent.call("apply_patch", input=patch % more)["commit"]
-    gone = "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch"
-    deleted = site.another("conv-2").call("apply_patch", input=gone)["commit"]
+    deleted = site.another("conv-2").delete("b.txt")["commit"]
     undone = site.person.call("undo", commits=[made])["commit"]
     result = site.person.call("rollback", to=start)
     assert result["undone"] == [undone, deleted, made]
@@ -548,8 +543,7 @@ def test_rollback_keeps_what_a_person_wrote_where_an_edit_was_undone_under_a_new
 ) -> None:
     start = site.overwrite("a.txt", "one\ntwo\n")["commit"]
     edit = site.replace("a.txt", "one", "ONE")["commit"]
-    patch = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
-    moved = site.agent.call("apply_patch", input=patch)["commit"]
+    moved = site.agent.move("a.txt", "b.txt")["commit"]
     site.person.call("undo", commits=[edit])
     site.write("b.txt", "mine\ntwo\n")
     assert site.person.call("rollback", to=start)["undone"] == [moved]
@@ -559,6 +553,6 @@ def test_rollback_keeps_what_a_person_wrote_where_an_edit_was_undone_under_a_new
 def test_rollback_has_nothing_to_do_for_edits_that_an_undo_took_back_together(site: Site) -> None:
     start = site.overwrite("a.txt", "one\n")["commit"]
     site.overwrite("b.txt", "b\n")
-    site.agent.call("apply_patch", input="*** Begin Patch\n*** Delete File: b.txt\n*** End Patch")
+    site.agent.delete("b.txt")
     site.person.call("undo", last=2)
     assert site.person.refusal("rollback", to=start).kind == "nothing_to_undo"

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
+import in_process
 from e2e.running_daemon import ConnectionEnded, Site, fsck, git, once_reached, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
 from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
@@ -169,8 +168,7 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     site = small
     before = oldest_first(site)
     content = site.git("cat-file", "-p", "history^{tree}")
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     with pytest.raises(ConnectionEnded):
         site.person.call("gc")
     assert site.daemon.wait() == -9
@@ -191,8 +189,7 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
 def reached(site: Site, point: str, during: str) -> Any:
     """Start ``gc`` and wait until it sleeps at a point; gives what waits for its answer."""
     trace = site.daemon.base / "trace"
-    site.daemon.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
     site.person.send("gc")
     once_reached(trace, point)
     return lambda: site.person.result_of(site.person.receive())
@@ -232,8 +229,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(choosing, "_SELDOM_S", 0)
     root = tmp_path / "ws"
     root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     try:
         times = in_three_seconds(daemon, root)
         [workspace] = daemon.writer.state.open.values()
@@ -268,8 +264,7 @@ def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) ->
     """It took disk space for as long as the daemon ran."""
     root = tmp_path / "ws"
     root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     try:
         in_three_seconds(daemon, root)
         [workspace] = daemon.writer.state.open.values()
@@ -314,8 +309,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
     monkeypatch.setattr(retention, "reached", reached)
     root = tmp_path / "ws"
     root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     historian = daemon.writer.historian
     ask = historian.ask
 

@@ -68,8 +68,7 @@ def test_a_workspace_may_be_spelled_through_a_link(site: Site) -> None:
     client = site.daemon.agent()
     result = client.call("hello", protocol=1, workspace=f"{link}/")
     assert result["workspace"]["root"] == str(site.root)
-    patches = [{"operation": "overwrite", "newText": "x\n"}]
-    client.call("patch", path=f"{link}/a.txt", patches=patches)
+    client.overwrite(f"{link}/a.txt", "x\n")
     assert site.bytes_of("a.txt") == b"x\n"
 
 
@@ -201,9 +200,7 @@ def test_clipboards_and_modes_are_as_before_after_restart_and_kill(own_site: Sit
     assert site.picture() == before
     site.restart()
     assert site.picture() == before
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     assert site.picture() == before
     assert site.another("locked").call("mode_get")["session_mode"] == "restricted"
     site.agent.call("patch", path="a.py", patches=[paste("f")])
@@ -290,9 +287,7 @@ def test_a_retry_gets_the_first_result_and_is_not_applied_twice(own_site: Site) 
     assert site.agent.call("patch", **call) == expected
     site.restart()
     assert site.agent.call("patch", **call) == expected
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     assert site.agent.call("patch", **call) == expected
     assert site.bytes_of("a.txt") == b"1\ntwo\n"
     assert len(site.log()) == 3
@@ -371,7 +366,7 @@ def test_pipelined_writing_calls_are_done_and_answered_in_order(
     replies = [site.agent.receive() for _ in range(count)]
     assert [reply.id for reply in replies] == list(range(count))
     commits = [site.agent.result_of(reply)["commit"] for reply in replies]
-    assert [each["commit"] for each in site.log(limit=1000)] == commits[::-1]
+    assert site.ids(limit=1000) == commits[::-1]
     for file in range(3):
         expected = "".join(f"{n}\n" for n in range(file, count, 3))
         assert site.bytes_of(f"{file}.txt") == expected.encode()

@@ -151,8 +151,7 @@ def test_a_body_cannot_forge_trailers(site: Site, why: str) -> None:
 def test_odd_labels_come_back_as_they_were(site: Site, label: str) -> None:
     client = site.another(label)
     site.greeted(client, session=label, agent=label)
-    patches = [{"operation": "overwrite", "newText": "x\n"}]
-    client.call("patch", path="a.txt", patches=patches, request_id=label)
+    client.overwrite("a.txt", "x\n", request_id=label)
     [info] = site.log()
     assert (info["agent"], info["session"], info["request"]) == (label, label, label)
     assert site.fsck() == ""

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import in_process
 from e2e.running_daemon import ConnectionEnded, Site, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import SnapshotResult
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
 from stetd.processes.long_work import SnapshotLimits
 from stetd.storage.progress import Progress
@@ -224,7 +223,7 @@ def test_edits_go_on_after_it_and_undo_leaves_it_alone(site: Site) -> None:
     site.agent.call("undo")
     assert site.bytes_of("a.txt") == b"one\n"
     assert site.person.refusal("undo").kind == Kind.NOTHING_TO_UNDO
-    assert [info["kind"] for info in site.log()] == ["undo", "edit", "snapshot"]
+    assert site.kinds() == ["undo", "edit", "snapshot"]
 
 
 def test_a_workspace_without_files_gives_none(site: Site) -> None:
@@ -307,7 +306,7 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     assert site.person.call("diff")["files"] == []
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
-    kinds = [info["kind"] for info in site.log(limit=1000)]
+    kinds = site.kinds(limit=1000)
     assert "outside" not in kinds
     assert kinds.count("edit") == 120
     site.restart()
@@ -318,8 +317,7 @@ def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
     root = base / "ws"
     root.mkdir()
     (root / "a.txt").write_text("one\n")
-    names = (os.fspath(base / name) for name in ("run", "state", "c.toml"))
-    return InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names)), root
+    return in_process.opened(base), root
 
 
 def taking(daemon: InProcess) -> SnapshotResult:
@@ -390,8 +388,7 @@ def test_a_file_that_can_not_be_read_is_named_once(
 def test_killed_in_the_middle_it_is_there_or_not(own_site: Site, point: str, boot: str) -> None:
     site = own_site
     filled(site)
-    site.daemon.restart(STET_FAILPOINT=point if point[0] == "s" else "", STET_BOOT_ID="one")
-    site.connect()
+    site.restart(STET_FAILPOINT=point if point[0] == "s" else "", STET_BOOT_ID="one")
     site.overwrite("src/a.py", "by the agent\n")
     site.write("src/a.py", "by hand\n")
     if point[0] == "s":
@@ -403,7 +400,7 @@ def test_killed_in_the_middle_it_is_there_or_not(own_site: Site, point: str, boo
         site.daemon.kill()
     site.daemon.start(STET_BOOT_ID=boot)
     site.connect()
-    taken = [info["kind"] for info in site.log()].count("snapshot")
+    taken = site.kinds().count("snapshot")
     assert taken == (point in ("snapshot.recorded", "journal.after_sync"))
     assert site.bytes_of("src/a.py") == b"by hand\n"
     assert site.fsck() == ""

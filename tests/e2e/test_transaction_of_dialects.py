@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site
+from e2e.running_daemon import Site, envelope
 
 Call = dict[str, Any]
 
@@ -37,8 +37,7 @@ def block(path: str, find: str, new: str, **more: Any) -> Call:
 
 
 def codex(*lines: str, **more: Any) -> Call:
-    text = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
-    return call("apply_patch", input=text, **more)
+    return call("apply_patch", input=envelope(*lines), **more)
 
 
 def move(old: str, new: str) -> Call:

@@ -102,7 +102,7 @@ def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
     assert site.bytes_of("a.txt") == saved[-1]
     assert sorted(path.name for path in site.root.iterdir()) == ["a.txt", "b.txt"]
     assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
-    assert [each["kind"] for each in site.log(limit=1000)].count("edit") == edits
+    assert site.kinds(limit=1000).count("edit") == edits
     assert site.fsck() == ""
     site.agent.call("patch", path="a.txt", patches=patches)
     assert site.bytes_of("a.txt") == saved[-1].removeprefix(b"one\n")
@@ -294,7 +294,7 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     deadline = time.monotonic() + 60
     while edit(taken) is not None:
         assert time.monotonic() < deadline
-    kinds = [each["kind"] for each in site.log(limit=1000)]
+    kinds = site.kinds(limit=1000)
     assert kinds == ["edit"] * (taken + 1) + ["outside", "edit"]
     assert site.git("show", "history~1:big.txt") == edited
     assert site.fsck() == ""
@@ -315,12 +315,12 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
         commit = other.overwrite("b.txt", "two\n")["commit"]
         refusal = site.person.refusal("log")
         assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
-        assert [each["commit"] for each in other.log()] == [commit]
+        assert other.ids() == [commit]
         assert other.person.call("verify")["problems"] == []
         other.person.call("gc")
         other.agent.call("undo", commits=[commit])
         assert not (other.root / "b.txt").exists()
-    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.kinds() == ["edit"]
     assert site.fsck() == other.fsck() == ""
 
 

@@ -56,7 +56,7 @@ def test_pipelined_calls_of_two_workspaces_at_once(shared_daemon: DaemonProcess)
     for site in sites:
         commits = [site.agent.result_of(site.agent.receive())["commit"] for _ in range(60)]
         assert site.bytes_of("a.txt") == expected
-        assert [each["commit"] for each in site.log(limit=100)] == commits[::-1]
+        assert site.ids(limit=100) == commits[::-1]
         assert site.fsck() == ""
 
 
@@ -142,7 +142,7 @@ def test_what_is_written_late_is_recorded_before_a_workspace_is_forgotten(own_si
     person = site.daemon.control()
     person.call("workspace_allow", root=str(site.root))
     site.connect()
-    assert [each["kind"] for each in site.log()] == ["outside", "outside", "edit", "outside"]
+    assert site.kinds() == ["outside", "outside", "edit", "outside"]
     site.overwrite("b.txt", "b\n")
     assert site.git("show", f"{site.log()[2]['commit']}:a.txt") == "one\nlate\n"
     assert site.person.call("verify")["problems"] == []
@@ -199,7 +199,7 @@ def test_a_workspace_whose_directory_was_away_at_the_start_works_again(own_site:
     assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
     assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
     site.agent.call("undo")
-    assert [each["kind"] for each in site.log()] == ["undo", "edit"]
+    assert site.kinds() == ["undo", "edit"]
     assert site.fsck() == ""
 
 

@@ -370,9 +370,7 @@ def test_requests_and_decisions_outlive_the_daemon(own_ws: Site, checkpointed: b
     before = listed(site)
     if checkpointed:
         site.restart()
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     assert listed(site) == before
     assert site.another("approved").call("mode_get")["mode"] == "unrestricted"
     assert "until" in site.another("for a while").call("mode_get")

@@ -65,8 +65,7 @@ def test_beside_writers_it_is_whole(site: Site) -> None:
         client = site.another(f"s{number}")
         count = 0
         while not stop.is_set():
-            patches = [{"operation": "overwrite", "newText": f"{number} {count}\n"}]
-            client.call("patch", path=f"d{number}/f{count % 5}.txt", patches=patches)
+            client.overwrite(f"d{number}/f{count % 5}.txt", f"{number} {count}\n")
             count += 1
         made.append(count)
 

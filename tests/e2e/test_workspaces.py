@@ -189,7 +189,7 @@ def test_a_root_that_was_moved_and_left_a_link_can_be_allowed_where_it_is_now(
     assert [each["root"] for each in person.call("workspace_list")["workspaces"]] == [real]
     again = Site(daemon, site.root, "conv-1")  # through the link
     again.replace("a.txt", "one", "two")
-    assert [each["kind"] for each in again.log()] == ["edit", "outside"]
+    assert again.kinds() == ["edit", "outside"]
 
 
 def test_a_deferred_root_where_a_link_is_now_can_be_forgotten(daemon: DaemonProcess) -> None:
@@ -234,7 +234,7 @@ def test_a_workspace_that_is_allowed_again_at_once_has_all_of_its_history(
         _, allowed = (person.result_of(person.receive()) for _ in range(2))
         assert (allowed["head"], allowed["commits"]) == (made[0], len(made))
         site = Site(daemon, site.root, "conv-1")
-        assert [each["commit"] for each in site.log()] == made
+        assert site.ids() == made
     assert person.call("verify", workspace=str(site.root))["problems"] == []
 
 

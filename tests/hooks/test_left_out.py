@@ -25,8 +25,7 @@ def _ignored(site: Site) -> None:
 
 
 def _patched_by_another(site: Site) -> None:
-    patches = [{"operation": "overwrite", "newText": ""}]
-    site.another("conv-2").call("patch", path=".gitignore", patches=patches)
+    site.another("conv-2").overwrite(".gitignore", "")
 
 
 def _told_by_another(site: Site) -> None:
