@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -534,11 +534,16 @@ def fsck(shadow: str | Path) -> str:
     return complaints if done.returncode == 0 else f"exit {done.returncode}: {complaints}"
 
 
+def eventually(holds: Callable[[], object]) -> bool:
+    """Whether something comes to hold; what hangs ends with this."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def once_reached(trace: Path, point: str) -> None:
     """Wait until a daemon's STET_FAILPOINT_TRACE has a failpoint."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if trace.exists() and f"{point}\n" in trace.read_text():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{point} was not reached")
+    assert eventually(lambda: trace.exists() and f"{point}\n" in trace.read_text()), point

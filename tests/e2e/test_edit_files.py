@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, running
+from e2e.running_daemon import DaemonProcess, Site, eventually, running
 
 
 def oid(content: bytes) -> str:
@@ -221,11 +220,8 @@ def hasty() -> Iterator[DaemonProcess]:
 
 def logged(site: Site, count: int) -> list[dict[str, Any]]:
     """The log, once it has so many commits."""
-    deadline = time.monotonic() + 10
-    while len(log := site.log()) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return log
+    assert eventually(lambda: len(site.log()) >= count)
+    return site.log()
 
 
 def test_a_late_write_to_the_replaced_file_is_in_the_history(hasty: DaemonProcess) -> None:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, running
+from e2e.running_daemon import DaemonProcess, Site, eventually, running
 from e2e.test_forget import everything
 from stet.wire.failures import Kind
 
 OLD = "hunter2-is-the-password"
 NEW = "correct-horse-battery"
 PATTERNS = '[".env", "*.PEM", "secrets/", "!public.pem"]'
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -43,16 +41,6 @@ def kept(site: Site) -> list[str]:
     return [secret for secret in (OLD, NEW) if secret.encode() in found]
 
 
-def soon(holds: Callable[[], bool]) -> bool:
-    """Whether something comes to hold (after a checkpoint)."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def edited(site: Site) -> dict[str, Any]:
     return site.replace(".env", OLD, NEW, request_id="r-1")
 
@@ -69,8 +57,8 @@ def test_a_late_write_to_a_file_that_is_excluded_by_then_is_not_committed() -> N
             'exclude = ["notes.txt"]\ngrace_s = 2\nnotify = false\n'
         )
         daemon.control().call("reload")
-        assert soon(lambda: len(site.log()) > 2)  # the late write was noticed
-        assert soon(lambda: not kept(site))
+        assert eventually(lambda: len(site.log()) > 2)  # the late write was noticed
+        assert eventually(lambda: not kept(site))
 
 
 # -- an edit
@@ -97,12 +85,12 @@ def test_an_excluded_file_is_edited_listed_and_stored_nowhere(site: Site) -> Non
     assert (logged["commit"], logged["files"]) == (result["commit"], [expected])
     assert "\nStet-Excluded: M .env\n" in site.git("cat-file", "commit", result["commit"])
     assert site.log(text=NEW) == site.log(text=OLD) == []
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
     assert site.git("ls-tree", "-r", "--name-only", "history") == ""
     assert site.person.call("verify")["problems"] == []
     assert site.fsck() == ""
     site.restart()
-    assert soon(lambda: site.log(path=".env")[0]["files"] == [expected])
+    assert eventually(lambda: site.log(path=".env")[0]["files"] == [expected])
 
 
 def test_patterns_are_a_gitignores_in_any_letter_case_also_behind_links(site: Site) -> None:
@@ -111,7 +99,7 @@ def test_patterns_are_a_gitignores_in_any_letter_case_also_behind_links(site: Si
     (site.root / "config").symlink_to(".env")
     result = site.replace("config", OLD, NEW)
     assert [file["path"] for file in result["files"]] == [".env"]
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
     shutil.rmtree(site.root / "secrets")
     for path in ("env", ".env.txt", "public.pem", "secrets"):
         assert "excluded" not in site.overwrite(path, f"{NEW}\n")["files"][0]
@@ -153,7 +141,7 @@ def test_creating_and_deleting_are_told_apart(site: Site) -> None:
     [newest, first] = site.log()
     assert [(f["path"], f["status"]) for f in newest["files"]] == [(".env", "D")]
     assert [(f["path"], f["status"]) for f in first["files"]] == [("secrets/new", "A")]
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
 
 
 # -- replies
@@ -164,7 +152,7 @@ def test_a_retried_call_is_answered_without_what_the_file_says(site: Site) -> No
     params: dict[str, Any] = {"path": ".env", "changes": changes, "context": 1}
     first = site.agent.call("patch_file", **params, request_id="r-2")
     assert "other = 1" in first["message"]
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
     again = site.agent.call("patch_file", **params, request_id="r-2")
     assert (again["replayed"], again["commit"]) == (True, first["commit"])
     assert (again["files"], again["diff"]) == (first["files"], "")
@@ -294,7 +282,7 @@ def test_a_file_that_the_history_has_already_leaves_it_with_the_next_edit(site: 
     assert (file["path"], file["excluded"]) == (".env", True)
     assert site.git("ls-tree", "-r", "--name-only", "history") == ""
     assert site.person.call("read", path=".env", at=first)["text"].startswith(f"key = {OLD}")
-    assert soon(lambda: kept(site) == [OLD]), "what was kept before is for `forget`"
+    assert eventually(lambda: kept(site) == [OLD]), "what was kept before is for `forget`"
     site.person.call("forget", path=".env")
     assert kept(site) == []
     assert site.person.call("verify")["problems"] == []
@@ -321,11 +309,11 @@ def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
     patches = [{"operation": "replace", "oldText": "key", "newText": "name"}]
     site.agent.send("patch", path=".env", patches=patches)
     staged = site.root
-    assert soon(lambda: len(list(staged.iterdir())) == 2)
+    assert eventually(lambda: len(list(staged.iterdir())) == 2)
     site.write(".env", f"key = {NEW}\n")
     result = site.agent.result_of(site.agent.receive())
     assert site.bytes_of(".env") == f"name = {NEW}\n".encode()
     assert result["outside"] is None
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
     assert site.kinds() == ["edit"]
     assert site.person.call("verify")["problems"] == []

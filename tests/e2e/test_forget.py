@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, once_reached
+from e2e.running_daemon import ConnectionEnded, Site, eventually, once_reached
 from e2e.test_transaction_of_dialects import patch, replace
 from stet.wire.failures import Kind
 
@@ -384,10 +384,7 @@ def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
     in_the_way.rmdir()
     assert SECRET.encode() in everything(own_site)
     own_site.daemon.control().call("workspace_allow", root=root)
-    deadline = time.monotonic() + 20
-    while SECRET.encode() in everything(own_site):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert eventually(lambda: SECRET.encode() not in everything(own_site))
 
 
 def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:

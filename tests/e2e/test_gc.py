@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, running
+from e2e.running_daemon import ConnectionEnded, Site, eventually, running
 from stet.wire.failures import Kind
 
 
@@ -69,10 +68,7 @@ def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
         place.log(limit=1)  # makes Git follow at once, in loose objects; on a slow machine in packs
         if len(loose(place)) > 300:
             break
-    deadline = time.monotonic() + 60
-    while loose(place) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert loose(place) == []
+    assert eventually(lambda: not loose(place))
     assert place.fsck() == ""
     assert place.person.call("verify")["ok"] is True
 

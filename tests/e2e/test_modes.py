@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 
+from e2e.rights_table import TOOL_DISABLED
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from e2e.test_events import Listener
 from stetd.storage.journal_format import ModeSet, read_segment
 
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 LONG = 3600
 CODEX = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch"
 ONE = [{"operation": "replace", "oldText": "one", "newText": "1"}]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, running
+from e2e.running_daemon import Client, DaemonProcess, eventually, running
 from stetd.config.settings import NEED_RESTART, OPTIONS
 
 
@@ -24,15 +24,6 @@ def configure(daemon: DaemonProcess, text: str) -> str:
     path = daemon.base / "c.toml"
     path.write_text(text + "notify = false\n")  # as DaemonProcess has it
     return str(path)
-
-
-def eventually(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def limits(daemon: DaemonProcess) -> dict[str, Any]:

@@ -227,11 +227,9 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
 
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SELDOM_S", 0)
-    root = tmp_path / "ws"
-    root.mkdir()
     daemon = in_process.opened(tmp_path)
     try:
-        times = in_three_seconds(daemon, root)
+        times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         policy = RetentionPolicy(days=1, bytes=0)
         clock = times[-1] + 86_399.5
@@ -262,15 +260,13 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) -> None:
     """It took disk space for as long as the daemon ran."""
-    root = tmp_path / "ws"
-    root.mkdir()
     daemon = in_process.opened(tmp_path)
     try:
-        in_three_seconds(daemon, root)
+        in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         daemon.wait_for(collect(daemon.writer, workspace, Progress(), drop=False))
         [pack] = Path(workspace.shadow).glob("objects/pack/*.pack")
-        in_three_seconds(daemon, root)
+        in_three_seconds(daemon, tmp_path)
         daemon.wait_for(daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None)))
         garbage = tmp_path / "garbage"
         garbage.write_bytes(os.urandom(2 << 20))
@@ -307,8 +303,6 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             cut.set()
 
     monkeypatch.setattr(retention, "reached", reached)
-    root = tmp_path / "ws"
-    root.mkdir()
     daemon = in_process.opened(tmp_path)
     historian = daemon.writer.historian
     ask = historian.ask
@@ -322,7 +316,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
 
     monkeypatch.setattr(historian, "ask", asked)
     try:
-        times = in_three_seconds(daemon, root)
+        times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         oldest, *_ = git(workspace.shadow, "rev-list", "--reverse", "history").split()
         clock = times[-1] + 86_399.5
@@ -339,13 +333,16 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             assert await dropped > 0
             return refused.value
 
-        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(tmp_path / "ws")}))
         assert daemon.wait_for(work()).kind == Kind.UNKNOWN_COMMIT
     finally:
         daemon.close()
 
 
-def in_three_seconds(daemon: InProcess, root: Path) -> list[int]:
+def in_three_seconds(daemon: InProcess, base: Path) -> list[int]:
+    root = base / "ws"
+    root.mkdir(exist_ok=True)
+
     async def call(connection: Any, method: str, **params: Any) -> Any:
         return await connection.call(method, params)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import Client, DaemonProcess, Site
+from e2e.test_two_workspaces import nested
 from stet.wire.failures import Kind
 
 APPEND = [{"operation": "append_eof", "newText": "x\n"}]
@@ -259,19 +260,11 @@ def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
 # -- one inside another
 
 
-def nested(daemon: DaemonProcess) -> tuple[Site, Site]:
-    outer = daemon.site("outer")
-    (outer.root / "inner").mkdir()
-    daemon.control().call("workspace_allow", root=str(outer.root / "inner"))
-    inner = Site(daemon, outer.root / "inner", "conv-1")
-    inner.write("a.txt", "one\n")
-    return outer, inner
-
-
 def test_an_inner_workspace_that_is_back_is_entered_again_though_the_outer_is_open(
     daemon: DaemonProcess,
 ) -> None:
-    _, inner = nested(daemon)
+    _, inner = nested(daemon, "outer")
+    inner.write("a.txt", "one\n")
     inner.replace("a.txt", "one", "two")
     daemon.stop()
     aside = inner.root.rename(daemon.base / "aside")
