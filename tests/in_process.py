@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -100,6 +102,23 @@ class InProcess:
             self.daemon.loop.call_soon_threadsafe(self.daemon.loop.stop)
         self._thread.join()
         self._raise_failure()
+
+
+def opened(base: Path, disk: Disk | None = None, **settings: Any) -> InProcess:
+    """One whose directories lie below ``base``, and which has nothing to do by itself."""
+    names = (str(base / name) for name in ("run", "state", "c.toml"))
+    chosen = {"gc_idle_s": 0, "log_level": "error", **settings}
+    return InProcess(Settings(**chosen), Directories(*names), disk)
+
+
+@contextmanager
+def running(base: Path, disk: Disk | None = None, **settings: Any) -> Iterator[InProcess]:
+    """The same, which is closed at the end."""
+    daemon = opened(base, disk, **settings)
+    try:
+        yield daemon
+    finally:
+        daemon.close()
 
 
 class Asking:

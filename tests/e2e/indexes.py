@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 
-from e2e.running_daemon import PATIENCE_S, Site
+from e2e.running_daemon import Site, eventually
 from stetd.historian.index.history_index import HistoryIndex
 
 
 def indexed(site: Site) -> None:
     """Wait until the index has every commit of a workspace."""
     head = site.person.call("log", limit=1)["commits"][0]["commit"]
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if last_indexed(site) == head:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"the index does not reach {head}: it ends at {last_indexed(site)}")
+    assert eventually(lambda: last_indexed(site) == head), last_indexed(site)
 
 
 def last_indexed(site: Site) -> str | None:

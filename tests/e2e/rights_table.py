@@ -15,6 +15,10 @@ import msgspec
 from stet.wire.failures import Kind
 from stetd.methods import METHODS, Method
 
+TOOL_DISABLED = (
+    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
+)
+
 
 class PersonsOwn(msgspec.Struct, frozen=True):
     """What only the person may ask of a method that agents may call as well.

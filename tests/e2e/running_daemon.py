@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,12 @@ class Client:
         return self._early.pop(0) if self._early else self._receive()
 
     def _receive(self) -> Reply:
+        reply = self.next()
+        assert not isinstance(reply, Event), "nobody has subscribed to anything"
+        return reply
+
+    def next(self) -> Reply | Event:
+        """The next message. Raises ConnectionEnded."""
         while (frame := self._framer.next_frame()) is None:
             try:
                 data = self.socket.recv(1 << 16)
@@ -102,9 +108,7 @@ class Client:
             if not data:
                 raise ConnectionEnded
             self._framer.feed(data)
-        reply = decode_reply(self.encoding, frame)
-        assert not isinstance(reply, Event), "nobody has subscribed to anything"
-        return reply
+        return decode_reply(self.encoding, frame)
 
     def is_silent(self) -> bool:
         """Whether nothing has come that was not received yet."""
@@ -143,6 +147,28 @@ class Client:
         except Refusal as refusal:
             return refusal
         raise AssertionError(f"{method} was not refused but gave {result}")
+
+    # -- calls that most tests need
+
+    def replace(self, path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
+        """A patch call with one replacement."""
+        patches = [{"operation": "replace", "oldText": old, "newText": new}]
+        return self.call("patch", path=path, patches=patches, **more)
+
+    def overwrite(self, path: str, text: str, **more: Any) -> dict[str, Any]:
+        """A patch call that writes a whole file."""
+        patches = [{"operation": "overwrite", "newText": text}]
+        return self.call("patch", path=path, patches=patches, **more)
+
+    def move(self, old: str, new: str, *hunk: str) -> dict[str, Any]:
+        """An apply_patch call that moves a file, and perhaps changes lines in it."""
+        return self.call(
+            "apply_patch", input=envelope(f"*** Update File: {old}", f"*** Move to: {new}", *hunk)
+        )
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """An apply_patch call that deletes a file."""
+        return self.call("apply_patch", input=envelope(f"*** Delete File: {path}"))
 
 
 class DaemonProcess:
@@ -346,9 +372,15 @@ class Site:
         client = self.daemon.agent(self.encoding)
         return self.greeted(client, session=session, **more)
 
-    def restart(self) -> None:
+    def restart(self, **environment: str) -> None:
         """End the daemon in good order, start it again, say hello."""
-        self.daemon.restart()
+        self.daemon.restart(**environment)
+        self.connect()
+
+    def crash(self, **environment: str) -> None:
+        """Kill the daemon, start it again, say hello."""
+        self.daemon.kill()
+        self.daemon.start(**environment)
         self.connect()
 
     # -- files
@@ -369,18 +401,24 @@ class Site:
 
     def replace(self, path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
         """A patch call with one replacement, by the agent."""
-        patches = [{"operation": "replace", "oldText": old, "newText": new}]
-        return self.agent.call("patch", path=path, patches=patches, **more)
+        return self.agent.replace(path, old, new, **more)
 
     def overwrite(self, path: str, text: str, **more: Any) -> dict[str, Any]:
         """A patch call that writes a whole file, by the agent."""
-        patches = [{"operation": "overwrite", "newText": text}]
-        return self.agent.call("patch", path=path, patches=patches, **more)
+        return self.agent.overwrite(path, text, **more)
 
     def log(self, **params: Any) -> list[dict[str, Any]]:
         """The commits, newest first, as the person sees them."""
         commits: list[dict[str, Any]] = self.person.call("log", **params)["commits"]
         return commits
+
+    def ids(self, **params: Any) -> list[str]:
+        """The ids of the commits that the log has, newest first."""
+        return [each["commit"] for each in self.log(**params)]
+
+    def kinds(self, **params: Any) -> list[str]:
+        """Their kinds."""
+        return [each["kind"] for each in self.log(**params)]
 
     def git(self, *arguments: str) -> str:
         """What plain git says about the shadow repository, once it is written."""
@@ -440,6 +478,11 @@ class Picture:
     sessions: int
 
 
+def envelope(*lines: str) -> str:
+    """The input of an apply_patch call."""
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
 def files_below(root: Path) -> dict[str, tuple[int, int, bytes]]:
     """Path to mode, time of last change and content, directories and links included.
 
@@ -491,11 +534,16 @@ def fsck(shadow: str | Path) -> str:
     return complaints if done.returncode == 0 else f"exit {done.returncode}: {complaints}"
 
 
+def eventually(holds: Callable[[], object]) -> bool:
+    """Whether something comes to hold; what hangs ends with this."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def once_reached(trace: Path, point: str) -> None:
     """Wait until a daemon's STET_FAILPOINT_TRACE has a failpoint."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if trace.exists() and f"{point}\n" in trace.read_text():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{point} was not reached")
+    assert eventually(lambda: trace.exists() and f"{point}\n" in trace.read_text()), point

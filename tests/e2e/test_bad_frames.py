@@ -204,16 +204,6 @@ def test_a_frame_of_just_the_limit_is_taken(daemon: DaemonProcess, encoding: Enc
 
 
 @pytest.mark.parametrize("encoding", BOTH, ids=str)
-def test_a_pause_inside_a_frame_ends_the_connection(
-    daemon: DaemonProcess, as_before: Picture, encoding: Encoding
-) -> None:
-    client = daemon.agent(encoding)
-    client.send_bytes(client.frame("status", 1, {})[:-1])
-    assert_error(client.receive(), Kind.PARSE_ERROR, "in the middle of a message")
-    assert_closed(client)
-
-
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_an_end_inside_a_frame_is_answered_after_what_was_whole(
     daemon: DaemonProcess, as_before: Picture, encoding: Encoding
 ) -> None:
@@ -236,18 +226,6 @@ def test_a_call_cut_off_by_a_hang_up_is_not_carried_out(
 
 
 @pytest.mark.parametrize("encoding", BOTH, ids=str)
-def test_a_call_without_id_is_carried_out_and_not_answered(
-    daemon: DaemonProcess, encoding: Encoding
-) -> None:
-    site = daemon.site(f"silent-{encoding}", encoding=encoding)
-    patches = [{"operation": "overwrite", "newText": "made\n"}]
-    silent = {"path": "new.txt", "patches": patches}
-    site.agent.send_bytes(site.agent.frame("patch", None, silent))
-    site.agent.send_bytes(site.agent.frame("patch", None, {**silent, "path": "../no"}))
-    assert site.agent.call("read", path="new.txt")["text"] == "made\n"
-
-
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_an_id_comes_back_as_it_was(daemon: DaemonProcess, encoding: Encoding) -> None:
     client = daemon.agent(encoding)
     for number in ("a", "", "ü", 0, -1, 2**63 - 1, -(2**63)):
@@ -263,19 +241,3 @@ def test_a_json_rpc_member_and_null_params_are_taken(daemon: DaemonProcess) -> N
     client.send_bytes(b'{"method": "status", "id": 2}\r\n')
     assert client.receive().id == 1
     assert client.receive().id == 2
-
-
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
-def test_a_flood_of_nonsense_leaves_others_alone(
-    daemon: DaemonProcess, world: Site, as_before: Picture, encoding: Encoding
-) -> None:
-    flooding = [daemon.agent(encoding) for _ in range(5)]
-    nonsense = enclose(encoding, b"{" + b"\xc1" * 50) * 200
-    for client in flooding:
-        client.call("status")
-        client.send_bytes(nonsense)
-    assert world.agent.call("read", path="a.txt")["text"] == "two\n"
-    for client in flooding:
-        for _ in range(200):
-            assert_error(client.receive(), Kind.PARSE_ERROR)
-        assert client.call("status")["protocol"] == 1

@@ -16,12 +16,9 @@ import pytest
 from e2e.bad_input import greetings, histories, patches, paths, permissions, shapes
 from e2e.bad_input.case import Case
 from e2e.bad_input.world import SETTINGS, World
+from e2e.rights_table import TOOL_DISABLED
 from e2e.running_daemon import BOTH, DaemonProcess, Refusal, faultless
 from stet.wire.failures import Kind, code_of
-
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 
 ALL_CASES = [
     *patches.PATCH_CASES,
@@ -83,7 +80,7 @@ LATER = {
 }
 #: Covered in test_bad_frames.py.
 FRAMES = {Kind.PARSE_ERROR, Kind.FRAME_TOO_LARGE}
-#: Covered in test_trouble.py.
+#: Covered in test_trouble.py; connections that are too many in server/test_server.py.
 TROUBLE = {
     Kind.CONTENDED,
     Kind.STORAGE_FULL,

@@ -33,10 +33,7 @@ def both_ways(site: Site, path: str, **params: Any) -> Told:
 
 
 def edit(site: Site, agent: str, path: str, old: str, new: str) -> str:
-    client = site.another(f"s-{agent}", agent=agent)
-    patch = {"operation": "replace", "oldText": old, "newText": new}
-    commit: str = client.call("patch", path=path, patches=patch)["commit"]
-    return commit
+    return str(site.another(f"s-{agent}", agent=agent).replace(path, old, new)["commit"])
 
 
 def test_runs_tell_agent_session_time_and_commit(site: Site) -> None:
@@ -74,9 +71,13 @@ def test_what_was_saved_by_hand_since_belongs_to_no_commit(site: Site) -> None:
     assert (None, None, None) == (runs[1]["time"], runs[1]["agent"], runs[1]["session"])
 
 
-def test_a_file_that_no_edit_has_touched_is_outside(site: Site) -> None:
+def test_a_file_that_no_edit_has_touched_is_outside_and_an_empty_one_has_no_lines(
+    site: Site,
+) -> None:
     site.write("b.txt", "x\n")
     site.replace("b.txt", "x", "y")
+    site.write("empty", "")
+    assert [] == blame(site, "empty")
     site.write("a.txt", "one\ntwo\n")
     [run] = site.person.call("blame", path="a.txt")["lines"]
     assert ("one\ntwo\n", 2, None, "outside") == (
@@ -85,11 +86,6 @@ def test_a_file_that_no_edit_has_touched_is_outside(site: Site) -> None:
         run["commit"],
         run["kind"],
     )
-
-
-def test_an_empty_file_has_no_lines(site: Site) -> None:
-    site.write("a.txt", "")
-    assert [] == blame(site, "a.txt")
 
 
 def test_a_line_that_undo_brought_back_belongs_to_whoever_wrote_it(site: Site) -> None:
@@ -101,15 +97,7 @@ def test_a_line_that_undo_brought_back_belongs_to_whoever_wrote_it(site: Site) -
     assert [("eins\n", "cyd"), ("\ntwo\nthree\n", "ann")] == both_ways(site, "a.txt")
 
 
-def test_redo_gives_the_lines_back_to_the_edit(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    edit(site, "ann", "a.txt", "one\n", "one\ntwo\n")
-    site.person.call("undo")
-    site.person.call("redo")
-    assert [("one\n", "outside"), ("two\n", "ann")] == both_ways(site, "a.txt")
-
-
-def test_rollback_and_restore_write_nothing_themselves(site: Site) -> None:
+def test_rollback_restore_and_redo_write_nothing_themselves(site: Site) -> None:
     site.write("a.txt", "one\n")
     written = edit(site, "ann", "a.txt", "one\n", "one\ntwo\nthree\n")
     edit(site, "ben", "a.txt", "two", "zwei")
@@ -120,17 +108,16 @@ def test_rollback_and_restore_write_nothing_themselves(site: Site) -> None:
     edit(site, "ben", "a.txt", "two\nthree\n", "nothing\n")
     site.person.call("restore", path="a.txt", at=written)
     assert expected == both_ways(site, "a.txt")
+    for method in ("undo", "redo"):
+        site.person.call(method)
+    assert expected == both_ways(site, "a.txt")
 
 
 def test_lines_are_followed_through_moves(site: Site) -> None:
     site.write("old/a.txt", "one\ntwo\nthree\n")
     edit(site, "ann", "old/a.txt", "one", "eins")
     mover = site.another("s-mover", agent="mover")
-    patch = (
-        "*** Begin Patch\n*** Update File: old/a.txt\n*** Move to: new/b.txt\n"
-        "@@\n-two\n+zwei\n*** End Patch\n"
-    )
-    result = mover.call("apply_patch", input=patch)
+    result = mover.move("old/a.txt", "new/b.txt", "@@", "-two", "+zwei")
     [told] = result["files"]
     assert ("R", "old/a.txt", 1, 1) == (
         told["status"],
@@ -158,11 +145,7 @@ def test_a_line_that_undo_brought_back_under_a_new_name_belongs_to_its_writer(si
     removed = edit(site, "bob", "a.txt", "zwei\n", "")
     mover = site.another("s-mover", agent="mover")
     for old, new in (("a.txt", "b.txt"), ("b.txt", "c.txt")):
-        patch = (
-            f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n"
-            "@@\n one\n three\n*** End Patch\n"
-        )
-        mover.call("apply_patch", input=patch)
+        mover.move(old, new, "@@", " one", " three")
     site.person.call("undo", commits=[removed])
     assert b"one\nzwei\nthree\n" == site.bytes_of("c.txt")
     expected = [("one\n", "outside"), ("zwei\n", "ann"), ("three\n", "outside")]
@@ -173,11 +156,7 @@ def test_an_undone_move_leaves_the_lines_to_their_writers(site: Site) -> None:
     site.write("a.txt", "one\n\ntwo\n")
     edit(site, "ann", "a.txt", "one", "eins")
     mover = site.another("s-mover", agent="mover")
-    patch = (
-        "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n"
-        "@@\n-two\n+zwei\n*** End Patch\n"
-    )
-    mover.call("apply_patch", input=patch)
+    mover.move("a.txt", "b.txt", "@@", "-two", "+zwei")
     edit(site, "cyd", "b.txt", "eins\n", "plus\neins\n")
     mover.call("undo")
     assert [("plus\n", "cyd"), ("eins\n", "ann"), ("\ntwo\n", "outside")] == both_ways(
@@ -191,10 +170,9 @@ def test_lines_that_a_rollback_moved_back_from_a_deleted_name_belong_to_their_wr
     site.write("a.txt", "one\ntwo\n")
     to = edit(site, "ann", "a.txt", "one\n", "eins\n")
     mover = site.another("s-mover", agent="mover")
-    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch\n"
-    mover.call("apply_patch", input=move)
+    mover.move("a.txt", "b.txt")
     site.write("b.txt", "eins\nsaved by hand\ntwo\n")
-    mover.call("apply_patch", input="*** Begin Patch\n*** Delete File: b.txt\n*** End Patch\n")
+    mover.delete("b.txt")
     site.person.call("rollback", to=to)
     assert [("eins\n", "ann"), ("saved by hand\n", "outside"), ("two\n", "outside")] == both_ways(
         site, "a.txt"
@@ -212,7 +190,7 @@ def test_two_edits_far_apart_own_only_their_lines(site: Site) -> None:
     assert [(file["added"], file["removed"]) for file in result["files"]] == [(2, 2)]
     runs = [(text.count("\n"), who) for text, who in both_ways(site, "lock.json")]
     assert runs == [(5, "outside"), (1, "tester"), (8984, "outside"), (1, "tester"), (9, "outside")]
-    assert [each["kind"] for each in site.log(text="line 4711")] == ["outside"]
+    assert site.kinds(text="line 4711") == ["outside"]
 
 
 def test_at_a_commit_it_is_the_file_of_then(site: Site) -> None:

@@ -29,7 +29,8 @@ def daemon() -> Iterator[DaemonProcess]:
 def site(request: pytest.FixtureRequest, daemon: DaemonProcess) -> Site:
     encoding: Encoding = request.param
     site = daemon.site(f"ws-{encoding}", encoding=encoding)
-    site.write("large.txt", "a line\n" * 600)
+    for name in ("large.txt", "large-too.txt"):
+        site.write(name, "a line\n" * 600)
     return site
 
 
@@ -54,32 +55,33 @@ def test_all_limits_are_in_the_status(site: Site) -> None:
     assert all(limits[name] > 0 for name in (*fixed, "max_frame", "max_connections"))
 
 
-def test_a_call_on_more_files_than_allowed_is_refused(site: Site) -> None:
-    calls = [writing(f"many-{n}.txt") for n in range(4)]
-    assert "3 files at most (max_call_files" in refused(site, "transaction", calls=calls)
-    assert len(site.agent.call("transaction", calls=calls[:3])["files"]) == 3
-
-
-def test_a_call_that_reads_more_than_allowed_is_refused(site: Site) -> None:
-    site.write("large-too.txt", "a line\n" * 600)
+def appending(path: str) -> dict[str, Any]:
     patch = [{"operation": "append_eof", "newText": "end\n"}]
-    calls = [
-        {"method": "patch", "params": {"path": path, "patches": patch}}
-        for path in ("large.txt", "large-too.txt")
-    ]
-    assert "5,000 bytes at most (max_call_bytes" in refused(site, "transaction", calls=calls)
-    assert len(site.agent.call("transaction", calls=calls[:1])["files"]) == 1
+    return {"method": "patch", "params": {"path": path, "patches": patch}}
 
 
-def test_a_call_that_writes_more_than_allowed_is_refused(site: Site) -> None:
-    calls = [writing(f"long-{n}.txt", "y" * 2_600) for n in range(2)]
-    assert "5,000 bytes at most (max_call_bytes" in refused(site, "transaction", calls=calls)
-    assert len(site.agent.call("transaction", calls=calls[:1])["files"]) == 1
-
-
-def test_clipboards_name_their_limit(site: Site) -> None:
-    message = refused(site, "clipboard_set", name="c", text="z" * 1_001)
-    assert "1,000 is the most (max_clipboard_bytes" in message
+@pytest.mark.parametrize(
+    ("calls", "fit", "says"),
+    [
+        ([writing(f"many-{n}.txt") for n in range(4)], 3, "3 files at most (max_call_files"),
+        (
+            [appending("large.txt"), appending("large-too.txt")],
+            1,
+            "5,000 bytes at most (max_call_bytes",
+        ),
+        (
+            [writing(f"long-{n}.txt", "y" * 2_600) for n in range(2)],
+            1,
+            "5,000 bytes at most (max_call_bytes",
+        ),
+    ],
+    ids=["files", "reads", "writes"],
+)
+def test_a_call_on_more_than_allowed_is_refused(
+    site: Site, calls: list[dict[str, Any]], fit: int, says: str
+) -> None:
+    assert says in refused(site, "transaction", calls=calls)
+    assert len(site.agent.call("transaction", calls=calls[:fit])["files"]) == fit
 
 
 def test_edits_and_calls_beyond_the_limit_are_told_with_it(site: Site) -> None:

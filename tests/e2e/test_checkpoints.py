@@ -7,18 +7,18 @@ import errno
 import os
 import threading
 import time
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import in_process
 from e2e.running_daemon import running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.recovery.startup import split_records
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import read_journal
@@ -45,69 +45,96 @@ def test_edits_go_on_while_old_journal_segments_are_removed(tmp_path: Path) -> N
         assert b"9\n" == site.bytes_of("a.txt")
 
 
+class Held(Disk):
+    """Holds up what a checkpoint syncs beside the daemon's thread, until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.waits, self.goes_on = threading.Event(), threading.Event()
+
+    def is_held(self) -> bool:
+        """Whether it is a checkpoint that syncs; then it was held up."""
+        if not is_checkpoint():
+            return False
+        self.waits.set()
+        self.goes_on.wait(20)
+        return True
+
+
+def is_checkpoint() -> bool:
+    return threading.current_thread().name.startswith("stet-help")
+
+
+def name_of(fd: int) -> str:
+    return os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+@contextmanager
+def holding(base: Path, disk: Held) -> Iterator[InProcess]:
+    """A daemon on such a disk."""
+    with in_process.running(base, disk) as daemon:
+        try:
+            yield daemon
+        finally:
+            disk.goes_on.set()
+
+
+def edit_in(daemon: InProcess, base: Path, path: str = "a.txt") -> None:
+    """A line more in a file of the workspace, which is made if there is none."""
+    root = base / "w"
+    root.mkdir(exist_ok=True)
+    person = daemon.connect(control=True, peer=own_peer("test"))
+    if not daemon.writer.state.open:
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+    hello = {"protocol": 1, "workspace": str(root), "agent": "a"}
+    asyncio.run(person.call("hello", hello))
+    patches = [{"operation": "append_eof", "newText": "x\n"}]
+    asyncio.run(person.call("patch", {"path": path, "patches": patches}))
+
+
+def forget(daemon: InProcess, base: Path) -> None:
+    person = daemon.connect(control=True, peer=own_peer("test"))
+    asyncio.run(person.call("workspace_forget", {"root": str(base / "w")}))
+
+
+def begun(daemon: InProcess, **options: Any) -> threading.Event:
+    """Begin a checkpoint; what is set when it is over."""
+    done = threading.Event()
+    daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set, **options))
+    return done
+
+
 def test_a_workspace_is_forgotten_with_its_files_synced_while_a_checkpoint_waits(
     tmp_path: Path,
 ) -> None:
     """After a power cut nobody brings the files of a forgotten workspace to what was answered."""
-    waits, goes_on = threading.Event(), threading.Event()
     synced: list[str] = []
 
-    class SlowDisk(Disk):
+    class SlowDisk(Held):
         def fsync(self, fd: int) -> None:
-            name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
-            if threading.current_thread().name.startswith("stet-help"):
-                waits.set()
-                goes_on.wait(20)
+            name = name_of(fd)
+            self.is_held()
             synced.append(name)
 
-    names = [str(tmp_path / name) for name in ("run", "state", "c.toml")]
-    root = tmp_path / "w"
-    root.mkdir()
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names), SlowDisk())
-
-    async def call(connection: Any, method: str, **params: Any) -> Any:
-        return await connection.call(method, params)
-
-    async def work() -> None:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        await call(person, "workspace_allow", root=str(root))
-        await call(person, "hello", protocol=1, workspace=str(root), session="s", agent="a")
-        patches = [{"operation": "overwrite", "newText": "x\n"}]
-        await call(person, "patch", path="a.txt", patches=patches)
-        daemon.on_loop(daemon.writer.checkpoints.begin)
-        assert waits.wait(20)
+    with holding(tmp_path, disk := SlowDisk()) as daemon:
+        edit_in(daemon, tmp_path)
+        begun(daemon)
+        assert disk.waits.wait(20)
         assert "a.txt" not in synced
-        await call(person, "workspace_forget", root=str(root))
+        forget(daemon, tmp_path)
         assert "a.txt" in synced
 
-    try:
-        asyncio.run(work())
-    finally:
-        goes_on.set()
-        daemon.close()
 
-
-def in_process(directory: Path, disk: Disk, **settings: Any) -> InProcess:
-    names = [str(directory / name) for name in ("run", "state", "c.toml")]
-    chosen = Settings(gc_idle_s=0, log_level="error", **settings)
-    return InProcess(chosen, Directories(*names), disk)
-
-
-class HeldDisk(Disk):
-    """Holds up the sync of a checkpoint's record until it is told to go on; then it fails, or is
-    said to be done. ``failing``: every other sync fails.
+class HeldDisk(Held):
+    """Holds up the sync of a checkpoint's record; then it fails, or is said to be done.
+    ``failing``: every other sync fails.
     """
 
     def __init__(self, *, fails: bool) -> None:
-        self.waits, self.goes_on = threading.Event(), threading.Event()
+        super().__init__()
         self.fails, self.failing = fails, False
 
     def fdatasync(self, fd: int) -> None:
-        held = threading.current_thread().name.startswith("stet-help")
-        if held:
-            self.waits.set()
-            self.goes_on.wait(20)
-        if self.fails if held else self.failing:
+        if self.fails if self.is_held() else self.failing:
             raise SyncFailed(errno.EIO, os.strerror(errno.EIO))
 
 
@@ -115,112 +142,76 @@ def test_whoever_waits_for_the_next_checkpoint_is_told_when_none_will_be_taken(
     tmp_path: Path,
 ) -> None:
     """Else `stet forget`, or a stop, waits for a minute for what never comes."""
-    disk = HeldDisk(fails=True)
-    daemon = in_process(tmp_path, disk)
-    try:
-        first, second = threading.Event(), threading.Event()
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(first.set))
+    with holding(tmp_path, disk := HeldDisk(fails=True)) as daemon:
+        first = begun(daemon)
         assert disk.waits.wait(20)
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(second.set))
+        second = begun(daemon)
         disk.goes_on.set()
         assert first.wait(20)
         assert second.wait(20)
         assert daemon.writer.state.read_only is not None
-    finally:
-        disk.goes_on.set()
-        daemon.close()
 
 
 def test_a_defect_in_a_checkpoint_keeps_nobody_waiting(tmp_path: Path) -> None:
     class NoDisk(Disk):
         def fsync(self, fd: int) -> None:
-            if threading.current_thread().name.startswith("stet-help"):
+            if is_checkpoint():
                 raise ZeroDivisionError("a defect")
 
-    root = tmp_path / "w"
-    root.mkdir()
-    daemon = in_process(tmp_path, NoDisk())
-    try:
-        edit_in(daemon, root)
-        done = threading.Event()
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set))
-        assert done.wait(20)
+    with in_process.running(tmp_path, NoDisk()) as daemon:
+        edit_in(daemon, tmp_path)
+        assert begun(daemon).wait(20)
         assert daemon.writer.state.read_only == "internal error: ZeroDivisionError, see the log"
-    finally:
-        daemon.close()
 
 
 def test_no_journal_is_dropped_after_a_sync_of_it_has_failed(tmp_path: Path) -> None:
     """The checkpoint's own sync, by another handle, is told nothing of what the first has lost."""
-    disk = HeldDisk(fails=False)
-    root = tmp_path / "w"
-    root.mkdir()
-    daemon = in_process(tmp_path, disk)
-    try:
-        edit_in(daemon, root)
+    with holding(tmp_path, disk := HeldDisk(fails=False)) as daemon:
+        edit_in(daemon, tmp_path)
         before = set(os.listdir(tmp_path / "state" / "journal"))
-        done = threading.Event()
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set, fresh=True))
+        done = begun(daemon, fresh=True)
         assert disk.waits.wait(20)
         disk.failing = True
         with pytest.raises(Refused, match="not known whether the call will stand"):
-            edit_in(daemon, root)
+            edit_in(daemon, tmp_path)
         disk.goes_on.set()
         assert done.wait(20)
         assert before <= set(os.listdir(tmp_path / "state" / "journal"))
-    finally:
         disk.failing = False
-        disk.goes_on.set()
-        daemon.close()
 
 
 def test_no_checkpoint_is_recorded_after_the_sync_of_a_file_has_failed(tmp_path: Path) -> None:
     """The checkpoint syncs the same file by another handle, and is told nothing of that."""
-    waits, goes_on = threading.Event(), threading.Event()
 
-    class OnceFailing(Disk):
+    class OnceFailing(Held):
         failing = False
 
         def fsync(self, fd: int) -> None:
-            if threading.current_thread().name.startswith("stet-help"):
-                waits.set()
-                goes_on.wait(20)
-            elif self.failing:
+            if not self.is_held() and self.failing:
                 raise SyncFailed(errno.EIO, os.strerror(errno.EIO))
 
-    disk, root = OnceFailing(), tmp_path / "w"
-    root.mkdir()
-    daemon = in_process(tmp_path, disk)
-    try:
-        edit_in(daemon, root)
-        done = threading.Event()
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set))
-        assert waits.wait(20)
+    with holding(tmp_path, disk := OnceFailing()) as daemon:
+        edit_in(daemon, tmp_path)
+        done = begun(daemon)
+        assert disk.waits.wait(20)
         disk.failing = True
-        person = daemon.connect(control=True, peer=own_peer("test"))
         with pytest.raises(Refused, match="Input/output error"):
-            asyncio.run(person.call("workspace_forget", {"root": str(root)}))
+            forget(daemon, tmp_path)
         disk.failing = False
-        goes_on.set()
+        disk.goes_on.set()
         assert done.wait(20)
         daemon.on_loop(lambda: daemon.writer.become_read_only("what came of it"))
         assert daemon.writer.state.read_only == "a sync failed: Input/output error"
-    finally:
-        goes_on.set()
-        daemon.close()
     checkpoint, records = split_records(read_journal(str(tmp_path / "state" / "journal"), Disk()))
     assert checkpoint is None
     assert [placed for placed in records if isinstance(placed.record, Change)]
 
 
 def test_no_checkpoint_is_taken_where_nothing_was_done(tmp_path: Path) -> None:
-    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=0.01)
-    try:
+    with in_process.running(tmp_path, checkpoint_idle_s=0.01) as daemon:
         daemon.on_loop(daemon.writer.checkpoints.on_end)  # a turn, after which it would be due
         time.sleep(0.2)
         assert daemon.writer.checkpoints.recorded is None
-    finally:
-        daemon.close()
 
 
 def test_a_checkpoint_syncs_only_what_was_written_since_the_last(tmp_path: Path) -> None:
@@ -228,64 +219,34 @@ def test_a_checkpoint_syncs_only_what_was_written_since_the_last(tmp_path: Path)
 
     class NotingDisk(Disk):
         def fsync(self, fd: int) -> None:
-            if threading.current_thread().name.startswith("stet-help"):
-                synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+            if is_checkpoint():
+                synced.append(name_of(fd))
 
-    root = tmp_path / "w"
-    root.mkdir()
-    daemon = in_process(tmp_path, NotingDisk())
-    try:
+    with in_process.running(tmp_path, NotingDisk()) as daemon:
         for path in ("a.txt", "b.txt"):
             synced.clear()
-            edit_in(daemon, root, path)
+            edit_in(daemon, tmp_path, path)
             daemon.checkpoint()
             assert [path] == [name for name in synced if name.endswith(".txt")]
-    finally:
-        daemon.close()
 
 
 def test_a_segment_is_begun_for_the_checkpoint_that_asks_for_one_only(tmp_path: Path) -> None:
     """A segment costs two syncs and reserved space."""
-    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=3600)
-    try:
-        begun = []
+    with in_process.running(tmp_path, checkpoint_idle_s=3600) as daemon:
+        segments = [daemon.writer.journal.position.segment]
         for fresh in (False, True, False):
-            before, done = daemon.writer.journal.position.segment, threading.Event()
-            begin = partial(daemon.writer.checkpoints.begin, done.set, fresh=fresh)
-            daemon.on_loop(begin)
-            assert done.wait(20)
-            begun.append(daemon.writer.journal.position.segment - before)
-        assert begun == [0, 1, 0]
-    finally:
-        daemon.close()
+            assert begun(daemon, fresh=fresh).wait(20)
+            segments.append(daemon.writer.journal.position.segment)
+        assert [each - segments[0] for each in segments] == [0, 0, 1, 1]
 
 
 def test_what_was_dropped_does_not_count_as_journal(tmp_path: Path) -> None:
     """Else a daemon that works for long takes its journal for full."""
-    root = tmp_path / "w"
-    root.mkdir()
-    daemon = in_process(tmp_path, Disk(), checkpoint_idle_s=3600)
-    try:
-        edit_in(daemon, root)
+    with in_process.running(tmp_path, checkpoint_idle_s=3600) as daemon:
+        edit_in(daemon, tmp_path)
         edited = daemon.writer.journal.bytes
-        done = threading.Event()
-        daemon.on_loop(lambda: daemon.writer.checkpoints.begin(done.set, fresh=True))
-        assert done.wait(20)
+        assert begun(daemon, fresh=True).wait(20)
         assert daemon.writer.journal.bytes < edited
-    finally:
-        daemon.close()
-
-
-def edit_in(daemon: InProcess, root: Path, path: str = "a.txt") -> None:
-    async def work() -> None:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        if not daemon.writer.state.open:
-            await person.call("workspace_allow", {"root": str(root)})
-        await person.call("hello", {"protocol": 1, "workspace": str(root), "agent": "a"})
-        patches = [{"operation": "append_eof", "newText": "x\n"}]
-        await person.call("patch", {"path": path, "patches": patches})
-
-    asyncio.run(work())
 
 
 def test_what_could_not_be_removed_is_removed_after_the_next_start(tmp_path: Path) -> None:
@@ -299,12 +260,12 @@ def test_what_could_not_be_removed_is_removed_after_the_next_start(tmp_path: Pat
                 raise PermissionError(errno.EPERM, "Operation not permitted")
             super().unlink(name, dir_fd)
 
-    daemon = in_process(tmp_path, Keeping())
+    daemon = in_process.opened(tmp_path, Keeping())
     person = daemon.connect(control=True, peer=own_peer("test"))
     asyncio.run(person.call("workspace_allow", {"root": str(left.parent)}))
     [workspace] = daemon.writer.state.open.values()
     workspace.worktree.leftovers.add(left.name)
     daemon.close()
     assert left.exists()
-    in_process(tmp_path, Disk()).close()
+    in_process.opened(tmp_path).close()
     assert not left.exists()

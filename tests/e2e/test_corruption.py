@@ -54,7 +54,7 @@ def whole(damaged_site: Site) -> Site:
 
 def attempts(site: Site) -> list[tuple[str, dict[str, Any]]]:
     """Calls that read all of the history, each kind in its own way."""
-    commits = [each["commit"] for each in site.log(limit=1000)]
+    commits = site.ids(limit=1000)
     return [
         ("log", {"limit": 1000}),
         ("log", {"limit": 1000, "text": "no such text"}),

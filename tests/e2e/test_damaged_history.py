@@ -113,7 +113,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
     if not checkpointed:  # of these calls only the journal knows for sure
         site.overwrite("sub/a.txt", "acknowledged\n", request_id="late-1")
         site.overwrite("b.txt", "new\n", request_id="late-2")
-    log = [each["commit"] for each in site.log()]
+    log = site.ids()
     daemon.kill()
     how(damaged)
     daemon.start()
@@ -130,7 +130,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
     shutil.copy2(kept, damaged)
     daemon.restart()
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
     assert site.person.call("verify")["problems"] == []
     assert site.fsck() == ""
     assert "unavailable" not in daemon.control().call("status")
@@ -139,7 +139,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
         assert site.bytes_of("sub/a.txt") == b"acknowledged\n"
     site.overwrite("sub/a.txt", "after\n")
     site.restart()
-    assert [each["commit"] for each in site.log()][1:] == log
+    assert site.ids()[1:] == log
 
 
 def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -> None:
@@ -147,7 +147,7 @@ def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -
     fill(site)
     site.restart()
     site.person.call("gc")
-    log = [each["commit"] for each in site.log()]
+    log = site.ids()
     [pack] = Path(site.shadow, "objects/pack").glob("*.pack")
     whole = pack.read_bytes()
     site.daemon.kill()
@@ -161,12 +161,12 @@ def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -
     [told] = found["problems"]
     assert told["message"].startswith("Nothing is damaged by now")
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
     assert "unavailable" not in site.daemon.control().call("status")
     site.overwrite("sub/a.txt", "after\n")
     assert site.person.call("verify")["problems"] == []
     site.restart()
-    assert [each["commit"] for each in site.log()][1:] == log
+    assert site.ids()[1:] == log
 
 
 def test_a_reference_is_written_anew_and_what_stands_in_its_place_is_told(
@@ -174,13 +174,13 @@ def test_a_reference_is_written_anew_and_what_stands_in_its_place_is_told(
 ) -> None:
     site, _ = two
     fill(site)
-    log = [each["commit"] for each in site.log()]
+    log = site.ids()
     site.daemon.kill()
     reference = Path(site.shadow, "refs/heads/history")
     reference.write_bytes(b"\0" * 41)
     site.daemon.start()
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
     site.daemon.kill()
     reference.unlink()
     reference.mkdir()
@@ -190,7 +190,7 @@ def test_a_reference_is_written_anew_and_what_stands_in_its_place_is_told(
     (reference / "in the way").unlink()
     reference.rmdir()
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
 
 
 def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
@@ -211,13 +211,11 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert person.call("workspace_allow", root=str(site.root))["commits"] == 0
     site.connect()
     site.overwrite("b.txt", "a new history\n")
-    kinds = [each["kind"] for each in site.log()]
+    kinds = site.kinds()
     assert kinds == ["edit"]
     assert site.person.call("verify")["problems"] == []
-    daemon.kill()
-    daemon.start()
-    site.connect()
-    assert [each["kind"] for each in site.log()] == kinds
+    site.crash()
+    assert site.kinds() == kinds
     assert site.person.call("verify")["problems"] == []
     assert site.fsck() == ""
 
@@ -239,11 +237,9 @@ def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site
     person.call("workspace_allow", root=str(site.root))
     site.connect()
     site.overwrite("b.txt", "a new history\n")
-    assert [each["kind"] for each in site.log()] == ["edit"]
-    daemon.kill()
-    daemon.start()
-    site.connect()
-    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.kinds() == ["edit"]
+    site.crash()
+    assert site.kinds() == ["edit"]
     assert site.person.call("verify")["problems"] == []
 
 
@@ -256,7 +252,7 @@ def test_a_history_that_is_put_right_after_it_was_given_up_has_all_commits(
     site.restart()
     site.overwrite("a.txt", "no checkpoint has it\n")
     reference = Path(site.shadow, "refs/heads/history")
-    kept = [each["commit"] for each in site.log()]
+    kept = site.ids()
     oid = reference.read_text()
     daemon.kill()
     reference.unlink()
@@ -269,11 +265,9 @@ def test_a_history_that_is_put_right_after_it_was_given_up_has_all_commits(
     assert person.call("workspace_allow", root=str(site.root))["head"] == kept[0]
     site.connect()
     kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
-    assert [each["commit"] for each in site.log()] == kept
-    daemon.kill()
-    daemon.start()
-    site.connect()
-    assert [each["commit"] for each in site.log()] == kept
+    assert site.ids() == kept
+    site.crash()
+    assert site.ids() == kept
     assert site.person.call("verify")["problems"] == []
 
 
@@ -286,7 +280,7 @@ def test_a_history_that_is_given_up_keeps_no_checkpoint_from_being_taken(
     fill(site)
     site.restart()
     site.overwrite("sub/a.txt", "no checkpoint has it\n")
-    kept = [each["commit"] for each in site.log()]
+    kept = site.ids()
     root_tree = loose(site, site.git("rev-parse", "history~1^{tree}").strip())
     tree = root_tree.read_bytes()
     daemon.kill()
@@ -305,7 +299,7 @@ def test_a_history_that_is_given_up_keeps_no_checkpoint_from_being_taken(
     daemon.control().call("workspace_allow", root=str(site.root))
     site.connect()
     kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
-    assert [each["commit"] for each in site.log()] == kept
+    assert site.ids() == kept
     assert site.fsck() == ""
 
 
@@ -316,7 +310,7 @@ def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) ->
     head = loose(site, site.git("rev-parse", "history").strip())
     kept = site.daemon.base / "copy"
     shutil.copy2(head, kept)
-    log = [each["commit"] for each in site.log()]
+    log = site.ids()
     person = site.daemon.control()
     person.call("workspace_forget", root=str(site.root))
     removed(head)
@@ -329,7 +323,7 @@ def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) ->
     shutil.copy2(kept, head)
     person.call("workspace_allow", root=str(site.root))
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
 
 
 def test_on_the_command_line(two: tuple[Site, Site]) -> None:
@@ -367,7 +361,7 @@ def test_a_directory_that_was_away_and_a_history_that_is_damaged_then(
     fill(site)
     site.restart()
     site.overwrite("sub/a.txt", "acknowledged\n", request_id="late")
-    log = [each["commit"] for each in site.log()]
+    log = site.ids()
     daemon, away = site.daemon, site.root.with_name("away")
     daemon.kill()
     site.root.rename(away)
@@ -385,7 +379,7 @@ def test_a_directory_that_was_away_and_a_history_that_is_damaged_then(
     shutil.copy2(kept, head)
     daemon.start()
     site.connect()
-    assert [each["commit"] for each in site.log()] == log
+    assert site.ids() == log
     assert site.overwrite("sub/a.txt", "acknowledged\n", request_id="late")["replayed"] is True
     assert site.person.call("verify")["problems"] == []
 

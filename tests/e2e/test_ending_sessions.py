@@ -293,7 +293,10 @@ def test_a_session_is_kept_for_a_request_that_waits_and_not_for_one_that_is_deci
         agent.disconnected()
     world.of_person("upgrade_decide", request=asked["denied"], approve=False)
     world.checkpoint()
-    assert {"waits", "denied"} & {each["session"] for each in world.sessions()} == {"waits"}
+    assert [("waits", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
+    world.of_person("upgrade_decide", request=asked["waits"], approve=True)
+    world.restart()
+    assert call(world.agent("waits"), "mode_get")["mode"] == "unrestricted"
 
 
 def test_a_person_who_enters_a_session_leaves_it_its_agent(world: World) -> None:
@@ -369,19 +372,3 @@ def test_a_session_that_began_restricted_is_not_let_go_when_new_ones_begin_other
     monkeypatch.setattr(sessions, "MOST_IDLE", 0)
     world.checkpoint()
     assert [("kept", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
-
-
-@RESTRICTING
-def test_a_session_that_waits_for_the_person_is_not_let_go(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "MOST_IDLE", 0)
-    agents = {name: world.agent(name) for name in ("asking", "idle")}
-    asked = call(agents["asking"], "request_mode_upgrade")["request"]
-    for agent in agents.values():
-        agent.disconnected()
-    world.checkpoint()
-    assert [("asking", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
-    world.of_person("upgrade_decide", request=asked, approve=True)
-    world.restart()
-    assert call(world.agent("asking"), "mode_get")["mode"] == "unrestricted"

@@ -7,17 +7,16 @@ count as seeing a workspace is in server/test_peer_view.py.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, running
+from e2e.running_daemon import Site, eventually, running
+from server.test_peer_view import needs_namespaces
 
 #: Says hello to a socket with each workspace; prints what it is told.
 SAYS_HELLO = """
@@ -29,14 +28,6 @@ for workspace in sys.argv[2:]:
         client.sendall(json.dumps({"id": 1, "method": "hello", "params": hello}).encode() + b"\\n")
         print(client.makefile().readline(), end="")
 """
-
-
-needs_namespaces = pytest.mark.skipif(
-    shutil.which("unshare") is None
-    or subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False).returncode
-    != 0,
-    reason="no namespaces here",
-)
 
 
 def told_confined(site: Site, hidden: Path, *workspaces: Path) -> list[str]:
@@ -68,12 +59,9 @@ def looking(tmp_path: Path) -> Iterator[Site]:
 
 def once_looked(trace: Path, times: int) -> None:
     """Wait until views were looked at so often."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if trace.exists() and trace.read_text().count("hello.looking\n") == times:
-            return
-        time.sleep(0.01)
-    raise AssertionError("nobody's view was looked at")
+    assert eventually(
+        lambda: trace.exists() and trace.read_text().count("hello.looking\n") == times
+    )
 
 
 def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(

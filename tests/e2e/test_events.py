@@ -11,52 +11,24 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Site
-from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
-from stet.wire.messages import Event, Reply, decode_reply, decode_result, encode_request
-
-PATIENCE_S = 60.0
+from e2e.running_daemon import BOTH, PATIENCE_S, Client, DaemonProcess, Site
+from stet.wire.framing import Encoding
+from stet.wire.messages import Event
 
 
-class Listener:
+class Listener(Client):
     """A connection that takes replies and events as they come."""
 
     def __init__(
         self, site: Site, name: str = "control.sock", encoding: Encoding = Encoding.JSON
     ) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(site.daemon.runtime / name))
-        self._socket.settimeout(PATIENCE_S)
-        self._encoding = encoding
-        self._framer = Framer(UNLIMITED_FRAME, encoding)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def send(self, method: str, **params: Any) -> None:
-        self._socket.sendall(
-            enclose(self._encoding, encode_request(self._encoding, 1, method, params))
-        )
+        super().__init__(str(site.daemon.runtime / name), encoding)
 
     def hello(self, site: Site, **more: Any) -> None:
-        self.send("hello", protocol=1, workspace=str(site.root), **more)
-        assert isinstance(self.next(), Reply)
+        self.call("hello", protocol=1, workspace=str(site.root), **more)
 
     def subscribe(self, **params: Any) -> dict[str, Any]:
-        self.send("subscribe", **params)
-        reply = self.next()
-        assert isinstance(reply, Reply)
-        assert reply.error is None, reply.error
-        assert reply.result is not None
-        answer: dict[str, Any] = decode_result(self._encoding, reply.result, dict[str, Any])
-        return answer
-
-    def next(self) -> Reply | Event:
-        while (frame := self._framer.next_frame()) is None:
-            data = self._socket.recv(1 << 16)
-            assert data, "the daemon hung up"
-            self._framer.feed(data)
-        return decode_reply(self._encoding, frame)
+        return self.call("subscribe", **params)
 
     def event(self) -> dict[str, Any]:
         event = self.next()
@@ -64,13 +36,13 @@ class Listener:
         return event.params
 
     def has_nothing(self, seconds: float = 0.3) -> bool:
-        self._socket.settimeout(seconds)
+        self.socket.settimeout(seconds)
         try:
             self.next()
         except TimeoutError:
             return True
         finally:
-            self._socket.settimeout(PATIENCE_S)
+            self.socket.settimeout(PATIENCE_S)
         return False
 
 
@@ -108,6 +80,8 @@ def test_every_commit_is_told_as_log_has_it_in_its_order(site: Site, encoding: E
         site.overwrite("b/new", "x\n")
         site.replace("a", "1", "un")
         site.agent.call("undo", preview=True)
+        refused = {"operation": "replace", "oldText": "zwei and more"}
+        site.agent.refusal("patch", path="a", patches=[refused])
         site.agent.call("undo")
         told = [listener.event() for _ in range(6)]
         log = site.log()
@@ -119,33 +93,6 @@ def test_every_commit_is_told_as_log_has_it_in_its_order(site: Site, encoding: E
     assert [each["kind"] for each in log[::-1]] == [
         "outside", "edit", "edit", "outside", "edit", "undo",
     ]  # fmt: skip
-
-
-def test_subscribing_says_where_the_history_stands(site: Site) -> None:
-    commit = site.overwrite("a", "x\n")["commit"]
-    with closing(Listener(site)) as listener:
-        listener.hello(site)
-        assert listener.subscribe(events=["commit"])["head"] == commit
-
-
-def test_nothing_is_told_twice_or_left_out_between_the_head_and_the_events(site: Site) -> None:
-    """While calls go on at full speed, new subscribers chain onto the head they are given."""
-    with closing(Listener(site)) as first:
-        first.hello(site)
-        first.subscribe()
-        for number in range(60):
-            edit = {"operation": "overwrite", "newText": f"{number}\n"}
-            site.agent.send("patch", path="a", patches=[edit])
-        for _ in range(10):
-            with closing(Listener(site)) as listener:
-                listener.hello(site)
-                head = listener.subscribe(events=["commit"])["head"]
-                following = first_of(listener)
-                assert following in (None, head)
-        for _ in range(60):
-            site.agent.receive()
-        parents = [first.event()["commit"]["parent"] for _ in range(60)]
-    assert parents[1:] == [each["commit"] for each in site.log(limit=100)[:0:-1]]
 
 
 def test_concurrent_agents_are_told_in_the_order_of_the_history(site: Site) -> None:
@@ -166,30 +113,14 @@ def test_the_first_event_follows_the_head_that_subscribe_gave(site: Site) -> Non
         with closing(Listener(site)) as listener:
             listener.hello(site)
             listener.send("subscribe", events=["commit"])
-            site.agent.send(
-                "patch",
-                path="a",
-                patches=[{"operation": "overwrite", "newText": f"{number}\n"}],
-            )
-            reply = listener.next()
-            assert isinstance(reply, Reply)
-            assert reply.result is not None
-            head = decode_result(Encoding.JSON, reply.result, dict[str, Any])["head"]
+            edit = {"operation": "overwrite", "newText": f"{number}\n"}
+            site.agent.send("patch", path="a", patches=[edit])
+            head = listener.result_of(listener.receive())["head"]
             commit = site.agent.result_of(site.agent.receive())["commit"]
             if head != commit:
                 assert listener.event()["commit"]["parent"] == head
             else:
                 assert listener.has_nothing(0.02)
-
-
-def test_refused_and_previewed_calls_are_not_told(
-    site: Site, listen: Callable[..., Listener]
-) -> None:
-    (site.root / "a").write_text("one\n")
-    listener = listen()
-    site.agent.refusal("patch", path="a", patches=[{"operation": "replace", "oldText": "zwei"}])
-    site.replace("a", "one", "two", preview=True)
-    assert listener.has_nothing()
 
 
 def test_outside_edits_of_a_contended_call_and_late_writes_are_told(
@@ -261,8 +192,7 @@ def test_workspaces_are_told_apart_and_control_without_one_is_told_of_all(
     other = shared_daemon.site(f"{site.root.name}-other")
     own = listen()
     with closing(Listener(site)) as of_all:
-        of_all.send("hello", protocol=1)
-        of_all.next()
+        of_all.call("hello", protocol=1)
         heads = of_all.subscribe()["heads"]
         assert heads[str(site.root)] is None
         assert heads[str(other.root)] is None
@@ -289,18 +219,13 @@ def test_a_wrong_subscription_is_refused(
     assert complaint in refusal.message
 
 
-def test_everybody_says_hello_first(site: Site) -> None:
-    assert site.daemon.agent().refusal("subscribe").kind == "hello_required"
-    assert site.daemon.control().refusal("subscribe").kind == "hello_required"
-
-
 def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(
     own_site: Site,
 ) -> None:
     """Every commit is told or counted; the daemon keeps no more than a few MiB for it."""
     site = own_site
     listener = Listener(site)
-    listener._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     listener.hello(site)
     listener.subscribe(events=["commit"])
     why = "w" * 60_000
@@ -325,37 +250,15 @@ def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(
     assert grown < 60 << 20
 
 
-def test_subscribers_that_vanish_are_forgotten(site: Site) -> None:
-    for _ in range(20):
-        with closing(Listener(site)) as listener:
-            listener.hello(site)
-            listener.subscribe()
-    for number in range(3):
-        site.overwrite("a", f"{number}\n")
-    assert len(site.log()) == 3
-
-
 def test_recovery_is_not_told_and_the_history_goes_on_from_the_head(own_site: Site) -> None:
     site = own_site
     last = site.overwrite("a", "x\n")["commit"]
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     with closing(Listener(site)) as listener:
         listener.hello(site)
         assert listener.subscribe()["head"] == last
         site.overwrite("a", "y\n")
         assert listener.event()["commit"]["parent"] == last
-
-
-def first_of(listener: Listener) -> str | None:
-    """The parent of the first commit that is told within a moment."""
-    listener._socket.settimeout(0.05)
-    try:
-        parent: str = listener.event()["commit"]["parent"]
-    except TimeoutError:
-        return None
-    return parent
 
 
 def resident(pid: int) -> int:

@@ -7,20 +7,19 @@ state directory holds, down to the bytes that can be inflated anywhere in a pack
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, running
+from e2e.running_daemon import DaemonProcess, Site, eventually, running
 from e2e.test_forget import everything
 from stet.wire.failures import Kind
 
 OLD = "hunter2-is-the-password"
 NEW = "correct-horse-battery"
 PATTERNS = '[".env", "*.PEM", "secrets/", "!public.pem"]'
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -42,16 +41,6 @@ def kept(site: Site) -> list[str]:
     return [secret for secret in (OLD, NEW) if secret.encode() in found]
 
 
-def soon(holds: Callable[[], bool]) -> bool:
-    """Whether something comes to hold (after a checkpoint)."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def edited(site: Site) -> dict[str, Any]:
     return site.replace(".env", OLD, NEW, request_id="r-1")
 
@@ -68,14 +57,14 @@ def test_a_late_write_to_a_file_that_is_excluded_by_then_is_not_committed() -> N
             'exclude = ["notes.txt"]\ngrace_s = 2\nnotify = false\n'
         )
         daemon.control().call("reload")
-        assert soon(lambda: len(site.log()) > 2)  # the late write was noticed
-        assert soon(lambda: not kept(site))
+        assert eventually(lambda: len(site.log()) > 2)  # the late write was noticed
+        assert eventually(lambda: not kept(site))
 
 
 # -- an edit
 
 
-def test_an_excluded_file_is_edited_and_stored_nowhere(site: Site) -> None:
+def test_an_excluded_file_is_edited_listed_and_stored_nowhere(site: Site) -> None:
     result = edited(site)
     assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
     assert (site.root / ".env").stat().st_mode & 0o777 == 0o600
@@ -86,26 +75,35 @@ def test_an_excluded_file_is_edited_and_stored_nowhere(site: Site) -> None:
     assert ".env is excluded from the history" in warning
     assert "can't be undone" in warning
     assert warning in result["message"]
-    assert soon(lambda: kept(site) == [])
-    assert site.git("ls-tree", "-r", "--name-only", "history") == ""
-    assert site.person.call("verify")["problems"] == []
-    assert site.fsck() == ""
-
-
-def test_log_and_show_list_the_path_without_its_content(site: Site) -> None:
-    commit = edited(site)["commit"]
     expected = {
         "path": ".env", "status": "M", "before": None, "after": None, "added": 0, "removed": 0,
         "excluded": True,
     }  # fmt: skip
-    shown = site.person.call("show", commit=commit)
+    shown = site.person.call("show", commit=result["commit"])
     assert (shown["files"], shown["diff"]) == ([expected], "")
     [logged] = site.log(path=".env")
-    assert (logged["commit"], logged["files"]) == (commit, [expected])
-    assert "\nStet-Excluded: M .env\n" in site.git("cat-file", "commit", commit)
+    assert (logged["commit"], logged["files"]) == (result["commit"], [expected])
+    assert "\nStet-Excluded: M .env\n" in site.git("cat-file", "commit", result["commit"])
     assert site.log(text=NEW) == site.log(text=OLD) == []
+    assert eventually(lambda: kept(site) == [])
+    assert site.git("ls-tree", "-r", "--name-only", "history") == ""
+    assert site.person.call("verify")["problems"] == []
+    assert site.fsck() == ""
     site.restart()
-    assert soon(lambda: site.log(path=".env")[0]["files"] == [expected])
+    assert eventually(lambda: site.log(path=".env")[0]["files"] == [expected])
+
+
+def test_patterns_are_a_gitignores_in_any_letter_case_also_behind_links(site: Site) -> None:
+    for path in (".ENV", "deep/down/.Env", "certs/key.pem", "secrets/a", "Secrets/deep/b.txt"):
+        assert site.overwrite(path, f"{NEW}\n")["files"][0]["excluded"] is True, path
+    (site.root / "config").symlink_to(".env")
+    result = site.replace("config", OLD, NEW)
+    assert [file["path"] for file in result["files"]] == [".env"]
+    assert eventually(lambda: kept(site) == [])
+    shutil.rmtree(site.root / "secrets")
+    for path in ("env", ".env.txt", "public.pem", "secrets"):
+        assert "excluded" not in site.overwrite(path, f"{NEW}\n")["files"][0]
+        assert site.git("show", f"history:{path}") == f"{NEW}\n"
 
 
 def test_a_call_over_both_keeps_the_other_file(site: Site) -> None:
@@ -135,39 +133,15 @@ def test_a_call_over_both_keeps_the_other_file(site: Site) -> None:
     assert site.bytes_of("a.txt") == b"two\n"
 
 
-@pytest.mark.parametrize(
-    "path", [".ENV", "deep/down/.Env", "certs/key.pem", "secrets/a", "Secrets/deep/b.txt"]
-)
-def test_patterns_are_a_gitignores_in_any_letter_case(site: Site, path: str) -> None:
-    result = site.overwrite(path, f"{NEW}\n")
-    assert result["files"][0]["excluded"] is True
-    assert soon(lambda: kept(site) == [])
-
-
-@pytest.mark.parametrize("path", ["env", ".env.txt", "public.pem", "secrets"])
-def test_what_no_pattern_covers_is_kept(site: Site, path: str) -> None:
-    result = site.overwrite(path, f"{NEW}\n")
-    assert "excluded" not in result["files"][0]
-    assert site.git("show", f"history:{path}") == f"{NEW}\n"
-
-
-def test_a_file_reached_through_a_link_is_excluded_by_its_own_name(site: Site) -> None:
-    (site.root / "config").symlink_to(".env")
-    result = site.replace("config", OLD, NEW)
-    assert [file["path"] for file in result["files"]] == [".env"]
-    assert soon(lambda: kept(site) == [])
-
-
 def test_creating_and_deleting_are_told_apart(site: Site) -> None:
     site.overwrite("secrets/new", f"{NEW}\n")
-    patch = "*** Begin Patch\n*** Delete File: .env\n*** End Patch"
-    deleted = site.agent.call("apply_patch", input=patch)
+    deleted = site.agent.delete(".env")
     assert not (site.root / ".env").exists()
     assert deleted["files"][0]["status"] == "D"
     [newest, first] = site.log()
     assert [(f["path"], f["status"]) for f in newest["files"]] == [(".env", "D")]
     assert [(f["path"], f["status"]) for f in first["files"]] == [("secrets/new", "A")]
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
 
 
 # -- replies
@@ -178,7 +152,7 @@ def test_a_retried_call_is_answered_without_what_the_file_says(site: Site) -> No
     params: dict[str, Any] = {"path": ".env", "changes": changes, "context": 1}
     first = site.agent.call("patch_file", **params, request_id="r-2")
     assert "other = 1" in first["message"]
-    assert soon(lambda: kept(site) == [])
+    assert eventually(lambda: kept(site) == [])
     again = site.agent.call("patch_file", **params, request_id="r-2")
     assert (again["replayed"], again["commit"]) == (True, first["commit"])
     assert (again["files"], again["diff"]) == (first["files"], "")
@@ -186,14 +160,13 @@ def test_a_retried_call_is_answered_without_what_the_file_says(site: Site) -> No
     assert ".env is excluded" in again["message"]
 
 
-def test_a_preview_stores_nothing_either(site: Site) -> None:
+def test_a_preview_stores_nothing_either_and_if_match_takes_the_id_that_read_gives(
+    site: Site,
+) -> None:
+    oid = site.agent.call("read", path=".env")["oid"]
     result = site.replace(".env", OLD, NEW, preview=True)
     assert (result["diff"], result["commit"]) == ("", None)
     assert kept(site) == []
-
-
-def test_if_match_takes_the_id_that_read_gives(site: Site) -> None:
-    oid = site.agent.call("read", path=".env")["oid"]
     after = site.replace(".env", OLD, NEW, if_match=oid)["files"][0]["after"]
     assert site.agent.call("read", path=".env")["oid"] == after
     assert site.agent.refusal("patch", path=".env", patches=[], if_match=oid).kind == Kind.STALE
@@ -255,8 +228,7 @@ def test_what_would_carry_the_content_to_a_kept_place_is_refused(site: Site) -> 
 
 def test_a_move_to_an_excluded_name_keeps_what_was_there_before(site: Site) -> None:
     site.overwrite("plain", "text\n")
-    patch = "*** Begin Patch\n*** Update File: plain\n*** Move to: secrets/held\n*** End Patch"
-    moved = site.agent.call("apply_patch", input=patch)
+    moved = site.agent.move("plain", "secrets/held")
     assert site.bytes_of("secrets/held") == b"text\n"
     assert not (site.root / "plain").exists()
     shown = site.person.call("show", commit=moved["commit"])
@@ -282,9 +254,7 @@ def test_a_snapshot_between_an_edit_and_a_power_cut_leaves_the_file(site: Site) 
     """That a snapshot lacks the file does not mean that it was deleted."""
     edited(site)
     site.person.call("snapshot")
-    site.daemon.kill()
-    site.daemon.start(STET_BOOT_ID="another-boot")
-    site.connect()
+    site.crash(STET_BOOT_ID="another-boot")
     assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
 
 
@@ -312,7 +282,7 @@ def test_a_file_that_the_history_has_already_leaves_it_with_the_next_edit(site: 
     assert (file["path"], file["excluded"]) == (".env", True)
     assert site.git("ls-tree", "-r", "--name-only", "history") == ""
     assert site.person.call("read", path=".env", at=first)["text"].startswith(f"key = {OLD}")
-    assert soon(lambda: kept(site) == [OLD]), "what was kept before is for `forget`"
+    assert eventually(lambda: kept(site) == [OLD]), "what was kept before is for `forget`"
     site.person.call("forget", path=".env")
     assert kept(site) == []
     assert site.person.call("verify")["problems"] == []
@@ -339,11 +309,11 @@ def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
     patches = [{"operation": "replace", "oldText": "key", "newText": "name"}]
     site.agent.send("patch", path=".env", patches=patches)
     staged = site.root
-    assert soon(lambda: len(list(staged.iterdir())) == 2)
+    assert eventually(lambda: len(list(staged.iterdir())) == 2)
     site.write(".env", f"key = {NEW}\n")
     result = site.agent.result_of(site.agent.receive())
     assert site.bytes_of(".env") == f"name = {NEW}\n".encode()
     assert result["outside"] is None
-    assert soon(lambda: kept(site) == [])
-    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert eventually(lambda: kept(site) == [])
+    assert site.kinds() == ["edit"]
     assert site.person.call("verify")["problems"] == []

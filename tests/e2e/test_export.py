@@ -31,21 +31,6 @@ def exported(client: Client, **params: Any) -> str:
             return "".join(pieces)
 
 
-def patch(client: Client, path: str, text: str, **more: Any) -> dict[str, Any]:
-    patches = [{"operation": "overwrite", "newText": text}]
-    return client.call("patch", path=path, patches=patches, **more)
-
-
-def move(client: Client, old: str, new: str, hunk: str = "") -> dict[str, Any]:
-    text = f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n{hunk}*** End Patch\n"
-    return client.call("apply_patch", input=text)
-
-
-def delete(client: Client, path: str) -> dict[str, Any]:
-    text = f"*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n"
-    return client.call("apply_patch", input=text)
-
-
 EVIL = "--- /dev/null\n+++ b/evil\n@@ -0,0 +1 @@\n+evil\n"
 LINES = "".join(f"line {n}\n" for n in range(40))
 
@@ -60,11 +45,11 @@ def test_everything_applies_with_authors_dates_and_messages(
     own.take(site.root)
     first = site.replace("src/a.py", "line 3\n", "LINE 3\n", message="Because.\n\nTwice.")
     other = site.another("conv-2", agent="Zoë (the other) <x>")
-    patch(other, 'new dir/naïve "quoted" \\ file.txt', "new\nwithout end")
+    other.overwrite('new dir/naïve "quoted" \\ file.txt', "new\nwithout end")
     site.replace("run.sh", "sh", "bash")
-    delete(site.agent, "gone.txt")
-    move(site.agent, "moved.txt", "there/moved2.txt", "@@\n-line 7\n+line seven\n")
-    move(site.agent, "there/moved2.txt", "third.txt")
+    site.agent.delete("gone.txt")
+    site.agent.move("moved.txt", "there/moved2.txt", "@@", "-line 7", "+line seven")
+    site.agent.move("there/moved2.txt", "third.txt")
     site.agent.call("undo", commits=[first["commit"]])
     own.am(exported(site.person))
     assert content_of(own.root) == content_of(site.root)
@@ -112,11 +97,11 @@ def test_binary_files_are_created_changed_and_deleted(site: Site, own: UserRepos
     site.write("text", LINES)
     own.take(site.root)
     for name in ("a.bin", "b.bin"):
-        patch(site.agent, name, "was binary\n")
-    patch(site.agent, "text", "\0\1\2")
+        site.agent.overwrite(name, "was binary\n")
+    site.agent.overwrite("text", "\0\1\2")
     site.write("a.bin", b"\0" + bytes(range(255, -1, -1)) * 3)
-    patch(site.agent, "a.bin", "again\n")
-    delete(site.agent, "b.bin")
+    site.agent.overwrite("a.bin", "again\n")
+    site.agent.delete("b.bin")
     mbox = exported(site.person)
     assert "GIT binary patch" in mbox
     own.am(mbox)
@@ -138,7 +123,7 @@ def test_modes_links_and_kinds_that_change_apply(site: Site, own: UserRepository
     site.replace("dir/inner", "one", "two")
     (site.root / "b").unlink()
     (site.root / "b").symlink_to("a.sh")
-    delete(site.agent, "dir/inner")
+    site.agent.delete("dir/inner")
     (site.root / "b").unlink()
     site.write("b", "two\n")
     site.replace("b", "two", "three", message="b")
@@ -265,7 +250,7 @@ def test_agents_become_authors(site: Site, own: UserRepository, agent: str, name
     site.write("a.txt", "one\n")
     own.take(site.root)
     client = site.another("s", agent=agent)
-    patch(client, "a.txt", "two\n")
+    client.overwrite("a.txt", "two\n")
     own.am(exported(site.person))
     [row] = own.log("%an|%(trailers:key=Stet-Agent,valueonly)")
     assert row.split("|")[0] == name
@@ -296,7 +281,7 @@ def test_a_range_a_path_and_an_agent(site: Site, own: UserRepository) -> None:
     edits = {}
     for number in range(1, 5):
         for name in ("a", "b", "c/d"):
-            edits[name, number] = patch(site.agent, name, f"{number}\n")["commit"]
+            edits[name, number] = site.agent.overwrite(name, f"{number}\n")["commit"]
     mbox = exported(site.person, to=edits["b", 2], paths=["b", "c"])
     own.am(mbox)
     assert {k: v[1] for k, v in content_of(own.root).items()} == {
@@ -315,7 +300,7 @@ def test_pages_put_together_are_the_whole(site: Site, own: UserRepository) -> No
     site.write("a", "0\n")
     own.take(site.root)
     for number in range(1, 12):
-        patch(site.agent, "a", f"{number}\n")
+        site.agent.overwrite("a", f"{number}\n")
         if number % 3 == 0:
             site.write("a", f"by hand {number}\n")
     whole = site.person.call("export")
@@ -325,7 +310,7 @@ def test_pages_put_together_are_the_whole(site: Site, own: UserRepository) -> No
     lines = exported(site.person, format="jsonl", limit=3)
     assert lines == exported(site.person, format="jsonl")
     first = site.person.call("export", limit=4)
-    patch(site.agent, "a", "meanwhile\n")
+    site.agent.overwrite("a", "meanwhile\n")
     rest = exported(site.person, cursor=first["cursor"])
     assert first["content"] + rest == whole["content"]
     own.am(whole["content"])
@@ -334,8 +319,8 @@ def test_pages_put_together_are_the_whole(site: Site, own: UserRepository) -> No
 
 def test_json_lines_are_what_show_gives(site: Site) -> None:
     site.write("a", "0\n")
-    patch(site.agent, "a", "1\n")
-    undone = patch(site.agent, "a", "2\n")["commit"]
+    site.agent.overwrite("a", "1\n")
+    undone = site.agent.overwrite("a", "2\n")["commit"]
     site.agent.call("undo")
     lines = [json.loads(line) for line in exported(site.agent, format="jsonl").splitlines()]
     assert [line["kind"] for line in lines] == ["edit", "edit", "undo"]
@@ -353,11 +338,11 @@ def test_one_diff_over_everything_applies(site: Site, own: UserRepository) -> No
     own.take(site.root)
     site.replace("a.txt", "one", "two")
     site.replace("a.txt", "two", "three")
-    patch(site.agent, "b.bin", "text\n")
-    move(site.agent, "c.txt", "d/c.txt")
-    patch(site.agent, "new.txt", "x")
-    patch(site.agent, "passing.txt", "x")
-    delete(site.agent, "passing.txt")
+    site.agent.overwrite("b.bin", "text\n")
+    site.agent.move("c.txt", "d/c.txt")
+    site.agent.overwrite("new.txt", "x")
+    site.agent.overwrite("passing.txt", "x")
+    site.agent.delete("passing.txt")
     result = site.person.call("export", format="diff")
     assert result["commits"] == 7
     assert result["content"].count("diff --git") == 4
@@ -387,8 +372,8 @@ def test_one_diff_over_everything_applies(site: Site, own: UserRepository) -> No
     ],
 )
 def test_bad_parameters_are_refused(site: Site, params: dict[str, Any], kind: str) -> None:
-    patch(site.agent, "a", "1\n")
-    patch(site.agent, "a", "2\n")
+    site.agent.overwrite("a", "1\n")
+    site.agent.overwrite("a", "2\n")
     assert site.person.refusal("export", **params).kind == kind
 
 

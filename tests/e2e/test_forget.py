@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site
+from e2e.running_daemon import ConnectionEnded, Site, eventually, once_reached
+from e2e.test_transaction_of_dialects import patch, replace
 from stet.wire.failures import Kind
 
 SECRET = "hunter2-is-the-password"
@@ -56,34 +57,13 @@ def history_of(site: Site) -> dict[str, Any]:
     """A history with a secret in the middle; the ids of its commits."""
     ids: dict[str, Any] = {"before": site.overwrite("a.txt", "one\n")["commit"]}
     ids["pinned early"] = ids["before"]
-    patches = [{"operation": "overwrite", "newText": f"key = {SECRET}\n"}]
-    ids["secret"] = site.agent.call("patch", path=".env", patches=patches, request_id="r-secret")[
-        "commit"
-    ]
+    ids["secret"] = site.overwrite(".env", f"key = {SECRET}\n", request_id="r-secret")["commit"]
     ids["edit"] = site.replace("a.txt", "one", "two")["commit"]
-    calls = [
-        {
-            "method": "patch",
-            "params": {
-                "path": ".env",
-                "patches": [
-                    {
-                        "operation": "replace",
-                        "oldText": SECRET,
-                        "newText": OTHER,
-                        "toClipboard": "held",
-                    }
-                ],
-            },
-        },
-        {
-            "method": "patch",
-            "params": {
-                "path": "b.txt",
-                "patches": [{"operation": "overwrite", "newText": "b\n"}],
-            },
-        },
+    both = [
+        (".env", replace(SECRET, OTHER, toClipboard="held")),
+        ("b.txt", {"operation": "overwrite", "newText": "b\n"}),
     ]
+    calls = [patch(path, each) for path, each in both]
     ids["both"] = site.agent.call("transaction", calls=calls)["commit"]
     ids["undone"] = site.overwrite("c.txt", "c\n")["commit"]
     ids["undo"] = site.agent.call("undo", commits=[ids["undone"]])["commit"]
@@ -129,7 +109,7 @@ def test_the_secret_is_nowhere_and_all_else_is_there(own_site: Site) -> None:
     site.restart()
     assert SECRET.encode() not in everything(site)
     assert site.person.call("verify")["problems"] == []
-    assert [info["commit"] for info in site.log(limit=100)] == [info["commit"] for info in log]
+    assert site.ids(limit=100) == [info["commit"] for info in log]
 
 
 def test_no_process_holds_what_was_removed(own_site: Site) -> None:
@@ -195,21 +175,25 @@ def test_retries_are_answered_without_the_secret(own_site: Site) -> None:
     site = own_site
     history_of(site)
     site.person.call("forget", path=".env", clipboards=True)
-    patches = [{"operation": "overwrite", "newText": f"key = {SECRET}\n"}]
-    answer = site.agent.call("patch", path=".env", patches=patches, request_id="r-secret")
+    answer = site.overwrite(".env", f"key = {SECRET}\n", request_id="r-secret")
     assert answer["replayed"] is True
     assert answer["files"] == []
     assert site.person.call("show", commit=answer["commit"])["kind"] == "edit"
 
 
-def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
+def test_a_preview_changes_nothing_and_clipboards_are_told_and_kept_unless_asked(
+    own_site: Site,
+) -> None:
     site = own_site
     history_of(site)
     held = site.agent.call("clipboard_get", name="held")["text"]
     assert SECRET in held
     site.agent.call("clipboard_set", name="more", text=f"x\nkey = {SECRET}\n")
+    before = site.picture()
     preview = site.person.call("forget", path=".env", preview=True)
-    assert preview["commit"] is None
+    assert (preview["commit"], preview["commits"], preview["rewritten"]) == (None, 2, 5)
+    assert preview["in_workspace"] == [".env"]
+    assert site.picture() == before
     assert preview["clipboards"] == [
         {"session": "conv-1", "clipboard": "held"},
         {"session": "conv-1", "clipboard": "more"},
@@ -218,21 +202,13 @@ def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
     assert site.agent.call("clipboard_get", name="more")["text"] == f"x\nkey = {SECRET}\n"
 
 
-def until_rewriting(trace: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not (trace.exists() and "forget.rewritten" in trace.read_text().split()):
-        assert time.monotonic() < deadline, "nothing was rewritten"
-        time.sleep(0.01)
-
-
 def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> None:
     site, trace = own_site, own_site.root.parent / "trace"
     for path in ("a.txt", "b.txt"):
         site.overwrite(path, f"{SECRET} {path}\n")
-    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
     sent = [site.person.send("forget", path=path) for path in ("a.txt", "b.txt")]
-    until_rewriting(trace)
+    once_reached(trace, "forget.rewritten")
     sent.append(site.person.send("verify"))
     replies = [site.person.receive() for _ in sent]
     assert [reply.id for reply in replies] == sent
@@ -242,10 +218,9 @@ def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> N
 def test_clipboards_that_are_filled_beside_it_are_told_and_go(own_site: Site) -> None:
     site, trace = own_site, own_site.root.parent / "trace"
     history_of(site)
-    site.daemon.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
     site.person.send("forget", path=".env", clipboards=True)
-    until_rewriting(trace)
+    once_reached(trace, "forget.rewritten")
     site.agent.call("clipboard_set", name="late", text=f"key = {SECRET}\n")
     reply = site.person.result_of(site.person.receive())
     assert [each["clipboard"] for each in reply["clipboards"]] == ["held", "late"]
@@ -263,16 +238,6 @@ def test_what_was_forgotten_can_be_written_again(own_site: Site) -> None:
     assert site.log(limit=2)[1]["message"] == "first seen: a.txt"
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
-
-
-def test_a_preview_changes_nothing(own_site: Site) -> None:
-    site = own_site
-    history_of(site)
-    before = site.picture()
-    result = site.person.call("forget", path=".env", preview=True)
-    assert (result["commit"], result["commits"], result["rewritten"]) == (None, 2, 5)
-    assert result["in_workspace"] == [".env"]
-    assert site.picture() == before
 
 
 def test_the_same_content_elsewhere_is_told_and_goes_if_asked(own_site: Site) -> None:
@@ -318,15 +283,26 @@ def test_contents_go_at_any_path(own_site: Site) -> None:
     assert site.fsck() == ""
 
 
-@pytest.mark.parametrize("path", ["nothing.txt", "a.txt/x", "nowhere/at/all"])
-def test_a_path_that_the_history_never_had(own_site: Site, path: str) -> None:
+def test_a_path_that_the_history_never_had(own_site: Site) -> None:
     own_site.overwrite("a.txt", "x\n")
     before = own_site.picture()
-    assert own_site.person.refusal("forget", path=path).kind in (
-        Kind.FILE_NOT_FOUND, Kind.NOT_A_FILE,
-    )  # fmt: skip
+    for path in ("nothing.txt", "a.txt/x", "nowhere/at/all"):
+        kind = own_site.person.refusal("forget", path=path).kind
+        assert kind in (Kind.FILE_NOT_FOUND, Kind.NOT_A_FILE)
     assert own_site.picture() == before
-    assert own_site.agent.refusal("forget", path="a.txt").kind == Kind.NOT_PERMITTED
+
+
+def test_a_damaged_reference_is_in_the_way(own_site: Site) -> None:
+    site = own_site
+    history_of(site)
+    for name in ("refs/heads/mine", "refs/pins/mine"):
+        damaged = Path(site.shadow, name)
+        damaged.write_bytes(b"")
+        refusal = site.person.refusal("forget", path=".env")
+        assert (refusal.kind, name in refusal.message) == (Kind.IO_ERROR, True)
+        [problem] = site.person.call("verify")["problems"]
+        assert name in problem["what"]
+        damaged.unlink()
 
 
 def test_a_reference_that_keeps_the_old_history_is_in_the_way(own_site: Site) -> None:
@@ -346,17 +322,6 @@ def test_a_reference_that_keeps_the_old_history_is_in_the_way(own_site: Site) ->
     assert site.fsck() == ""
 
 
-@pytest.mark.parametrize("name", ["refs/heads/mine", "refs/pins/mine"])
-def test_a_damaged_reference_is_in_the_way(own_site: Site, name: str) -> None:
-    site = own_site
-    history_of(site)
-    Path(site.shadow, name).write_bytes(b"")
-    refusal = site.person.refusal("forget", path=".env")
-    assert (refusal.kind, name in refusal.message) == (Kind.IO_ERROR, True)
-    [problem] = site.person.call("verify")["problems"]
-    assert name in problem["what"]
-
-
 @pytest.mark.parametrize(
     "point",
     ["forget.pack_written", "forget.rewritten", "checkpoint.recorded:2", "forget.before_record",
@@ -368,8 +333,7 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     history_of(site)
     (site.root / ".env").unlink()
     old = site.git("rev-parse", "history").strip()
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     with pytest.raises(ConnectionEnded):
         site.person.call("forget", path=".env", clipboards=True)
     assert site.daemon.wait() == -9
@@ -420,10 +384,7 @@ def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
     in_the_way.rmdir()
     assert SECRET.encode() in everything(own_site)
     own_site.daemon.control().call("workspace_allow", root=root)
-    deadline = time.monotonic() + 20
-    while SECRET.encode() in everything(own_site):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert eventually(lambda: SECRET.encode() not in everything(own_site))
 
 
 def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:
@@ -437,8 +398,7 @@ def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -
     with file.open("ab", buffering=0) as held:
         site.person.send("forget", path=".env")
         time.sleep(0.3)  # what is written late is recorded when it begins
-        patches = [{"operation": "overwrite", "newText": "clean\n"}]
-        other.call("patch", path=".env", patches=patches)
+        other.overwrite(".env", "clean\n")
         held.write(b"late\n")
     site.person.result_of(site.person.receive())
     time.sleep(2.2)  # longer than the grace period
@@ -472,15 +432,11 @@ def test_calls_beside_it_are_kept(own_site: Site) -> None:
 def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
     """The forgotten directory is edited while its objects go: the new one is the same tree."""
     site, trace = own_site, own_site.root.parent / "trace"
-    site.daemon.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
     site.overwrite("a.txt", "one\n")
     site.overwrite(".env", f"{SECRET}\n")
     site.person.send("forget", path=".env")
-    deadline = time.monotonic() + 60
-    while not (trace.exists() and "gc.before_removing" in trace.read_text().split()):
-        assert time.monotonic() < deadline, "nothing was removed"
-        time.sleep(0.01)
+    once_reached(trace, "gc.before_removing")
     site.overwrite(".env", "other\n")
     site.person.result_of(site.person.receive())
     assert site.fsck() == ""

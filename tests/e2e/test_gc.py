@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, running
+from e2e.running_daemon import ConnectionEnded, Site, eventually, running
 from stet.wire.failures import Kind
 
 
@@ -69,15 +68,12 @@ def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
         place.log(limit=1)  # makes Git follow at once, in loose objects; on a slow machine in packs
         if len(loose(place)) > 300:
             break
-    deadline = time.monotonic() + 60
-    while loose(place) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert loose(place) == []
+    assert eventually(lambda: not loose(place))
     assert place.fsck() == ""
     assert place.person.call("verify")["ok"] is True
 
 
-def test_calls_go_on_beside_it(own_site: Site) -> None:
+def test_calls_go_on_beside_it_and_the_history_is_whole(own_site: Site) -> None:
     site = own_site
     edited(site, 150)
     busy = threading.Event()
@@ -88,8 +84,11 @@ def test_calls_go_on_beside_it(own_site: Site) -> None:
 
     thread = threading.Thread(target=collect)
     thread.start()
+    beside = site.greeted(site.daemon.control())
     try:
-        edited(site, 150, start=150)
+        for number in range(10):
+            edited(site, 15, start=150 + 15 * number)
+            assert beside.call("verify")["problems"] == []
     finally:
         busy.set()
         thread.join()
@@ -131,8 +130,7 @@ def test_killed_in_the_middle_the_next_start_finds_all(own_site: Site, point: st
     site.person.call("gc")
     edited(site, 20, start=20)
     before = git_log(site)
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     edited(site, 3, start=40)
     last = site.log(limit=1)[0]["commit"]
     with pytest.raises(ConnectionEnded):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import array
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from e2e.running_daemon import (
     Client,
     ConnectionEnded,
     DaemonProcess,
-    Refusal,
     Site,
     faultless,
 )
@@ -205,17 +203,6 @@ def test_who_vanishes_in_the_middle_leaves_nothing_behind(
     assert handles(pid) <= opened + 4
 
 
-def test_who_closes_its_side_gets_every_answer(daemon: DaemonProcess, site: Site) -> None:
-    client = site.greeted(daemon.agent(), session="half")
-    asked = [client.send("read", path="large.txt") for _ in range(20)]
-    client.socket.shutdown(socket.SHUT_WR)
-    time.sleep(0.2)
-    assert set(asked) == {client.receive().id for _ in asked}
-    with pytest.raises(ConnectionEnded):
-        client.receive()
-    assert_still_right(site)
-
-
 def test_file_descriptors_that_are_sent_along_are_closed(daemon: DaemonProcess, site: Site) -> None:
     pid = daemon.process.pid
     client = daemon.agent()
@@ -319,28 +306,6 @@ def test_who_asks_for_much_and_goes_again_and_again_is_given_up(
         if number % 10 == 0:
             assert_still_right(site)
     assert_still_right(site)
-
-
-def test_a_pattern_of_exponential_time_is_given_up_and_others_go_on(
-    daemon: DaemonProcess, site: Site
-) -> None:
-    site.write("bad.txt", "a" * 60 + "!\n")
-    client = site.greeted(daemon.agent(), session="pattern")
-    change = {"search": "(?:a|a)*$", "replace": "b", "regex": True}
-    answers: list[Refusal] = []
-
-    def run() -> None:
-        answers.append(client.refusal("patch_file", path="bad.txt", changes=[change]))
-
-    waiting = threading.Thread(target=run)
-    waiting.start()
-    assert site.agent.call("status")["protocol"] == 1
-    assert_still_right(site)
-    waiting.join()
-    [refusal] = answers
-    assert refusal.kind == Kind.INVALID_PARAMS
-    assert "the search was stopped" in refusal.message
-    assert site.bytes_of("bad.txt") == b"a" * 60 + b"!\n"
 
 
 def test_hundreds_of_idle_connections_cost_little(daemon: DaemonProcess, site: Site) -> None:

@@ -44,7 +44,7 @@ def test_ten_lines_say_hello_patch_look_at_the_log_and_undo(site: Site) -> None:
         "\n"
     )
     assert site.bytes_of("a.txt") == b"first\n"
-    assert [each["kind"] for each in site.log()] == ["undo", "edit", "outside"]
+    assert site.kinds() == ["undo", "edit", "outside"]
     assert site.log()[1]["agent"] == "ten-lines"
 
 

@@ -31,9 +31,15 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
     ({"text": "ei"}, ["undo", "e", "d", "b", "a"]),
     ({"text": "zwei", "path": "src/a.py"}, ["b"]),
     ({"text": "NEEDLE"}, []),
+    ({"text": "+needle"}, []),
+    ({"text": "b/docs/x.md"}, []),
     ({"text": '"AND" (*'}, ["out"]),
     ({"since": "2000-01-01"}, ["undo", "e", "out", "d", "c", "b", "a", "seen"]),
+    ({"since": 4_000_000_000}, []),
     ({"until": "2000-01-01T00:00:00"}, []),
+    ({"until": 0}, []),
+    ({"since": 1e300}, []),
+    ({"until": -1e300}, []),
 ]
 
 
@@ -46,11 +52,7 @@ def told(shared_daemon: DaemonProcess) -> Site:
     other = site.another("conv-2", agent="ann")
     patch = {"operation": "append_eof", "newText": "needle\n"}
     other.call("patch", path="docs/x.md", patches=patch)  # c
-    move = (
-        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/moved.py\n"
-        "@@\n-three\n+drei\n*** End Patch\n"
-    )
-    site.agent.call("apply_patch", input=move)  # d
+    site.agent.move("src/a.py", "src/moved.py", "@@", "-three", "+drei")  # d
     site.write("src/moved.py", 'eins\nzwei\ndrei\n"AND" (*)\n')
     site.replace("src/moved.py", "eins", "keine")  # e
     site.agent.call("undo")
@@ -83,12 +85,12 @@ def test_pages_follow_each_other_whatever_the_filter(told: Site) -> None:
         while True:
             page = told.person.call("log", limit=2, cursor=cursor, **filters)
             found += [each["commit"] for each in page["commits"]]
-            assert len(page["commits"]) <= 2
+            assert len(page["commits"]) in ((1, 2) if expected else (0,))
             cursor = page["cursor"]
             if cursor is None:
                 break
             assert found[-1] == cursor
-        known = dict(zip([each["commit"] for each in told.log()], NAMES, strict=True))
+        known = dict(zip(told.ids(), NAMES, strict=True))
         assert expected == [known[oid] for oid in found]
 
 
@@ -120,27 +122,6 @@ def test_a_time_with_a_fraction_is_in_the_second_of_its_commits(told: Site) -> N
     assert "undo" in names(told, until=newest.replace("Z", ".1Z"))
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"cursor": "f" * 40},
-        {"cursor": "HEAD"},
-        {"cursor": ""},
-        {"cursor": "g" * 40},
-        {"since": "yesterday"},
-        {"until": "2026-13-01"},
-        {"limit": 0},
-        {"limit": 1001},
-        {"colour": "red"},
-    ],
-)
-def test_what_makes_no_sense_is_refused(told: Site, params: dict[str, Any]) -> None:
-    indexed(told)
-    with pytest.raises(Refusal) as refused:
-        told.log(**params)
-    assert "invalid_params" == refused.value.kind
-
-
 def test_a_cursor_of_another_workspace_is_refused(told: Site, site: Site) -> None:
     site.write("a", "0\n")
     site.replace("a", "0\n", "1\n")
@@ -151,10 +132,12 @@ def test_a_cursor_of_another_workspace_is_refused(told: Site, site: Site) -> Non
 
 def test_every_name_of_a_commit_is_understood(told: Site) -> None:
     indexed(told)
-    commits = [each["commit"] for each in told.log()]
+    commits = told.ids()
     for steps, oid in enumerate(commits):
         for name in (oid, oid[:10], oid[:10].upper(), f"HEAD~{steps}"):
             assert oid == told.person.call("show", commit=name)["commit"]
+    for name, oid in (("HEAD", commits[0]), ("HEAD~", commits[1])):
+        assert oid == told.person.call("show", commit=name)["commit"]
     for name in (f"HEAD~{len(commits)}", "f" * 40, "abc", "HEAD^", ""):
         with pytest.raises(Refusal) as refused:
             told.person.call("show", commit=name)
@@ -206,9 +189,7 @@ def test_a_daemon_that_was_killed_goes_on_with_its_index(own_site: Site) -> None
     for n in range(60):
         site.replace("a", f"{n}\n", f"{n + 1}\n")
         if n % 20 == 19:
-            site.daemon.kill()
-            site.daemon.start()
-            site.connect()
+            site.crash()
     indexed(site)
     commits = site.log(limit=1000)
     assert ["patch a: 1 edit"] * 60 == [each["message"] for each in commits[:-1]]

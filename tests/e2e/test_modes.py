@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 
+from e2e.rights_table import TOOL_DISABLED
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site, running
 from e2e.test_events import Listener
 from stetd.storage.journal_format import ModeSet, read_segment
 
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 LONG = 3600
 CODEX = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch"
 ONE = [{"operation": "replace", "oldText": "one", "newText": "1"}]
@@ -305,10 +303,9 @@ def test_setting_a_mode_takes_the_place_of_a_grant(site: Site, end: str) -> None
             assert listener.event()["mode"] == "restricted"
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("checkpointed", [False, True], ids=["journal", "checkpoint"])
 def test_a_grant_outlives_the_daemon_and_so_does_its_end(
-    own_site: Site, how: str, checkpointed: bool
+    own_site: Site, checkpointed: bool
 ) -> None:
     site = own_site
     restrict(site, "session")
@@ -318,9 +315,7 @@ def test_a_grant_outlives_the_daemon_and_so_does_its_end(
     answer = site.person.call("mode_set", scope="workspace", **grant)
     if checkpointed:
         site.restart()
-    getattr(site.daemon, how)()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     now = site.agent.call("mode_get")
     assert (now["mode"], now["workspace_until"]) == ("unrestricted", answer["workspace_until"])
     site.agent.call("apply_patch", input=CODEX)
@@ -349,9 +344,7 @@ def test_a_grant_holds_in_another_boot_until_its_end(own_site: Site) -> None:
     site = own_site
     restrict(site, "session")
     site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": LONG})
-    site.daemon.kill()
-    site.daemon.start(STET_BOOT_ID="another")
-    site.connect()
+    site.crash(STET_BOOT_ID="another")
     assert site.agent.call("mode_get")["mode"] == "unrestricted"
 
 

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from in_process import InProcess
+import in_process
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.storage.disk import Disk
 
 MODE = 0o777
@@ -39,9 +37,7 @@ class Agent:
     def __init__(self, base: Path) -> None:
         self.root = base / "ws"
         self.root.mkdir()
-        names = (os.fspath(base / name) for name in ("run", "state", "c.toml"))
-        settings = Settings(gc_idle_s=0, log_level="error")
-        self.daemon = InProcess(settings, Directories(*names), OneMode())
+        self.daemon = in_process.opened(base, OneMode())
         self._person = self.daemon.connect(control=True, peer=own_peer("test"))
         self.call("workspace_allow", root=str(self.root))
         self.call("hello", protocol=1, workspace=str(self.root), session="s", agent="a")

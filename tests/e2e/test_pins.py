@@ -67,12 +67,6 @@ def test_a_name_in_use_is_moved_only_if_that_is_said(site: Site) -> None:
     assert site.agent.call("show", commit="x")["commit"] == edits[1]
 
 
-def test_pins_are_the_persons_to_set(site: Site) -> None:
-    fill(site, 1)
-    assert site.agent.refusal("pin_set", name="x").kind == "not_permitted"
-    assert site.agent.refusal("pin_delete", name="x").kind == "not_permitted"
-
-
 @pytest.mark.parametrize(
     ("params", "kind"),
     [
@@ -99,24 +93,8 @@ def test_bad_parameters_are_refused_and_change_nothing(
     assert site.git("for-each-ref") == before
 
 
-@pytest.mark.parametrize("name", ["nonsense", "x~1", "../x", "x^", "HEAD^", "x~y", "", "~1", "@"])
-def test_what_is_no_commit_is_told(site: Site, name: str) -> None:
-    fill(site, 1)
-    assert site.agent.refusal("show", commit=name).kind == "unknown_commit"
-
-
 def test_an_empty_history_has_nothing_to_pin(site: Site) -> None:
     assert site.person.refusal("pin_set", name="x").kind == "unknown_commit"
-
-
-@pytest.mark.parametrize("how", ["kill", "stop"])
-def test_a_pin_survives_the_daemon(own_site: Site, how: str) -> None:
-    edits = fill(own_site, 2)
-    own_site.person.call("pin_set", name="x", commit=edits[0])
-    getattr(own_site.daemon, how)()
-    own_site.daemon.start()
-    own_site.connect()
-    assert own_site.agent.call("show", commit="x")["commit"] == edits[0]
 
 
 def test_a_damaged_pin_is_told_and_can_be_deleted_or_set_anew(site: Site) -> None:

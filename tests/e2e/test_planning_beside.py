@@ -18,16 +18,14 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, once_reached, running
+from e2e.rights_table import TOOL_DISABLED
+from e2e.running_daemon import DaemonProcess, Refusal, Site, eventually, once_reached, running
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
 LINES = [f"line {n} of a large file\n" for n in range(30_000)]
 LARGE = "".join(LINES)
 RUNAWAY = {"search": "(?:a|a)*$", "replace": "b", "regex": True}
-DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 
 
 @contextmanager
@@ -239,7 +237,7 @@ def test_a_restriction_waits_for_a_call_that_is_being_planned(planned: Site) -> 
     planned.person.call("mode_set", mode="restricted", scope="workspace")
     assert with_edits(100) == planned.bytes_of("large.txt")
     assert [None, None] == [planned.agent.receive().error for _ in range(2)]
-    assert DISABLED == planned.agent.refusal("patch", **large_edit(101)).message
+    assert TOOL_DISABLED == planned.agent.refusal("patch", **large_edit(101)).message
     assert with_edits(100) == planned.bytes_of("large.txt")
 
 
@@ -259,8 +257,10 @@ def test_a_restriction_does_not_wait_for_ever_and_what_it_overtakes_is_refused(
         answer = site.person.call("mode_set", mode="restricted", **named)
         assert "restricted" == answer[f"{scope}_mode"]
         errors = [site.agent.receive().error for _ in range(2)]
-        assert [DISABLED] * 2 == [error and error.message for error in errors]
-        assert DISABLED == site.agent.refusal("patch", **patch("small.txt", "one", "two")).message
+        assert [TOOL_DISABLED] * 2 == [error and error.message for error in errors]
+        assert (
+            TOOL_DISABLED == site.agent.refusal("patch", **patch("small.txt", "one", "two")).message
+        )
         site.person.call("mode_set", mode="unrestricted", **named)
         assert not site.agent.call("patch", **patch("small.txt", "one", "two"))["replayed"]
         assert LARGE.encode() == site.bytes_of("large.txt")
@@ -275,7 +275,7 @@ def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Sit
     client.send("patch", **large_edit(101))
     replies = [client.receive() for _ in range(4)]
     assert [None, None] == [reply.error for reply in replies[:2]]
-    assert [DISABLED] * 2 == [reply.error.message for reply in replies[2:] if reply.error]
+    assert [TOOL_DISABLED] * 2 == [reply.error.message for reply in replies[2:] if reply.error]
     assert with_edits(100) == planning.bytes_of("large.txt")
 
 
@@ -283,10 +283,7 @@ def test_a_call_whose_client_has_gone_is_carried_out(planning: Site) -> None:
     planning.agent.send("patch", **large_edit(100))
     planning.agent.until_begun()
     planning.agent.close()
-    deadline = time.monotonic() + 30
-    while planning.bytes_of("large.txt") != with_edits(100) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert with_edits(100) == planning.bytes_of("large.txt")
+    assert eventually(lambda: with_edits(100) == planning.bytes_of("large.txt"))
     assert 1 == len(subjects(planning))
 
 

@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Site, faultless, files_below
+from e2e.running_daemon import DaemonProcess, Site, faultless, files_below
 
 TASKS = ".vscode/tasks.json"
-
-
-def overwrite(client: Client, path: str, text: str = "new\n", **more: Any) -> dict[str, Any]:
-    patches = [{"operation": "overwrite", "newText": text}]
-    return client.call("patch", path=path, patches=patches, **more)
 
 
 def add(*paths: str) -> dict[str, str]:
@@ -100,9 +95,9 @@ def test_the_person_changes_takes_back_and_restores_a_protected_file(site: Site)
     site.write(".envrc", "old\n")
     # On control.sock the person acts; a session lets the history tell who did.
     person = site.greeted(site.daemon.control(), session="person")
-    first = overwrite(person, ".envrc", "one\n")
+    first = person.overwrite(".envrc", "one\n")
     assert "flagged in the history" in first["warnings"][0]
-    overwrite(person, ".envrc", "two\n")
+    person.overwrite(".envrc", "two\n")
     undone = person.call("undo")
     assert site.bytes_of(".envrc") == b"one\n"
     assert "flagged in the history" in undone["message"]

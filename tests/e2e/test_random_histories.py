@@ -10,13 +10,9 @@ what they draw, must not depend on it: Hypothesis would find its own data incons
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from hypothesis.stateful import run_state_machine_as_test as run
 
 from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, running
+from e2e.test_edit_files import oid
+from e2e.test_undo_files import git_merge
 
 PATHS = ["a.txt", "dir/b.txt", "dir/sub/c.txt"]
 SESSIONS = ["one", "two"]
@@ -54,25 +52,6 @@ class Commit:
         return self.kind == "outside" and all(old is None for old, _ in self.changes.values())
 
 
-def git_id(content: Content) -> str | None:
-    """The blob id that Git gives a content; None for no file."""
-    if content is None:
-        return None
-    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
-
-
-def merge(after: bytes, now: bytes, before: bytes) -> Content:
-    """What git makes of taking ``before`` to ``after`` back from ``now``; None: a conflict."""
-    with tempfile.TemporaryDirectory() as name:
-        files = []
-        for number, content in enumerate((now, after, before)):
-            file = Path(name, str(number))
-            file.write_bytes(content)
-            files.append(str(file))
-        done = subprocess.run(["git", "merge-file", "-p", *files], capture_output=True, check=False)
-    return done.stdout if done.returncode == 0 else None
-
-
 class Conflict(Exception):
     """The model says that an undo can't be done."""
 
@@ -83,7 +62,7 @@ def taken_back(before: Content, after: Content, now: Content) -> Content:
         return before
     if after is None or now is None or before is None:
         raise Conflict
-    merged = merge(after, now, before)
+    merged = git_merge(after, now, before)
     if merged is None:
         raise Conflict
     return merged
@@ -380,10 +359,8 @@ class Histories(RuleBasedStateMachine):
                 path = change["path"]
                 changes[path] = (self.known.get(path), self.disk.get(path))
                 assert changes[path][0] != changes[path][1]
-                assert [git_id(content) for content in changes[path]] == [
-                    change["before"],
-                    change["after"],
-                ]
+                found = [None if each is None else oid(each) for each in changes[path]]
+                assert found == [change["before"], change["after"]]
             self.commits.append(Commit(each["commit"], "outside", None, changes))
             for path, (_, now) in changes.items():
                 self._know(path, now)

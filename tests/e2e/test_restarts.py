@@ -190,26 +190,3 @@ def test_clients_that_come_while_it_ends_for_idleness_are_served(own: Installati
             time.sleep(0.2 + 0.004 * number)
         assert own.text("a.txt") == "".join(f"{number}\n" for number in range(5))
         assert activation.starts > 1
-
-
-def test_call_in_work_is_finished_before_the_daemon_ends(own: Installation) -> None:
-    """SIGTERM while the writer is in the middle of it: the answer still comes."""
-    own.write("a.txt", "one\n")
-    with started_by_clients(own):
-        allow(own, STET_FAILPOINT="reply.before@sleep")
-        session = stet.connect(own.workspace, "s", "a", endpoint=own.endpoint())
-        pid = own.pid()
-        assert pid is not None
-        answers: list[str] = []
-
-        def call() -> None:
-            answers.append(session.patch("a.txt", [stet.overwrite("two\n")]).message)
-
-        calling = threading.Thread(target=call)
-        calling.start()
-        time.sleep(0.3)
-        os.kill(pid, signal.SIGTERM)
-        calling.join()
-        session.close()
-        assert answers == ["<patches_applied>all</patches_applied>"]
-        assert own.text("a.txt") == "two\n"

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -16,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, fsck, git, running
+import in_process
+from e2e.running_daemon import ConnectionEnded, Site, fsck, git, once_reached, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
 from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
@@ -170,8 +168,7 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     site = small
     before = oldest_first(site)
     content = site.git("cat-file", "-p", "history^{tree}")
-    site.daemon.restart(STET_FAILPOINT=point)
-    site.connect()
+    site.restart(STET_FAILPOINT=point)
     with pytest.raises(ConnectionEnded):
         site.person.call("gc")
     assert site.daemon.wait() == -9
@@ -192,13 +189,9 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
 def reached(site: Site, point: str, during: str) -> Any:
     """Start ``gc`` and wait until it sleeps at a point; gives what waits for its answer."""
     trace = site.daemon.base / "trace"
-    site.daemon.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
-    site.connect()
+    site.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
     site.person.send("gc")
-    deadline = time.monotonic() + 60
-    while not (trace.exists() and point in trace.read_text().split()):
-        assert time.monotonic() < deadline, f"{point} was never reached"
-        time.sleep(0.01)
+    once_reached(trace, point)
     return lambda: site.person.result_of(site.person.receive())
 
 
@@ -234,12 +227,9 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
 
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SELDOM_S", 0)
-    root = tmp_path / "ws"
-    root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     try:
-        times = in_three_seconds(daemon, root)
+        times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         policy = RetentionPolicy(days=1, bytes=0)
         clock = times[-1] + 86_399.5
@@ -270,16 +260,13 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) -> None:
     """It took disk space for as long as the daemon ran."""
-    root = tmp_path / "ws"
-    root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     try:
-        in_three_seconds(daemon, root)
+        in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         daemon.wait_for(collect(daemon.writer, workspace, Progress(), drop=False))
         [pack] = Path(workspace.shadow).glob("objects/pack/*.pack")
-        in_three_seconds(daemon, root)
+        in_three_seconds(daemon, tmp_path)
         daemon.wait_for(daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None)))
         garbage = tmp_path / "garbage"
         garbage.write_bytes(os.urandom(2 << 20))
@@ -316,10 +303,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             cut.set()
 
     monkeypatch.setattr(retention, "reached", reached)
-    root = tmp_path / "ws"
-    root.mkdir()
-    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = in_process.opened(tmp_path)
     historian = daemon.writer.historian
     ask = historian.ask
 
@@ -332,7 +316,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
 
     monkeypatch.setattr(historian, "ask", asked)
     try:
-        times = in_three_seconds(daemon, root)
+        times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
         oldest, *_ = git(workspace.shadow, "rev-list", "--reverse", "history").split()
         clock = times[-1] + 86_399.5
@@ -349,13 +333,16 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             assert await dropped > 0
             return refused.value
 
-        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(tmp_path / "ws")}))
         assert daemon.wait_for(work()).kind == Kind.UNKNOWN_COMMIT
     finally:
         daemon.close()
 
 
-def in_three_seconds(daemon: InProcess, root: Path) -> list[int]:
+def in_three_seconds(daemon: InProcess, base: Path) -> list[int]:
+    root = base / "ws"
+    root.mkdir(exist_ok=True)
+
     async def call(connection: Any, method: str, **params: Any) -> Any:
         return await connection.call(method, params)
 

@@ -16,6 +16,7 @@ import pytest
 
 from e2e.rights_table import (
     PERSONS_OWN,
+    TOOL_DISABLED,
     answer,
     answer_before_hello,
     answer_to_persons_own,
@@ -25,9 +26,6 @@ from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
 from stet.wire.failures import Kind
 from stetd.methods import METHODS
 
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 #: What binds the agent's session, which the person says hello with too.
 RESTRICTIONS = [None, "session", "workspace"]
 ONE = [{"operation": "replace", "oldText": "one", "newText": "two"}]

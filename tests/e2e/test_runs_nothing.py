@@ -183,7 +183,8 @@ def trapped(tmp_path: Path) -> Iterator[tuple[Trap, DaemonProcess, Path]]:
     """A daemon in an environment of traps, and the workspace that it is to serve."""
     trap = Trap(tmp_path)
     trap.set_home()
-    daemon = DaemonProcess({"protected_action": '"allow"'})
+    # With something in its environment it is a process of its own from the start.
+    daemon = DaemonProcess({"protected_action": '"allow"'}, {"HOME": str(trap.home)})
     root = daemon.base / "w"
     root.mkdir()
     trap.set_workspace(root)

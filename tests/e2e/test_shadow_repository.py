@@ -1,19 +1,16 @@
-"""The shadow repository, read with plain git, and the user's own `.git`, left alone."""
+"""The shadow repository, read with plain git. The user's own is in test_runs_nothing.py."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, files_below, running
+from e2e.running_daemon import Site
 
 VERSION = re.compile(r"^    Stet-Version: \S+\n", re.MULTILINE)
 
@@ -154,18 +151,9 @@ def test_a_body_cannot_forge_trailers(site: Site, why: str) -> None:
 def test_odd_labels_come_back_as_they_were(site: Site, label: str) -> None:
     client = site.another(label)
     site.greeted(client, session=label, agent=label)
-    patches = [{"operation": "overwrite", "newText": "x\n"}]
-    client.call("patch", path="a.txt", patches=patches, request_id=label)
+    client.overwrite("a.txt", "x\n", request_id=label)
     [info] = site.log()
     assert (info["agent"], info["session"], info["request"]) == (label, label, label)
-    assert site.fsck() == ""
-
-
-def test_history_is_as_long_as_the_calls_and_linear(site: Site) -> None:
-    for number in range(120):
-        site.overwrite(f"dir/{number % 7}.txt", f"{number}\n")
-    assert len(site.git("rev-list", "history").split()) == 120
-    assert site.git("rev-list", "--min-parents=2", "history") == ""
     assert site.fsck() == ""
 
 
@@ -174,107 +162,3 @@ def test_plain_git_sees_a_call_within_a_second(site: Site) -> None:
     time.sleep(1.0)
     reference = Path(site.shadow) / "refs/heads/history"
     assert reference.read_text().strip() == commit
-
-
-def test_the_shadow_repository_is_private(site: Site) -> None:
-    site.overwrite("a.txt", "x\n")
-    shadow = Path(site.shadow)
-    assert stat.S_IMODE(shadow.stat().st_mode) == 0o700
-    assert stat.S_IMODE(site.daemon.state.stat().st_mode) & 0o077 == 0
-    assert not shadow.is_relative_to(site.root)
-    assert site.git("config", "core.bare") == "true\n"
-
-
-# -- the user's own repository
-
-
-@pytest.fixture
-def trapped(tmp_path: Path) -> Iterator[tuple[Site, Path]]:
-    """A daemon in an environment, and a workspace in a repository, full of traps."""
-    sprung = tmp_path / "sprung"
-    trap = tmp_path / "trap"
-    trap.write_text(f'#!/bin/sh\necho "$0 $*" >> {sprung}\n')
-    trap.chmod(0o755)
-    elsewhere = tmp_path / "elsewhere.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(elsewhere)], check=True)
-    config = tmp_path / "gitconfig"
-    config.write_text(_traps(trap))
-    environment = {
-        "HOME": str(tmp_path),
-        "GIT_DIR": str(elsewhere),
-        "GIT_OBJECT_DIRECTORY": str(elsewhere / "objects"),
-        "GIT_INDEX_FILE": str(tmp_path / "index"),
-        "GIT_WORK_TREE": str(tmp_path),
-        "GIT_CONFIG_GLOBAL": str(config),
-        "GIT_CONFIG_SYSTEM": str(config),
-        "GIT_AUTHOR_NAME": "forged",
-        "GIT_COMMITTER_NAME": "forged",
-        "GIT_AUTHOR_DATE": "2001-01-01T00:00:00Z",
-        "GIT_EXTERNAL_DIFF": str(trap),
-        "GIT_TRACE": str(tmp_path / "trace"),
-        "GIT_CEILING_DIRECTORIES": "/",
-    }
-    (tmp_path / ".gitconfig").write_text(_traps(trap))
-    with running({}, environment) as daemon:
-        yield daemon.site("w"), sprung
-
-
-def _traps(trap: Path) -> str:
-    return (
-        f'[core]\n\tfsmonitor = "{trap} fsmonitor"\n\thooksPath = {trap.parent}\n'
-        f"\teditor = {trap}\n\tsshCommand = {trap}\n\tautocrlf = true\n\tpager = {trap}\n"
-        f'[filter "trap"]\n\tclean = {trap} clean\n\tsmudge = {trap} smudge\n\trequired = true\n'
-        f'[diff "trap"]\n\tcommand = {trap} diff\n\ttextconv = {trap} textconv\n'
-        f'[merge "trap"]\n\tdriver = {trap} merge\n'
-        f"[user]\n\tname = forged\n[gc]\n\tauto = 1\n"
-    )
-
-
-def test_a_booby_trapped_repository_stays_silent_and_untouched(
-    trapped: tuple[Site, Path],
-) -> None:
-    site, sprung = trapped
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    subprocess.run(["git", "init", "-q", str(site.root)], check=True, env=environment)
-    trap = sprung.with_name("trap")
-    config = site.root / ".git/config"
-    config.write_text(config.read_text() + _traps(trap))
-    for hook in ("pre-commit", "post-commit", "reference-transaction", "post-checkout"):
-        (site.root / ".git/hooks").mkdir(exist_ok=True)
-        (site.root / ".git/hooks" / hook).symlink_to(trap)
-    site.write(".gitattributes", "* filter=trap diff=trap merge=trap text eol=crlf\n")
-    site.write(".gitignore", "*\n")
-    site.write("a.py", "one\ntwo\nthree\nfour\nfive\n")
-    git_before = files_below(site.root / ".git")
-    elsewhere = sprung.with_name("elsewhere.git")
-    elsewhere_before = files_below(elsewhere)
-
-    calls(site)
-
-    assert not sprung.exists()
-    assert files_below(site.root / ".git") == git_before
-    assert files_below(elsewhere) == elsewhere_before
-    assert not sprung.with_name("index").exists()
-    assert not sprung.with_name("trace").exists()
-    assert site.bytes_of("a.py") == b"by hand\none\ntwo\nthree\nfour\nfive\n"
-    assert b"\r" not in site.bytes_of("a.py")
-    assert "forged" not in site.git("log", "--format=full", "history")
-    assert site.fsck() == ""
-    assert site.daemon.stop() == 0
-    assert site.daemon.log() == ""
-
-
-def calls(site: Site) -> None:
-    """Everything that reads or writes history."""
-    edit = site.replace("a.py", "three", "THREE")["commit"]
-    site.write("a.py", b"by hand\n" + site.bytes_of("a.py"))
-    site.overwrite("b.py", "new\n")
-    site.agent.call("undo", commits=[edit])
-    site.person.call("log", text="THREE")
-    site.person.call("show", commit=edit)
-    site.person.call("diff")
-    site.person.call("diff", **{"from": edit, "to": "HEAD"})
-    site.agent.call("read", path="a.py", at=edit)
-    site.restart()
-    params: dict[str, Any] = {"path": "a.py", "at": edit}
-    assert "THREE" in site.agent.call("read", **params)["text"]

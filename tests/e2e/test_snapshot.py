@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import in_process
 from e2e.running_daemon import ConnectionEnded, Site, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import SnapshotResult
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.historian.maintenance import snapshots
 from stetd.processes.long_work import SnapshotLimits
 from stetd.storage.progress import Progress
@@ -35,8 +34,8 @@ def tree(site: Site, commit: str = "history") -> dict[str, str]:
 
 def git_would_add(site: Site) -> dict[str, str]:
     """The same of what git itself would add to a new repository in the workspace."""
-    index = site.root.parent / "an-index"
-    repository = site.root.parent / "a-repository"
+    index = site.root.parent / f"{site.root.name}-index"
+    repository = site.root.parent / f"{site.root.name}-repository"
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
         "GIT_DIR": str(repository), "GIT_WORK_TREE": str(site.root), "GIT_INDEX_FILE": str(index),
@@ -91,8 +90,7 @@ def test_a_snapshot_is_what_git_would_add(own_site: Site) -> None:
     assert site.person.call("snapshot")["commit"] is None
 
 
-def test_a_diff_that_is_too_large_for_an_answer_is_refused(own_site: Site) -> None:
-    site = own_site
+def test_a_diff_that_is_too_large_for_an_answer_is_refused(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
     for name in ("one", "two"):
         site.write(f"large/{name}.txt", (name * (1 << 18) + "\n") * 45)
@@ -107,8 +105,7 @@ def test_a_diff_that_is_too_large_for_an_answer_is_refused(own_site: Site) -> No
     assert [each["path"] for each in part["files"]] == ["large/small.txt"]
 
 
-def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> None:
-    site = own_site
+def test_a_second_snapshot_has_what_changed_and_what_went(site: Site) -> None:
     filled(site)
     first = site.person.call("snapshot")["commit"]
     site.write("src/a.py", "two\n")
@@ -126,16 +123,14 @@ def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> Non
     assert site.fsck() == ""
 
 
-def test_a_file_changed_at_once_with_the_same_size_is_seen(own_site: Site) -> None:
-    site = own_site
+def test_a_file_changed_at_once_with_the_same_size_is_seen(site: Site) -> None:
     for number in range(20):
         site.write("a.txt", f"{number:04}\n")
         assert site.person.call("snapshot")["commit"] is not None
         assert site.git("show", "history:a.txt") == f"{number:04}\n"
 
 
-def test_what_agents_edited_stays_tracked_where_it_is_ignored(own_site: Site) -> None:
-    site = own_site
+def test_what_agents_edited_stays_tracked_where_it_is_ignored(site: Site) -> None:
     site.write(".gitignore", "*.log\nout/\n")
     site.overwrite("a.log", "by the agent\n")
     site.overwrite("out/deep/b.txt", "by the agent\n")
@@ -151,9 +146,8 @@ def test_what_agents_edited_stays_tracked_where_it_is_ignored(own_site: Site) ->
 
 
 def test_a_link_or_file_in_place_of_a_tracked_directory_is_left_out_where_it_is_ignored(
-    own_site: Site,
+    site: Site,
 ) -> None:
-    site = own_site
     site.write(".gitignore", "modules\nout\n")
     for folder in ("modules", "out"):
         site.overwrite(f"{folder}/a.txt", "by the agent\n")
@@ -165,8 +159,7 @@ def test_a_link_or_file_in_place_of_a_tracked_directory_is_left_out_where_it_is_
     assert sorted(tree(site)) == [".gitignore"]
 
 
-def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
-    site = own_site
+def test_git_directories_and_odd_things_are_left_out(site: Site) -> None:
     subprocess.run(["git", "init", "-q", str(site.root)], check=True)
     subprocess.run(["git", "init", "-q", "--bare", str(site.root / "bare")], check=True)
     subprocess.run(["git", "init", "-q", str(site.root / "nested")], check=True)
@@ -191,8 +184,7 @@ def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
     assert site.fsck() == ""
 
 
-def test_what_the_history_has_of_something_that_is_passed_over_stays(own_site: Site) -> None:
-    site = own_site
+def test_what_the_history_has_of_something_that_is_passed_over_stays(site: Site) -> None:
     site.overwrite("sub/bare/a.txt", "by the agent\n")
     site.overwrite("sub/gone.txt", "by the agent\n")
     subprocess.run(["git", "init", "-q", "--bare", str(site.root / "sub/bare")], check=True)
@@ -204,9 +196,8 @@ def test_what_the_history_has_of_something_that_is_passed_over_stays(own_site: S
     assert site.fsck() == ""
 
 
-def test_links_are_never_followed(own_site: Site) -> None:
-    site = own_site
-    outside = site.root.parent / "outside"
+def test_links_are_never_followed(site: Site) -> None:
+    outside = site.root.parent / f"{site.root.name}-outside"
     outside.mkdir()
     (outside / "secret").write_text("secret\n")
     (site.root / "way").symlink_to(outside)
@@ -215,8 +206,7 @@ def test_links_are_never_followed(own_site: Site) -> None:
     assert tree(site).keys() == {"way", "up"}
 
 
-def test_permissions_come_back(own_site: Site) -> None:
-    site = own_site
+def test_permissions_come_back(site: Site) -> None:
     site.write("private.txt", "mine\n", mode=0o600)
     commit = site.person.call("snapshot")["commit"]
     (site.root / "private.txt").unlink()
@@ -225,8 +215,7 @@ def test_permissions_come_back(own_site: Site) -> None:
     assert site.bytes_of("private.txt") == b"mine\n"
 
 
-def test_edits_go_on_after_it_and_undo_leaves_it_alone(own_site: Site) -> None:
-    site = own_site
+def test_edits_go_on_after_it_and_undo_leaves_it_alone(site: Site) -> None:
     site.write("a.txt", "one\n")
     site.person.call("snapshot")
     edit = site.replace("a.txt", "one", "two")
@@ -234,16 +223,12 @@ def test_edits_go_on_after_it_and_undo_leaves_it_alone(own_site: Site) -> None:
     site.agent.call("undo")
     assert site.bytes_of("a.txt") == b"one\n"
     assert site.person.refusal("undo").kind == Kind.NOTHING_TO_UNDO
-    assert [info["kind"] for info in site.log()] == ["undo", "edit", "snapshot"]
+    assert site.kinds() == ["undo", "edit", "snapshot"]
 
 
-def test_a_workspace_without_files_gives_none(own_site: Site) -> None:
-    assert own_site.person.call("snapshot")["commit"] is None
-    assert own_site.log() == []
-
-
-def test_it_is_the_persons(own_site: Site) -> None:
-    assert own_site.agent.refusal("snapshot").kind == Kind.NOT_PERMITTED
+def test_a_workspace_without_files_gives_none(site: Site) -> None:
+    assert site.person.call("snapshot")["commit"] is None
+    assert site.log() == []
 
 
 # -- limits
@@ -321,7 +306,7 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     assert site.person.call("diff")["files"] == []
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
-    kinds = [info["kind"] for info in site.log(limit=1000)]
+    kinds = site.kinds(limit=1000)
     assert "outside" not in kinds
     assert kinds.count("edit") == 120
     site.restart()
@@ -332,8 +317,7 @@ def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
     root = base / "ws"
     root.mkdir()
     (root / "a.txt").write_text("one\n")
-    names = (os.fspath(base / name) for name in ("run", "state", "c.toml"))
-    return InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names)), root
+    return in_process.opened(base), root
 
 
 def taking(daemon: InProcess) -> SnapshotResult:
@@ -404,8 +388,7 @@ def test_a_file_that_can_not_be_read_is_named_once(
 def test_killed_in_the_middle_it_is_there_or_not(own_site: Site, point: str, boot: str) -> None:
     site = own_site
     filled(site)
-    site.daemon.restart(STET_FAILPOINT=point if point[0] == "s" else "", STET_BOOT_ID="one")
-    site.connect()
+    site.restart(STET_FAILPOINT=point if point[0] == "s" else "", STET_BOOT_ID="one")
     site.overwrite("src/a.py", "by the agent\n")
     site.write("src/a.py", "by hand\n")
     if point[0] == "s":
@@ -417,7 +400,7 @@ def test_killed_in_the_middle_it_is_there_or_not(own_site: Site, point: str, boo
         site.daemon.kill()
     site.daemon.start(STET_BOOT_ID=boot)
     site.connect()
-    taken = [info["kind"] for info in site.log()].count("snapshot")
+    taken = site.kinds().count("snapshot")
     assert taken == (point in ("snapshot.recorded", "journal.after_sync"))
     assert site.bytes_of("src/a.py") == b"by hand\n"
     assert site.fsck() == ""

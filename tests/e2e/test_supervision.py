@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import in_process
 from e2e.running_daemon import DaemonProcess
 from e2e.supervisor import Notified
-from in_process import InProcess
-from stetd.config.directories import Directories
-from stetd.config.settings import Settings
 from stetd.engine.fair_queue import Lane
 from stetd.server.systemd import extend_timeout, heartbeat_interval, send_heartbeats, status_line
 
@@ -73,7 +71,7 @@ def test_recovery_says_what_it_does(daemon: DaemonProcess, manager: Notified) ->
 
 
 def test_daemon_that_is_read_only_says_so_and_why(tmp_path: Path) -> None:
-    daemon = opened(tmp_path)
+    daemon = in_process.opened(tmp_path)
     assert status_line(daemon.writer) == "Serving 0 workspaces, 0 sessions"
     daemon.writer.become_read_only("fdatasync of the journal failed")
     reason = "Read-only until it is restarted: fdatasync of the journal failed"
@@ -134,18 +132,11 @@ def test_hung_event_loop_has_no_heartbeat(daemon: DaemonProcess, manager: Notifi
     assert manager.until("WATCHDOG=1")
 
 
-def opened(base: Path) -> InProcess:
-    for name in ("r", "s"):
-        (base / name).mkdir(mode=0o700)
-    directories = Directories(str(base / "r"), str(base / "s"), str(base / "c"))
-    return InProcess(Settings(log_level="error"), directories)
-
-
 def test_much_work_that_gets_on_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer has been given five seconds of work; others of the loop have their turns."""
     manager = Notified(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    daemon = opened(tmp_path)
+    daemon = in_process.opened(tmp_path)
 
     async def work() -> None:
         beating = asyncio.create_task(send_heartbeats(0.5))

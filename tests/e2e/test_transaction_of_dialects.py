@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site
+from e2e.running_daemon import Site, envelope
 
 Call = dict[str, Any]
 
@@ -37,8 +37,7 @@ def block(path: str, find: str, new: str, **more: Any) -> Call:
 
 
 def codex(*lines: str, **more: Any) -> Call:
-    text = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
-    return call("apply_patch", input=text, **more)
+    return call("apply_patch", input=envelope(*lines), **more)
 
 
 def move(old: str, new: str) -> Call:
@@ -395,12 +394,13 @@ def test_a_retry_gets_the_same_structure_of_patch_block(own_site: Site) -> None:
     second = own_site.agent.call("patch_block", **several, request_id="2")
     assert structure("a.txt", 1) == first["result"]
     assert [structure("a.txt", 1), structure("b.txt", 1)] == second["result"]
-    for _ in range(2):
+    for again_after in (None, own_site.crash, own_site.restart):
+        if again_after is not None:
+            again_after()
         again = own_site.agent.call("patch_block", **single, request_id="1")
         assert {**first, "replayed": True} == again
         again = own_site.agent.call("patch_block", **several, request_id="2")
         assert {**second, "replayed": True} == again
-        own_site.restart()
     assert {"a.txt": "three\n", "b.txt": "two\n"} == texts(own_site)
 
 
@@ -439,6 +439,38 @@ def test_a_refused_patch_block_carries_the_structure_also_within_a_transaction(s
     assert ("a.txt", 1) == (within.data["result"]["filepath"], within.data["result"]["exitCode"])
 
 
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([], "a list of 1 to"),
+        ("patch", "a list of 1 to"),
+        (None, "a list of 1 to"),
+        ([{"method": "patch"}], "call 1: each call is an object with method and params"),
+        ([{"method": {}, "params": {}}], "call 1: each call is an object with method and params"),
+        ([{"method": "undo", "params": {}}], "call 1: 'undo' can't be part of a transaction"),
+        ([{"method": "transaction", "params": {}}], "can't be part of a transaction"),
+        ([patch("a.py", append("x"), message="why")], "give this to the transaction"),
+        ([patch("a.py", append("x"), request_id="r")], "give this to the transaction"),
+    ],
+)
+def test_what_is_no_list_of_calls_is_refused(site: Site, calls: Any, said: str) -> None:
+    before = site.picture()
+    refusal = site.agent.refusal("transaction", calls=calls)
+    assert refusal.kind == "invalid_params"
+    assert said in refusal.message
+    assert before == site.picture()
+
+
+def test_many_files_in_one_call(site: Site) -> None:
+    names = [f"d{n % 7}/f{n}.txt" for n in range(400)]
+    for name in names:
+        site.write(name, "one\n")
+    text = "".join(block(name, "one", "1")["params"]["text"] + "\n" for name in names)
+    result = site.agent.call("patch_block", text=text)
+    assert [structure(name, 1) for name in names] == result["result"]
+    assert {"1\n"} == set(texts(site).values())
+
+
 @pytest.mark.parametrize("style", ["mcp", "anthropic"])
 def test_every_tool_that_models_are_told_of_is_a_method(site: Site, style: str) -> None:
     for tool in site.agent.call("tools", style=style)["tools"]:
@@ -467,3 +499,12 @@ def test_what_a_strict_schema_lets_be_null_is_read_as_left_out(site: Site) -> No
         own = {key: given[name].get(key) for key in schema["properties"]}
         site.agent.call(name, **own)
     assert {"a.txt": "four\n"} == texts(site)
+
+
+def test_what_cannot_be_parsed_is_named_with_its_line(site: Site) -> None:
+    text = block("a.txt", "one", "1")["params"]["text"].replace("===REPLACE===\n", "")
+    added = "*** Begin Patch\n*** Add File: a\n+x\nno line\n*** End Patch"
+    for method, params in (("patch_block", {"text": text}), ("apply_patch", {"input": added})):
+        refusal = site.agent.refusal(method, **params)
+        assert ("parse_error", refusal.failures[0]["line"]) == (refusal.kind, refusal.data["line"])
+        assert refusal.message.startswith(f"line {refusal.data['line']} of ")

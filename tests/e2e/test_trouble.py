@@ -22,8 +22,6 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import (
-    BOTH,
-    ConnectionEnded,
     DaemonProcess,
     Refusal,
     Site,
@@ -104,7 +102,7 @@ def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
     assert site.bytes_of("a.txt") == saved[-1]
     assert sorted(path.name for path in site.root.iterdir()) == ["a.txt", "b.txt"]
     assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
-    assert [each["kind"] for each in site.log(limit=1000)].count("edit") == edits
+    assert site.kinds(limit=1000).count("edit") == edits
     assert site.fsck() == ""
     site.agent.call("patch", path="a.txt", patches=patches)
     assert site.bytes_of("a.txt") == saved[-1].removeprefix(b"one\n")
@@ -296,7 +294,7 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     deadline = time.monotonic() + 60
     while edit(taken) is not None:
         assert time.monotonic() < deadline
-    kinds = [each["kind"] for each in site.log(limit=1000)]
+    kinds = site.kinds(limit=1000)
     assert kinds == ["edit"] * (taken + 1) + ["outside", "edit"]
     assert site.git("show", "history~1:big.txt") == edited
     assert site.fsck() == ""
@@ -317,49 +315,26 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
         commit = other.overwrite("b.txt", "two\n")["commit"]
         refusal = site.person.refusal("log")
         assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
-        assert [each["commit"] for each in other.log()] == [commit]
+        assert other.ids() == [commit]
         assert other.person.call("verify")["problems"] == []
         other.person.call("gc")
         other.agent.call("undo", commits=[commit])
         assert not (other.root / "b.txt").exists()
-    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.kinds() == ["edit"]
     assert site.fsck() == other.fsck() == ""
 
 
-# -- too many, and too late
+# -- too late
 
 
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
-def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
-    encoding: Encoding,
-) -> None:
-    with running({"max_connections": 3}) as daemon:
-        time.sleep(0.1)  # until it has seen that who waited for its start is gone
-        taken = [daemon.agent(encoding) for _ in range(3)]
-        for client in taken:
-            client.call("status")
-        excess = daemon.agent(encoding)
-        refusal = excess.refusal("status")
-        assert_refused(
-            refusal, "overloaded", "The daemon has 3 open connections, which is its limit."
-        )
-        with pytest.raises(ConnectionEnded):
-            excess.receive()
-        assert daemon.control(encoding).call("workspace_list") == {"workspaces": []}
-        taken[0].close()
-        time.sleep(0.1)
-        assert daemon.agent(encoding).call("status")["protocol"] == 1
-
-
-@pytest.mark.parametrize("encoding", BOTH, ids=str)
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
-    encoding: Encoding, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     trace = tmp_path / "trace"
     # Long enough for the other call to come; a stop waits for ten seconds.
     held = {"STET_FAILPOINT": "beside.planned@sleep=4", "STET_FAILPOINT_TRACE": str(trace)}
     with running(**held) as daemon:
-        site = daemon.site("w", encoding=encoding)
+        site = daemon.site("w", encoding=Encoding.MSGPACK)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
         # Of so much text that it is planned beside the others.

@@ -20,17 +20,13 @@ FIVE = "1\n2\n3\n4\n5\n"
 
 def move(site: Site, old: str, new: str, old_line: str = "", new_line: str = "") -> str:
     """Move a file as an agent does, perhaps changing a line; the commit."""
-    hunk = f"@@\n-{old_line}\n+{new_line}\n" if old_line else ""
-    patch = f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n{hunk}*** End Patch"
-    commit: str = site.agent.call("apply_patch", input=patch)["commit"]
-    return commit
+    hunk = ["@@", f"-{old_line}", f"+{new_line}"] if old_line else []
+    return str(site.agent.move(old, new, *hunk)["commit"])
 
 
 def delete(site: Site, path: str) -> str:
     """Delete a file as an agent does; the commit."""
-    patch = f"*** Begin Patch\n*** Delete File: {path}\n*** End Patch"
-    commit: str = site.agent.call("apply_patch", input=patch)["commit"]
-    return commit
+    return str(site.agent.delete(path)["commit"])
 
 
 def files(site: Site) -> dict[str, bytes]:
@@ -449,20 +445,6 @@ def test_a_directory_that_is_gone_is_made_again(site: Site) -> None:
 # -- several files
 
 
-def test_one_file_in_conflict_keeps_all_as_they_are(site: Site) -> None:
-    site.write("a.txt", FIVE)
-    site.write("b.txt", FIVE)
-    calls = [
-        {"method": "patch_file", "params": {"path": path, "changes": [change]}}
-        for path in ("a.txt", "b.txt")
-        for change in [{"search": "2\n", "replace": "TWO\n"}]
-    ]
-    edit = site.agent.call("transaction", calls=calls)["commit"]
-    site.write("b.txt", FIVE)
-    site.write("b.txt", "1\ntwo\n3\n4\n5\n")
-    refused(site, edit, "b.txt: later changes are in the way")
-
-
 def test_a_file_over_the_limit_is_refused(limited: Site) -> None:
     limited.write("a.txt", FIVE)
     edit = limited.replace("a.txt", "2\n", "TWO\n")["commit"]
@@ -534,8 +516,7 @@ def test_permission_bits_are_taken_back_where_the_file_is_now(site: Site) -> Non
     site.agent.call("observe", phase="before", **tool)
     site.write("a.txt", "two\n", mode=0o640)
     opened = site.agent.call("observe", phase="after", **tool)["commit"]
-    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
-    site.agent.call("apply_patch", input=move)
+    move(site, "a.txt", "b.txt")
     site.agent.call("undo", commits=[opened])
     assert not private.exists()
     assert site.bytes_of("b.txt") == b"one\n"

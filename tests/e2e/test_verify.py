@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, git
+from e2e.running_daemon import Site, git
 
 
 def verified(site: Site, **params: Any) -> dict[str, Any]:
@@ -48,15 +46,6 @@ def test_what_was_changed_outside_since_is_counted_and_no_problem(site: Site) ->
     assert (result["ok"], result["changed_outside"]) == (True, 2)
 
 
-def test_it_is_the_persons(site: Site) -> None:
-    fill(site, 1)
-    assert site.agent.refusal("verify").kind == "not_permitted"
-    somewhere = site.daemon.control()
-    assert somewhere.refusal("verify").kind == "hello_required"
-    assert somewhere.call("verify", workspace=str(site.root))["commits"] == 1
-    assert somewhere.refusal("verify", workspace="/nowhere").kind == "workspace_not_allowed"
-
-
 @pytest.mark.parametrize("expect", ["", "HEAD", "abc", "z" * 40, "a" * 41, 5, "A" * 40])
 def test_what_is_expected_must_be_an_id(site: Site, expect: object) -> None:
     assert site.person.refusal("verify", expect=expect).kind == "invalid_params"
@@ -68,44 +57,6 @@ def test_an_empty_history_is_whole(site: Site) -> None:
     assert not verified(site, expect="ab" * 20)["ok"]
 
 
-def test_packed_by_plain_git_it_is_whole(site: Site) -> None:
-    for number in range(60):
-        site.overwrite("big.txt", "".join(f"{n} {number % (n + 1)}\n" for n in range(200)))
-    before = verified(site)
-    site.git("pack-refs", "--all")
-    site.git("repack", "-adq", "--depth=50", "--window=50")
-    result = verified(site)
-    assert (result["ok"], result["commits"]) == (True, before["commits"])
-    assert site.log(limit=100)[-1]["files"][0]["status"] == "A"
-
-
-def test_beside_garbage_collection_it_is_whole(site: Site) -> None:
-    for number in range(150):
-        site.overwrite(f"d{number % 3}/f{number % 11}.txt", f"{number}\n" * 20)
-    collector = site.greeted(site.daemon.control())
-    stop = threading.Event()
-    collected: list[int] = []
-
-    def collect() -> None:
-        while not stop.is_set():
-            collector.call("gc")
-            collected.append(1)
-
-    collecting = threading.Thread(target=collect)
-    collecting.start()
-    try:
-        problems = []
-        for number in range(12):
-            problems += verified(site)["problems"]
-            site.overwrite("more.txt", f"{number}\n")
-    finally:
-        stop.set()
-        collecting.join()
-    assert problems == []
-    assert collected
-    assert site.fsck() == ""
-
-
 def test_beside_writers_it_is_whole(site: Site) -> None:
     stop = threading.Event()
     made: list[int] = []
@@ -114,8 +65,7 @@ def test_beside_writers_it_is_whole(site: Site) -> None:
         client = site.another(f"s{number}")
         count = 0
         while not stop.is_set():
-            patches = [{"operation": "overwrite", "newText": f"{number} {count}\n"}]
-            client.call("patch", path=f"d{number}/f{count % 5}.txt", patches=patches)
+            client.overwrite(f"d{number}/f{count % 5}.txt", f"{number} {count}\n")
             count += 1
         made.append(count)
 
@@ -188,28 +138,6 @@ def test_a_history_that_was_cut_off_is_noticed(own_site: Site) -> None:
     problems = verified(own_site)["problems"]
     assert {problem["kind"] for problem in problems} == {"missing_object", "reference"}
     assert edits[-1] in problems[0]["message"]
-
-
-def test_a_whole_state_put_back_from_earlier_lacks_what_is_expected(
-    own_daemon: DaemonProcess,
-) -> None:
-    site = own_daemon.site("w")
-    early = fill(site, 3)[-1]
-    assert own_daemon.stop() == 0
-    shutil.copytree(own_daemon.state, own_daemon.base / "kept")
-    own_daemon.start()
-    site.connect()
-    late = site.overwrite("d1/f.txt", "late\n")["commit"]
-    assert verified(site, expect=late)["ok"]
-    assert own_daemon.stop() == 0
-    shutil.rmtree(own_daemon.state)
-    os.rename(own_daemon.base / "kept", own_daemon.state)
-    own_daemon.start()
-    site.connect()
-    assert verified(site)["ok"]
-    assert verified(site, expect=early[:12])["ok"]
-    [problem] = verified(site, expect=late)["problems"]
-    assert (problem["kind"], problem["commit"]) == ("expect", late)
 
 
 def test_a_damaged_journal_is_noticed(own_site: Site) -> None:

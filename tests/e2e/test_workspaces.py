@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import Client, DaemonProcess, Site
+from e2e.test_two_workspaces import nested
 from stet.wire.failures import Kind
 
 APPEND = [{"operation": "append_eof", "newText": "x\n"}]
@@ -69,38 +70,28 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("root", "why"), REFUSED, ids=[root for root, _ in REFUSED])
-def test_what_is_nobodys_project_is_refused_with_the_reason(
-    daemon: DaemonProcess, root: str, why: str
-) -> None:
+def test_what_is_nobodys_project_is_refused_with_the_reason(daemon: DaemonProcess) -> None:
     (daemon.base / "link-to-home").symlink_to(daemon.base / "home" / "me")
     (daemon.base / "home/me/.config/stet/deep").mkdir()
     subprocess.run(["git", "init", "-q", "--bare", str(daemon.base / "bare")], check=True)
-    assert why.format(base=daemon.base) in refused(daemon.control(), root.format(base=daemon.base))
-
-
-@pytest.mark.parametrize(
-    "spelled", ["{p}", "{p}/", "{p}/.", "{p}/src/..", "/../{p}", "{base}/link", "{base}/link//"]
-)
-def test_a_root_is_the_same_however_it_is_spelled(daemon: DaemonProcess, spelled: str) -> None:
-    project = daemon.base / "home" / "me" / "project"
-    (daemon.base / "link").symlink_to(project)
     person = daemon.control()
-    root = spelled.format(p=project, base=daemon.base)
-    assert person.call("workspace_allow", root=root)["root"] == str(project)
-    assert person.call("workspace_allow", root=str(project))["root"] == str(project)
-    assert len(person.call("workspace_list")["workspaces"]) == 1
-    hello = daemon.agent().call("hello", protocol=1, workspace=root)
-    assert hello["workspace"]["root"] == str(project)
+    for root, why in REFUSED:
+        said = refused(person, root.format(base=daemon.base))
+        assert why.format(base=daemon.base) in said, (root, said)
 
 
-def test_only_the_person_allows(daemon: DaemonProcess) -> None:
-    project = str(daemon.base / "home" / "me" / "project")
-    agent = daemon.agent()
-    assert agent.refusal("workspace_allow", root=project).kind == Kind.NOT_PERMITTED
-    hello = {"protocol": 1, "workspace": project}
-    assert agent.refusal("hello", **hello).kind == Kind.WORKSPACE_NOT_ALLOWED
-    assert daemon.control().call("workspace_list") == {"workspaces": []}
+def test_a_root_is_the_same_however_it_is_spelled(daemon: DaemonProcess) -> None:
+    project = daemon.base / "home" / "me" / "project"
+    link = daemon.base / "link"
+    link.symlink_to(project)
+    person, p = daemon.control(), str(project)
+    for root in (p, f"{p}/", f"{p}/.", f"{p}/src/..", f"/../{p}", str(link), f"{link}//"):
+        assert person.call("workspace_allow", root=root)["root"] == p
+        assert person.call("workspace_allow", root=p)["root"] == p
+        assert len(person.call("workspace_list")["workspaces"]) == 1
+        hello = daemon.agent().call("hello", protocol=1, workspace=root)
+        assert hello["workspace"]["root"] == p
+        person.call("workspace_forget", root=p)
 
 
 def mounted(*arguments: str) -> None:
@@ -199,7 +190,7 @@ def test_a_root_that_was_moved_and_left_a_link_can_be_allowed_where_it_is_now(
     assert [each["root"] for each in person.call("workspace_list")["workspaces"]] == [real]
     again = Site(daemon, site.root, "conv-1")  # through the link
     again.replace("a.txt", "one", "two")
-    assert [each["kind"] for each in again.log()] == ["edit", "outside"]
+    assert again.kinds() == ["edit", "outside"]
 
 
 def test_a_deferred_root_where_a_link_is_now_can_be_forgotten(daemon: DaemonProcess) -> None:
@@ -239,32 +230,13 @@ def test_a_workspace_that_is_allowed_again_at_once_has_all_of_its_history(
     made: list[str] = []
     for text in ("one\n", "two\n", "three\n"):
         made.insert(0, site.overwrite("a.txt", text)["commit"])
-        person.call("workspace_forget", root=str(site.root))
-        allowed = person.call("workspace_allow", root=str(site.root))
+        for method in ("workspace_forget", "workspace_allow"):
+            person.send(method, root=str(site.root))
+        _, allowed = (person.result_of(person.receive()) for _ in range(2))
         assert (allowed["head"], allowed["commits"]) == (made[0], len(made))
         site = Site(daemon, site.root, "conv-1")
-        assert [each["commit"] for each in site.log()] == made
+        assert site.ids() == made
     assert person.call("verify", workspace=str(site.root))["problems"] == []
-
-
-def test_in_a_workspace_that_was_forgotten_every_call_says_who_can_allow_it_again(
-    daemon: DaemonProcess,
-) -> None:
-    site = daemon.site("w")
-    site.write("a.txt", "one\n")
-    daemon.control().call("workspace_forget", root=str(site.root))
-    for method, params in calls_on("a.txt"):
-        refusal = site.agent.refusal(method, **params)
-        assert refusal.kind == Kind.WORKSPACE_NOT_ALLOWED, method
-        assert "The person can allow it again: stet init" in refusal.message, method
-
-
-def test_a_workspace_that_was_forgotten_stays_so_after_a_crash(own_site: Site) -> None:
-    daemon = own_site.daemon
-    daemon.control().call("workspace_forget", root=str(own_site.root))
-    daemon.kill()
-    daemon.start()
-    assert daemon.control().call("workspace_list") == {"workspaces": []}
 
 
 def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
@@ -288,47 +260,11 @@ def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
 # -- one inside another
 
 
-def nested(daemon: DaemonProcess) -> tuple[Site, Site]:
-    outer = daemon.site("outer")
-    (outer.root / "inner").mkdir()
-    daemon.control().call("workspace_allow", root=str(outer.root / "inner"))
-    inner = Site(daemon, outer.root / "inner", "conv-1")
-    inner.write("a.txt", "one\n")
-    return outer, inner
-
-
-def test_a_restricted_inner_workspace_is_not_written_through_the_outer(
-    daemon: DaemonProcess,
-) -> None:
-    outer, inner = nested(daemon)
-    early = outer.replace("inner/a.txt", "one", "two")["commit"]
-    inner.person.call("mode_set", mode="restricted", scope="workspace")
-    (outer.root / "link").symlink_to("inner")
-    move = "*** Begin Patch\n*** Update File: b.txt\n*** Move to: inner/b.txt\n*** End Patch"
-    outer.overwrite("b.txt", "b\n")
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("patch", {"path": "inner/a.txt", "patches": APPEND}),
-        ("patch", {"path": "link/new.txt", "patches": APPEND}),
-        ("patch", {"path": "inner/a.txt", "patches": APPEND, "preview": True}),
-        ("apply_patch", {"input": move}),
-        ("undo", {"commits": [early]}),
-    ]
-    before = outer.picture()
-    for method, params in calls:
-        refusal = outer.agent.refusal(method, **params)
-        assert refusal.kind == Kind.PATH_PROTECTED, method
-        assert f"the workspace {inner.root}, which is restricted" in refusal.message
-    assert outer.picture() == before
-    outer.overwrite("b.txt", "elsewhere\n")
-    outer.overwrite("inner-not/a.txt", "only the beginning of the name is the same\n")
-    outer.person.call("undo", commits=[early])
-    assert inner.bytes_of("a.txt") == b"one\n", "the person's own undo works in every mode"
-
-
 def test_an_inner_workspace_that_is_back_is_entered_again_though_the_outer_is_open(
     daemon: DaemonProcess,
 ) -> None:
-    _, inner = nested(daemon)
+    _, inner = nested(daemon, "outer")
+    inner.write("a.txt", "one\n")
     inner.replace("a.txt", "one", "two")
     daemon.stop()
     aside = inner.root.rename(daemon.base / "aside")

@@ -116,7 +116,7 @@ def test_a_daemon_that_is_away_is_started_and_the_change_recorded(own_site: Site
     assert run_hook(site.daemon, payload, "claude-code", "--after", "50") == ""
     site.connect()
     try:
-        assert [each["kind"] for each in site.log()] == ["observed", "outside"]
+        assert site.kinds() == ["observed", "outside"]
     finally:
         pid = site.person.call("status")["pid"]
         site.person.call("shutdown")

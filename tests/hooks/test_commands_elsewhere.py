@@ -116,9 +116,7 @@ def test_a_subagents_edits_are_told_apart(own_site: Site) -> None:
     say(site, payload)
     site.write("a.txt", "1\n")
     say(site, payload, "PostToolUse")
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     [commit] = site.log()
     name = "general-purpose a3041324800a51eff"
     assert (commit["session"], commit["subagent"]) == ("s-1", name)

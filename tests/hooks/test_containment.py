@@ -156,7 +156,8 @@ def test_a_workspace_with_too_many_files_is_said_to_be_so(own_daemon: DaemonProc
 def test_no_time_is_said_to_be_so_and_what_was_done_counts_the_next_time(site: Site) -> None:
     site.write("a.txt", "one\n")
     first = before(site, "t1", within=0.0)
-    assert (first["complete"], told(site)) == (False, [])
+    assert (first["complete"], len(first["warnings"]), told(site)) == (False, 1, [])
+    assert "there was no time to look at all of it" in first["warnings"][0]
     assert before(site, "t2")["complete"] is True
     site.write("a.txt", "two\n")
     after(site, "t2")

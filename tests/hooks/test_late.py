@@ -141,8 +141,7 @@ def test_a_file_that_a_gitignore_leaves_out_is_not_looked_at(site: Site) -> None
 
 def test_in_a_workspace_that_is_too_large_the_named_files_are_known(own_site: Site) -> None:
     site = own_site
-    site.daemon.restart(STET_OBSERVE_MAX_FILES="1")
-    site.connect()
+    site.restart(STET_OBSERVE_MAX_FILES="1")
     for name in ("a.txt", "b.txt", "c.txt"):
         site.write(name, "one\n")
     assert before(site, "t1", late=["a.txt", "new.txt"])["complete"] is False

@@ -15,6 +15,7 @@ from rigs.forked_daemon import ForkedDaemon
 from stetd.observing.current_content import ScanResult
 
 Step = Callable[[Site], Any]
+FEW = {"max_call_files": 2, "max_file_bytes": 5000}
 
 
 def _ignored(site: Site) -> None:
@@ -24,8 +25,7 @@ def _ignored(site: Site) -> None:
 
 
 def _patched_by_another(site: Site) -> None:
-    patches = [{"operation": "overwrite", "newText": ""}]
-    site.another("conv-2").call("patch", path=".gitignore", patches=patches)
+    site.another("conv-2").overwrite(".gitignore", "")
 
 
 def _told_by_another(site: Site) -> None:
@@ -222,15 +222,16 @@ def test_more_than_is_noted_is_no_look_at_everything() -> None:
     assert (found.complete, len(found.passed), found.why != "") == (False, 1001, True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def few_files() -> Iterator[DaemonProcess]:
     """A daemon that takes two files a call, and only small ones."""
-    with running({"max_call_files": "2", "max_file_bytes": "5000"}) as daemon:
+    with running(FEW) as daemon:
         yield daemon
 
 
-def _configure(daemon: DaemonProcess, text: str) -> None:
-    (daemon.base / "c.toml").write_text(text + "notify = false\n")
+def _configure(daemon: DaemonProcess, exclude: str) -> None:
+    lines = [f"{name} = {value}\n" for name, value in FEW.items()]
+    (daemon.base / "c.toml").write_text("".join([*lines, exclude, "notify = false\n"]))
     told = daemon.control().call("reload")
     assert (told["error"], told["restart"]) == (None, [])
 
@@ -255,3 +256,4 @@ def test_a_file_of_the_history_that_is_excluded_by_now_is_passed_over_in_silence
     _configure(few_files, 'exclude = ["*.secret"]\n')
     assert before(site, "t2")["warnings"] == []
     assert after(site, "t2")["warnings"] == []
+    _configure(few_files, "")

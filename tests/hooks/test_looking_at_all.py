@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import Site
-from hooks.test_observe import before
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest
 from stetd.state.read_view import ReadView
@@ -30,13 +28,6 @@ def test_directories_that_are_gone_are_not_remembered(tmp_path: Path) -> None:
     known.learn([_folder(""), _folder("gone/")])
     known.learn([_folder("")])
     assert (known.folder(""), known.folder("gone/")) == ({"a.txt": _KNOWN}, {})
-
-
-def test_no_time_at_all_is_not_said_to_be_the_fault_of_others(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    done = before(site, "t1", within=0)
-    assert (done["complete"], len(done["warnings"])) == (False, 1)
-    assert "there was no time to look at all of it" in done["warnings"][0]
 
 
 def test_what_the_history_does_not_know_is_not_read_before_it_is_recorded(

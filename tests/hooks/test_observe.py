@@ -240,9 +240,7 @@ def test_a_daemon_that_ended_in_between_still_knows_what_stood_there(
         ("observed", "conv-1", sorted(own, key=lambda change: change[2:])),
         ("observed", "conv-1", ["A other.txt"]),
     ]
-    site.daemon.kill()
-    site.daemon.start()
-    site.connect()
+    site.crash()
     assert after(site, "t1", "a.txt", "new.txt")["replayed"] is True
     whole(site)
     assert len(told(site)) == 3 + len(found)

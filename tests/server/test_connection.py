@@ -33,31 +33,6 @@ async def still_serves(served: Served) -> None:
         assert await other.ask("echo", {"a": 1}) == {"id": 1, "result": {"a": 1}}
 
 
-@pytest.mark.parametrize("encoding", Encoding)
-def test_request_is_answered_in_the_encoding_of_the_first_byte(
-    tmp_path: Path, encoding: Encoding
-) -> None:
-    async def story(served: Served) -> None:
-        async with await served.client(encoding) as client:
-            assert await client.ask("echo", {"t": "ä\n"}) == {"id": 1, "result": {"t": "ä\n"}}
-            assert await client.ask("echo", {}, "two") == {"id": "two", "result": {}}
-
-    run(tmp_path, story)
-
-
-@pytest.mark.parametrize("encoding", Encoding)
-def test_handlers_are_told_socket_process_and_command(tmp_path: Path, encoding: Encoding) -> None:
-    command = Path("/proc/self/comm").read_text().strip()
-
-    async def story(served: Served) -> None:
-        for control in (False, True):
-            async with await served.client(encoding, control=control) as client:
-                expected = {"control": control, "pid": os.getpid(), "command": command}
-                assert (await client.ask("who"))["result"] == expected
-
-    run(tmp_path, story)
-
-
 def test_notification_is_carried_out_and_not_answered(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
@@ -85,17 +60,6 @@ def test_calls_begin_in_the_order_sent_and_fast_replies_overtake_slow_ones(tmp_p
     run(tmp_path, story)
 
 
-def test_nothing_begins_before_hello_has_ended(tmp_path: Path) -> None:
-    async def story(served: Served) -> None:
-        async with await served.client() as client:
-            client.send("hello", {}, 1)
-            client.send("greeted", {}, 2)
-            assert await client.receive() == {"id": 1, "result": {"protocol": 1}}
-            assert await client.receive() == {"id": 2, "result": True}
-
-    run(tmp_path, story)
-
-
 def test_call_that_ends_during_hello_does_not_let_the_next_one_begin(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
@@ -104,20 +68,6 @@ def test_call_that_ends_during_hello_does_not_let_the_next_one_begin(tmp_path: P
             client.send("greeted", {}, 3)
             assert [(await client.receive())["id"] for _ in range(2)] == [1, 2]
             assert await client.receive() == {"id": 3, "result": True}
-
-    run(tmp_path, story)
-
-
-def test_refusal_carries_code_kind_message_and_every_failure(tmp_path: Path) -> None:
-    async def story(served: Served) -> None:
-        async with await served.client() as client:
-            failure = {"kind": "stale", "message": "the file is another by now", "path": "a.py"}
-            error = {
-                "code": -32000,
-                "message": "the file is another by now",
-                "data": {"kind": "stale", "failures": [failure]},
-            }
-            assert await client.ask("refuse") == {"id": 1, "error": error}
 
     run(tmp_path, story)
 
@@ -137,31 +87,6 @@ def test_defect_in_a_handler_is_internal_and_logged_and_told_without_details(
     run(tmp_path, story)
     assert f"{method} failed" in caplog.text
     assert "Traceback" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("expected", "line"),
-    [
-        ((None, "parse_error"), b'{"id":1,\n'),
-        ((None, "parse_error"), b'{"id":1}\n'),
-        ((None, "parse_error"), b'{"id":1.5,"method":"echo"}\n'),
-        ((None, "parse_error"), b'{"id":1,"method":"\xff"}\n'),
-        ((None, "parse_error"), b'{"id":1,"method":"echo","params":{"a":' + b"[" * 99 + b"\n"),
-        ((1, "invalid_params"), b'{"id":1,"method":"echo","params":[1]}\n'),
-        ((1, "unknown_method"), b'{"id":1,"method":"' + b"x" * 5000 + b'"}\n'),
-    ],
-)
-def test_malformed_message_is_answered_and_the_connection_goes_on(
-    tmp_path: Path, expected: tuple[Any, str], line: bytes
-) -> None:
-    async def story(served: Served) -> None:
-        async with await served.client() as client:
-            client.raw(line)
-            answer = await client.receive()
-            assert (answer["id"], answer["error"]["data"]["kind"]) == expected
-            assert await client.ask("echo", {"a": 1}, 2) == {"id": 2, "result": {"a": 1}}
-
-    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -262,17 +187,6 @@ def test_client_that_closes_its_side_and_reads_late_gets_answers_to_what_was_hel
     run(tmp_path, story, max_pipelined=1)
 
 
-def test_client_that_closes_its_side_inside_a_frame_is_told(tmp_path: Path) -> None:
-    async def story(served: Served) -> None:
-        async with await served.client() as client:
-            client.raw(b'{"id":1,"method":"echo"}\n{"id":2')
-            client.writer.write_eof()
-            assert await client.receive() == {"id": 1, "result": {}}
-            assert await client.kinds_until_closed() == [(None, "parse_error")]
-
-    run(tmp_path, story)
-
-
 def test_no_more_than_max_pipelined_calls_are_in_work(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
@@ -336,22 +250,6 @@ def test_slow_reader_that_does_read_gets_everything_and_is_kept(tmp_path: Path) 
     run(tmp_path, story, frame_timeout_s=0.5)
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_client_that_vanishes_leaves_others_alone_and_its_calls_in_work(
-    tmp_path: Path, wait: bool
-) -> None:
-    async def story(served: Served) -> None:
-        client = await served.client()
-        client.send("wait" if wait else "text", {"bytes": 3_000_000})
-        await eventually(lambda: len(served.handlers.began) == 1)
-        await client.vanish()
-        await still_serves(served)
-        served.handlers.gate.set()
-        await eventually(lambda: served.handlers.gone == 2)
-
-    run(tmp_path, story)
-
-
 def test_of_a_lost_connection_with_calls_in_work_nothing_half_received_is_kept(
     tmp_path: Path,
 ) -> None:
@@ -401,22 +299,6 @@ def test_flood_of_bad_messages_does_not_keep_others_waiting(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_event_reaches_its_connection_and_no_other(tmp_path: Path) -> None:
-    async def story(served: Served) -> None:
-        async with (
-            await served.client() as one,
-            await served.client(Encoding.MSGPACK) as two,
-        ):
-            for client in (one, two):
-                assert (await client.ask("echo"))["result"] == {}
-            served.handlers.connections[1].notify({"event": "commit", "commit": "ab12"})
-            event = {"method": "event", "params": {"event": "commit", "commit": "ab12"}}
-            assert await two.receive() == event
-            assert await one.ask("echo", {}, 2) == {"id": 2, "result": {}}
-
-    run(tmp_path, story)
-
-
 def test_events_that_a_slow_client_did_not_take_are_counted_not_kept(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
@@ -452,24 +334,6 @@ def test_log_has_a_line_per_call_and_no_contents(
     ]
     assert f"call socket=agent pid={os.getpid()} command=" in lines[0]
     assert "password" not in caplog.text
-
-
-def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Path) -> None:
-    async def story(served: Served) -> None:
-        idle = [await served.client() for _ in range(450)]
-        for other in idle:
-            await other.ask("echo")
-        async with await served.client() as client:
-            loop = asyncio.get_running_loop()
-            asked = loop.time()
-            for n in range(100):
-                assert (await client.ask("echo", {}, n))["id"] == n
-            assert loop.time() - asked < 5
-        for other in idle:
-            await other.vanish()
-        await eventually(lambda: served.handlers.gone == 451)
-
-    run(tmp_path, story)
 
 
 def test_a_caller_does_not_show_its_secret() -> None:

@@ -127,25 +127,11 @@ def test_daemon_that_is_watched_in_a_terminal_ends_with_it(machine: Machine) -> 
         os.close(screen)
 
 
-def test_person_can_ask_it_to_stop(machine: Machine) -> None:
-    daemon = machine.started()
-    assert machine.ask("shutdown")["result"] == {"stopping": True}
-    assert daemon.wait(30) == 0
-
-
 def test_second_daemon_says_who_is_there_and_disturbs_nothing(machine: Machine) -> None:
     daemon = machine.started()
     status, told = machine.run()
     assert status == 5
     assert f"another stetd (process {daemon.pid}) is using {machine.state}" in told
-    assert machine.ask("status")["result"]["pid"] == daemon.pid
-
-
-def test_daemon_starts_over_the_sockets_of_a_killed_one(machine: Machine) -> None:
-    machine.started().kill()
-    machine.daemons[0].wait(30)
-    assert (machine.runtime / "control.sock").is_socket()
-    daemon = machine.start()
     assert machine.ask("status")["result"]["pid"] == daemon.pid
 
 
@@ -161,15 +147,6 @@ def test_unusable_option_is_a_usage_error_with_its_place(machine: Machine) -> No
     )
 
 
-def test_unsafe_runtime_directory_is_refused_with_the_command(machine: Machine) -> None:
-    machine.runtime.mkdir()
-    machine.runtime.chmod(0o755)
-    status, told = machine.run()
-    assert status == 1
-    assert told.endswith(f"Run: chmod 700 '{machine.runtime}'\n")
-    assert "Traceback" not in told
-
-
 def test_file_in_the_way_of_a_socket_is_refused(machine: Machine) -> None:
     machine.runtime.mkdir(0o700)
     (machine.runtime / "agent.sock").write_bytes(b"")
@@ -177,12 +154,6 @@ def test_file_in_the_way_of_a_socket_is_refused(machine: Machine) -> None:
     assert status == 1
     assert told.endswith(f"is not a socket. Remove it: rm -r '{machine.runtime}/agent.sock'\n")
     assert "Traceback" not in told
-
-
-def test_idle_daemon_ends(machine: Machine) -> None:
-    machine.environ["STET_IDLE_EXIT_S"] = "0.5"
-    daemon = machine.started()
-    assert daemon.wait(30) == 0
 
 
 @pytest.mark.skipif(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from e2e.bad_input.case import Case, cases, patch, replace
@@ -148,40 +147,6 @@ HELLO_CASES = [
             ["the client", "no control characters"],
         ),
         speaker="stranger",
-    ),
-    *cases(
-        Kind.WORKSPACE_NOT_ALLOWED,
-        "workspace_allow",
-        ("the root", {"root": "/"}, ["can't be a workspace: it is the root", "Choose a"]),
-        ("home", lambda world: {"root": os.path.expanduser("~")}, ["can't be a workspace"]),
-        ("a system directory", {"root": "/usr/lib"}, ["can't be a workspace: it "]),
-        (
-            "the state directory",
-            lambda world: {"root": str(world.site.daemon.state)},
-            ["stet's own directory"],
-        ),
-        (
-            "what holds the state directory",
-            lambda world: {"root": str(world.site.daemon.base)},
-            ["stet's own directory"],
-        ),
-        (
-            "inside the runtime directory",
-            lambda world: {"root": str(world.site.daemon.runtime)},
-            ["stet's own directory"],
-        ),
-        ("nothing", {"root": "/tmp/no/such"}, ["/tmp/no/such: No such file or directory"]),
-        (
-            "a file",
-            lambda world: {"root": str(world.site.root / "a.py")},
-            ["a.py is not a directory"],
-        ),
-        (
-            "a Git directory",
-            lambda world: {"root": str(world.site.root / ".git")},
-            ["it lies in a Git directory"],
-        ),
-        speaker="control",
     ),
     *cases(
         Kind.WORKSPACE_NOT_ALLOWED,

@@ -88,7 +88,6 @@ def path_cases(method: str, params: Callable[[str], dict[str, Any]]) -> Iterator
 
 PATH_CASES = [
     *path_cases("patch", lambda path: patch(append(), path=path)),
-    *path_cases("read", lambda path: {"path": path}),
     Case(
         Kind.FILE_TOO_LARGE,
         "patch",
