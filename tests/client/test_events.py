@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -107,15 +106,6 @@ def test_one_that_reads_slowly_gets_every_commit_in_the_end(ws: Installation) ->
         assert commits(events, 60) == made
         last = write(agent, "end\n")
         assert commits(events, 1) == [last]
-
-
-def test_closing_from_another_thread_ends_the_wait(ws: Installation) -> None:
-    with connected(ws) as agent:
-        stream = agent.events()
-        closing = threading.Timer(0.2, stream.close)
-        closing.start()
-        assert list(stream) == []
-        closing.join()
 
 
 def test_a_workspace_that_is_no_longer_allowed_ends_a_stream_after_a_restart(

@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
-import os
-import pty
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -120,7 +116,6 @@ def test_a_session_that_is_not_there_is_told_of(ws: Installation) -> None:
     ],
 )
 def test_wrong_usage_is_said(shared: Installation, arguments: list[str], says: str) -> None:
-    os.makedirs(shared.workspace, exist_ok=True)
     run = shared.stet(*arguments)
     assert run.returncode == 2
     assert says in run.stderr
@@ -151,24 +146,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_on_a_terminal_of_80_columns_no_line_is_longer(ws: Installation) -> None:
     with session(ws, "a-session-with-a-name-that-goes-on-and-on-and-on-and-on-and-on-and-on") as a:
         a.request_mode_upgrade(REASON * 3 + "\n\n\x1b[31mred\u202e")
-        ours, theirs = pty.openpty()
-        subprocess.run(
-            [sys.executable, "-m", "stet.cli", "requests"],
-            stdout=theirs,
-            stdin=subprocess.DEVNULL,
-            cwd=ws.workspace,
-            env=ws.environ | {"TERM": "dumb", "COLUMNS": "80"},
-            check=True,
-        )
-        os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:  # EIO: all of it has been read
-            pass
-        os.close(ours)
-    lines = shown.decode().replace("\r\n", "\n").splitlines()
+        shown = ws.on_terminal("requests", COLUMNS="80")
+    lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) >= 6
     assert re.match(r"[0-9a-f]{12}  (just now|\d+ \w+ ago)  bot/a-session-.*…$", lines[0])

@@ -71,15 +71,7 @@ def changed(
     path: str, added: int, removed: int, status: str = "M", old: str | None = None
 ) -> FileChange:
     before, after = None if status == "A" else "1" * 40, None if status == "D" else "2" * 40
-    return FileChange(
-        path=path,
-        status=status,
-        before=before,
-        after=after,
-        added=added,
-        removed=removed,
-        old_path=old,
-    )
+    return FileChange(path, status, before, after, added, removed, old)
 
 
 GREETING = changed("src/greeting.py", 3, 2)
