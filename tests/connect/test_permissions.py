@@ -50,13 +50,6 @@ def test_what_a_person_allows_stays(person: Person) -> None:
     assert ["mcp__stetson", 1] == allowed(person)
 
 
-def test_an_odd_list_is_refused(person: Person) -> None:
-    person.write(CLAUDE, b'{"permissions": {"allow": 7}}')
-    before = person.tree()
-    assert "not an array" in person.refused("connect", "claude-code", "--write")
-    assert before == person.tree()
-
-
 def rules(person: Person) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = tomllib.loads(person.read(POLICY).decode())["rule"]
     return found

@@ -191,14 +191,8 @@ def test_the_annotations_and_titles_get_to_the_client(site: Site) -> None:
     async def use(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert ["patch", "apply_patch", *NAMES[4:]] == list(tools)
-        for tool in tools.values():
-            assert tool.title
-            assert tool.annotations is not None
-            assert None not in (
-                tool.annotations.read_only_hint,
-                tool.annotations.destructive_hint,
-                tool.annotations.idempotent_hint,
-                tool.annotations.open_world_hint,
-            )
+        assert all(tool.title for tool in tools.values())
+        hints = [tool.annotations and tool.annotations.read_only_hint for tool in tools.values()]
+        assert {True, False} == set(hints)
 
     with_client(site, "auto", use, "--tools", "patch,apply_patch")
