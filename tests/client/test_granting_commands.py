@@ -247,21 +247,18 @@ def test_a_wait_may_be_longer_than_the_timeout_of_a_session(ws: Installation) ->
         assert other.request_mode_upgrade(wait=0.1).status == "pending"
 
 
-def test_an_asyncio_session_goes_on_while_it_waits(ws: Installation) -> None:
-    async def story() -> str:
-        endpoint, person = ws.endpoint(), ws.endpoint(control=True)
-        async with (
-            stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint, timeout=1) as agent,
-            stet.aio.connect(None, control=True, endpoint=person) as control,
-        ):
-            await agent.mode_set("restricted")
-            waiting = asyncio.create_task(agent.request_mode_upgrade("r", wait=60))
-            while not (found := (await control.upgrade_list(status="pending")).requests):
-                await asyncio.sleep(0.01)
-            assert (await agent.read("a.txt")).text == "one\n"
-            await asyncio.sleep(1.5)
-            decided = await control.upgrade_decide(found[0].request, False, note="no")
-            assert decided.status == "denied"
-            return (await waiting).note
-
-    assert asyncio.run(story()) == "no"
+async def test_an_asyncio_session_goes_on_while_it_waits(ws: Installation) -> None:
+    endpoint, person = ws.endpoint(), ws.endpoint(control=True)
+    async with (
+        stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint, timeout=1) as agent,
+        stet.aio.connect(None, control=True, endpoint=person) as control,
+    ):
+        await agent.mode_set("restricted")
+        waiting = asyncio.create_task(agent.request_mode_upgrade("r", wait=60))
+        while not (found := (await control.upgrade_list(status="pending")).requests):
+            await asyncio.sleep(0.01)
+        assert (await agent.read("a.txt")).text == "one\n"
+        await asyncio.sleep(1.5)
+        decided = await control.upgrade_decide(found[0].request, False, note="no")
+        assert decided.status == "denied"
+        assert (await waiting).note == "no"
