@@ -369,6 +369,9 @@ def main() -> int:
         keep = True
         print(f"\nNOT AS IT MUST BE: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader of the output, such as head, has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     finally:
         if keep:
             print(f"\nLeft for a look: {directory}", file=sys.stderr)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from historian_thread import start_thread
@@ -13,12 +14,16 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.daemon import Daemon
 from stetd.engine.writer import Writer
-from stetd.methods import Connection
+from stetd.methods import Requests
 from stetd.methods.caller import Params
 from stetd.server.peer import PeerProcess
 from stetd.storage.disk import Disk
 
 T = TypeVar("T")
+
+
+async def _ready() -> None:
+    """Nothing waits to be sent: there is no socket."""
 
 
 class InProcess:
@@ -68,7 +73,9 @@ class InProcess:
 
     def connect(self, *, control: bool, peer: PeerProcess) -> Asking:
         """A connection that is asked from any thread, on whatever loop."""
-        return Asking(self, self.daemon.handlers.connect(control=control, peer=peer))
+        client: Any = SimpleNamespace(wait_writable=_ready)
+        made = self.daemon.handlers.connect(control=control, peer=peer, client=client)
+        return Asking(self, made)
 
     def on_loop(self, run: Callable[[], T]) -> T:
         """Do something where the daemon's work is done, and wait for it."""
@@ -98,7 +105,7 @@ class InProcess:
 class Asking:
     """One connection to it."""
 
-    def __init__(self, daemon: InProcess, connection: Connection) -> None:
+    def __init__(self, daemon: InProcess, connection: Requests) -> None:
         self._daemon = daemon
         self.connection = connection
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -44,7 +42,6 @@ _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
 #: Seconds after the begin of a stop in which queued calls are still started.
 _DRAIN_S = 10.0
-_CHECKPOINT_POLL_S = 0.05
 
 
 def boot_id() -> str:
@@ -114,7 +111,7 @@ class Daemon(msgspec.Struct):
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
-            loop.run_until_complete(_checkpoint_now(writer))
+            loop.run_until_complete(writer.checkpoints.take(_CHECKPOINT_TIMEOUT_S))
             _log.info(
                 "recovered %d records: finished %s; kept as outside %s; restored from torn %s",
                 report.records,
@@ -165,7 +162,7 @@ class Daemon(msgspec.Struct):
         await self.handlers.upkeep.close()
         await self.writer.drain()
         self.writer.record_late_writes(all_of_them=True)
-        await _checkpoint_now(self.writer)
+        await self.writer.checkpoints.take(_CHECKPOINT_TIMEOUT_S)
         await self.writer.stop()
         if self._planners is not None:
             self._planners.close()
@@ -174,22 +171,6 @@ class Daemon(msgspec.Struct):
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()
-
-
-async def _checkpoint_now(writer: Writer) -> None:
-    """Take a checkpoint and wait for it; give up soon if writing fails."""
-    done = asyncio.Event()
-    historian = writer.historian
-    failures = historian.failures
-    writer.checkpoints.begin(done.set)
-    deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
-    while not done.is_set():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CHECKPOINT_POLL_S):
-                await done.wait()
-        if historian.failures > failures + 1 or time.monotonic() > deadline:
-            _log.error("no checkpoint could be written: %s", historian.trouble)
-            return
 
 
 def _retain(writer: Writer, settings: Settings) -> Retain | None:

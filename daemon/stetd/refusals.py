@@ -5,16 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
-import msgspec
-
 from stet.wire.failures import Failure, Kind, Refused, refuse
-from stetd.history.commits import rfc3339
 from stetd.parameters import invalid
-from stetd.storage.journal_format import Cut
-
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
 
 #: Texts of the errors that mean a full disk. The historian reports texts, and libgit2 quotes these.
 _FULL_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -49,19 +41,6 @@ def damaged_history(what: str) -> Refused:
         f"the history is damaged: object {what} is missing or can't be read. Nothing was changed. "
         "A person must look at it: stet verify names what is damaged and says what to do.",
     )
-
-
-def after_dropping(refusal: Refused, cut: Cut) -> Refused:
-    """If a refusal is about an unknown commit, add that retention may have dropped it."""
-    if refusal.kind != Kind.UNKNOWN_COMMIT:
-        return refusal
-    said = (
-        f" It may be one of the {cut.dropped:,} commits before {cut.oldest[:12]} that retention "
-        f"has dropped, the last of them on {rfc3339(cut.time)}; these can't be had any more."
-    )
-    first, *rest = refusal.failures
-    extended = msgspec.structs.replace(first, message=first.message + said)
-    return Refused(extended, *rest, extra=refusal.extra)
 
 
 def outcome_unknown() -> Refused:
@@ -109,20 +88,10 @@ def no_longer_allowed() -> Refused:
     )
 
 
-def workspace_restricted(request: str, root: str) -> Refused:
-    """A request for access can't be approved: its session could not write even then."""
+def shutting_down() -> Refused:
+    """The call came too late to be started."""
     return refuse(
-        Kind.NOT_PERMITTED,
-        f"request {request} can't be approved: the workspace {root} itself is restricted, and the "
-        "stricter mode holds. Lift that first: stet mode unrestricted; the request stays pending.",
-    )
-
-
-def in_restricted_workspace(path: str, root: str) -> Refused:
-    """A path of the workspace lies in an inner workspace that is restricted."""
-    return refuse(
-        Kind.PATH_PROTECTED,
-        f"{path}: it lies in the workspace {root}, which is restricted. Say hello with that "
-        "workspace and use request_mode_upgrade there to request write access.",
-        path=path,
+        Kind.SHUTTING_DOWN,
+        "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
+        "moment and send it again.",
     )

@@ -258,6 +258,19 @@ async def test_a_closed_session_says_so() -> None:
             await session.status()
 
 
+@pytest.mark.parametrize("answer", [Silence(), Refusal(Kind.SHUTTING_DOWN)])
+async def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: object) -> None:
+    with scripted(lambda request: answer) as daemon:
+        session = await opened(daemon)
+        waiting = [asyncio.create_task(session.patch(f"{n}", PATCH)) for n in range(20)]
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        await session.close()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert time.monotonic() - began < 2
+        assert {type(outcome) for outcome in outcomes} == {stet.ConnectionLost}
+
+
 async def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
     with scripted(lambda request: None) as daemon:
         session = opened(daemon)

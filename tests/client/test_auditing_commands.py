@@ -115,6 +115,13 @@ def test_an_export_applies_in_ones_own_repository(live: Installation, tmp_path: 
     assert live.stet("export", "nonsense..HEAD").returncode == 1
 
 
+def test_a_dash_is_standard_output(live: Installation) -> None:
+    run = live.stet("export", "-o", "-")
+    assert (run.stdout, run.stderr) == (live.stet("export").stdout, "")
+    assert live.stet("report", "-o", "-").stdout.startswith("<!doctype html>")
+    assert not os.path.exists(os.path.join(live.workspace, "-"))
+
+
 def test_an_export_that_fails_leaves_the_file_as_it_was(live: Installation, tmp_path: Path) -> None:
     target = tmp_path / "edits.mbox"
     target.write_text("before")

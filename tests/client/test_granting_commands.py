@@ -86,6 +86,7 @@ def test_a_grant_and_its_end_are_shown(ws: Installation) -> None:
     lifted = ws.json("mode", "unrestricted", "--for", "30m")
     assert lifted["until"] == lifted["workspace_until"]
     assert ws.stet("mode").stdout.startswith(f"unrestricted until {lifted['until']}\n")
+    assert f"\nmode       unrestricted until {lifted['until']}\n" in ws.stet().stdout
     refused = ws.stet("mode", "unrestricted", "--session", "new", "--for", "30m")
     assert refused.returncode == 1
     assert "is unrestricted already" in refused.stderr

@@ -24,6 +24,7 @@ from client.test_taking_back_commands import on_terminal
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
 from stet.cli.asking import notice_if_silent
+from stet.cli.doctor_places import command_for_space
 from stet.cli.history import parse_time
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments, UsageError
@@ -129,6 +130,7 @@ def test_an_unknown_option_is_told_with_the_options_of_its_command(
     assert said.startswith(f"usage: {usage} ")
     assert f"\n{usage}: error: unrecognized arguments: --" in said
     assert said.endswith(f"\nTry: {usage} --help\n")
+    assert ("--snce. Did you mean: --since?" in said) == ("--snce" in words)
 
 
 def test_an_unknown_option_in_front_is_told(ws: Installation) -> None:
@@ -390,6 +392,20 @@ def test_a_daemon_that_listens_elsewhere_is_named_at_once(ws: Installation) -> N
     assert time.monotonic() - began < 20  # it took thirty
 
 
+def test_doctor_names_a_daemon_with_another_history(ws: Installation) -> None:
+    told = json.loads(ws.stet("doctor", "--json", STET_STATE_DIR=ws.base + "/other").stdout)
+    (wrong,) = [each for each in told["findings"] if not each["ok"]]
+    assert f"but its history is {ws.base}/state, not {ws.base}/other" in wrong["detail"]
+    assert wrong["mend"] == f"export STET_STATE_DIR={ws.base}/state"
+
+
+def test_what_frees_space_mounts_a_read_only_disk_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(os.statvfs("/"))
+    found[8] |= os.ST_RDONLY
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+    assert "mount -o remount,rw '" in command_for_space("/")
+
+
 def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installation) -> None:
     other = {"STET_RUNTIME_DIR": ws.base + "/other"}
     ws.stet("status")
@@ -451,6 +467,8 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.text("sub/b.txt") == "b\nmore\n"
     assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
     assert "b.txt is a path and no commit. To" in ws.stet("-C", "sub", "undo", "b.txt").stderr
+    assert ws.stet("-C", "sub", "patch", "--path", "./-c.txt", "in.json").stderr == ""
+    assert "stet log ./-c.txt" in ws.stet("-C", "sub", "undo", "--", "-c.txt").stderr
     ws.write("sub/a..b", "")
     said = ws.stet("-C", "sub", "export", "a..b").stderr
     assert said == "stet: no commit was found that changed 'a..b'\n"

@@ -23,6 +23,7 @@ from client.scripted_daemon import (
 )
 from stet import calls
 from stet.session import retrying
+from stet.terminal.refusals import helpful_command
 from stet.version import __version__
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
@@ -204,8 +205,9 @@ def test_a_garbled_reply_is_not_retried_and_the_next_call_reconnects(name: str) 
 
 def test_a_result_of_another_shape_is_garbled_and_says_which_method() -> None:
     shape = pytest.raises(stet.GarbledReply, match="result of patch has another shape")
-    with scripted(in_turn({"commit": 7})) as daemon, opened(daemon) as session, shape:
+    with scripted(in_turn({"commit": 7})) as daemon, opened(daemon) as session, shape as error:
         session.patch("f", PATCH)
+    assert helpful_command(error.value, "stet undo") == "stet doctor"
 
 
 def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:

@@ -94,6 +94,7 @@ def test_what_was_taken_back_and_by_what() -> None:
         "bbbbbbbb  3 min ago  bot/conv-1  patch a.py: 1 edit  +3  undone by aaaaaaaa",
         f"          {('why ' + 'not ' * 40)[:89]}…",
     ]
+    assert text(log_lines.log(PAGE[:1], None))[1] == "          takes back bbbbbbbb, eeeeeeee"
     undone = next(log_lines.log([PAGE[1]], NOW, 100))
     assert [span.style for span in undone if span.text.startswith("patch")] == ["dim strike"]
 

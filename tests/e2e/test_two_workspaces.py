@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.running_daemon import DaemonProcess, Site
+from unwritable import unwritable
 
 
 def test_the_same_edit_in_two_workspaces_is_whole_in_both_histories(
@@ -243,3 +244,37 @@ def test_what_is_forgotten_leaves_no_handle_open(own_site: Site) -> None:
     for number in range(1, 21):
         turn(number)
     assert len(os.listdir(opened)) < before + 10  # a pack or two may be open
+
+
+def test_forget_does_not_wait_long_for_a_history_that_cannot_be_written(
+    own_daemon: DaemonProcess,
+) -> None:
+    """It needs a checkpoint, and that needs the histories of all workspaces."""
+    one, two = own_daemon.site("forgets"), own_daemon.site("stuck")
+    one.overwrite("a.txt", "secret\n")
+    one.log()
+    with unwritable(two.shadow):
+        two.overwrite("b.txt", "b\n")
+        began = time.monotonic()
+        refused = one.person.refusal("forget", path="a.txt")
+        assert "no checkpoint could be taken" in refused.message
+        assert time.monotonic() - began < 20
+    assert one.person.call("forget", path="a.txt")["commits"] == 1
+
+
+def test_a_forgotten_workspace_leaves_no_pack_open(own_site: Site) -> None:
+    """Each one kept descriptors for as long as the daemon runs, and the space of removed packs."""
+    for number in range(3):
+        own_site.overwrite(f"d{number}/a.txt", "a\n")
+    own_site.person.call("gc")
+    own_site.restart()
+    own_site.overwrite("d0/a.txt", "b\n")  # its tree is read from the pack
+
+    def opened() -> list[str]:
+        fds = Path(f"/proc/{own_site.daemon.process.pid}/fd")
+        found = [os.readlink(fd) for fd in fds.iterdir() if os.path.islink(fd)]
+        return [name for name in found if name.startswith(own_site.shadow)]
+
+    assert opened()
+    own_site.person.call("workspace_forget", root=str(own_site.root))
+    assert not opened()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.historian.undo.reverting import listed
+from stetd.historian.undo.undo import listed
 from storage.histories import Histories
 
 

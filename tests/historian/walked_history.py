@@ -16,7 +16,7 @@ from stetd.historian.queries.commit_lookup import (
 )
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import TAKES_BACK, is_edit
+from stetd.history.undone import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import StoredObjects
 
 

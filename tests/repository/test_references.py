@@ -16,8 +16,8 @@ from stetd.repository.references import (
     PINS,
     DamagedReference,
     delete_pin,
-    named,
     pin_names,
+    pinned_id,
     read_reference,
     set_pin,
     why_no_pin_name,
@@ -46,7 +46,7 @@ def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:
     os.unlink(made.repository.reference_path)
     git(made.path, "gc", "-q", "--prune=now")
     assert git(made.path, "rev-list", "--all").split() == [made.oids[0]]
-    assert named(made.path, "before-refactoring") == made.oids[0]
+    assert pinned_id(made.path, "before-refactoring") == made.oids[0]
 
 
 def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) -> None:
@@ -57,7 +57,7 @@ def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) 
     assert pin_names(made.path) == ["one", "three", "two"]
     set_pin(made.path, "one", made.oids[1], Disk())
     set_pin(made.path, "two", made.oids[2], Disk())
-    assert named(made.path, "one") == made.oids[1]
+    assert pinned_id(made.path, "one") == made.oids[1]
     delete_pin(made.path, "two", Disk())
     delete_pin(made.path, "three", Disk())
     assert pin_names(made.path) == ["one"]
@@ -84,7 +84,7 @@ def test_a_reference_without_an_id_is_damaged(made: Histories, content: bytes) -
     Path(made.path, "refs/pins/x").write_bytes(content)
     with pytest.raises(DamagedReference):
         read_reference(made.path, "refs/pins/x")
-    assert named(made.path, "x") == ""
+    assert pinned_id(made.path, "x") == ""
     assert pin_names(made.path) == ["x"]
 
 
@@ -98,7 +98,7 @@ def test_a_reference_without_an_id_is_damaged(made: Histories, content: bytes) -
 )  # fmt: skip
 def test_what_is_no_name_for_a_pin(made: Histories, name: str) -> None:
     assert why_no_pin_name(name) is not None
-    assert named(made.path, name) is None
+    assert pinned_id(made.path, name) is None
 
 
 @pytest.mark.parametrize("name", ["a", "abc", "v1.0", "before_refactoring-2", "abcdefg", "x" * 100])

@@ -44,6 +44,16 @@ def test_the_story_ends_without_a_difference() -> None:
     )
 
 
+def test_a_reader_may_end_before_the_story() -> None:
+    command = [sys.executable, str(SCRIPTS / "story.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as telling:
+        assert telling.stdout is not None
+        assert telling.stderr is not None
+        telling.stdout.close()
+        assert (telling.stderr.read(), telling.wait()) == ("", 0)
+
+
 def test_the_story_prints_no_colours_and_no_path_of_this_machine() -> None:
     told = run(str(SCRIPTS / "story.py"), NO_COLOR="1")
 

@@ -9,14 +9,14 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from server.echo_server import Served, eventually, serving
 from stet.wire.framing import Encoding
 from stet.wire.results import Peer
-from stetd.methods.caller import Caller, Shared
+from stetd.methods.caller import Caller
 from stetd.server.connection import ClientConnection
 
 
@@ -474,5 +474,6 @@ def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Pat
 
 def test_a_caller_does_not_show_its_secret() -> None:
     """It could come into the log with an exception."""
-    caller = Caller(cast("Shared", None), False, Peer(1, "x"), 0, secret="hush")
+    nothing: Any = None
+    caller = Caller(nothing, False, Peer(1, "x"), 0, nothing, secret="hush")
     assert "hush" not in repr(caller)

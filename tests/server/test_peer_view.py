@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from stet.wire.results import Peer
 from stetd.methods import greeting
-from stetd.methods.caller import Caller, Shared
+from stetd.methods.caller import Caller
 from stetd.server.peer import sees, start_of
 
 _PR_SET_DUMPABLE = 4
@@ -189,14 +189,12 @@ def test_a_process_that_has_ended_sees_nothing(base: Path) -> None:
 
 def test_a_process_that_did_not_connect_enters_nothing(base: Path) -> None:
     """One that has the id of the one that did; or that had ended already (0)."""
-    pid = os.getpid()
+    pid, nothing = os.getpid(), cast("Any", None)
     started = start_of(pid)
     entered = [
         start
         for start in (started, started - 1, 0)
-        if greeting._peer_sees(
-            Caller(cast("Shared", None), False, Peer(pid, "x"), start), str(base)
-        )
+        if greeting._peer_sees(Caller(nothing, False, Peer(pid, "x"), start, nothing), str(base))
     ]
     assert [started] == entered
 

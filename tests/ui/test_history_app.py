@@ -136,6 +136,30 @@ async def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonPro
     assert {path.name for path in workspace.iterdir()} == {"one.py", "three.py"}
 
 
+@pytest.mark.parametrize("key", ["R", "o"])
+async def test_what_changed_while_it_was_asked_is_shown_before_it_is_done(
+    daemon: DaemonProcess, key: str
+) -> None:
+    three_bursts(daemon)
+    path = daemon.base / "w" / "three.py"
+
+    async with opened(daemon, (80, 40)) as (app, pilot):
+
+        def asked(text: str) -> Callable[[], bool]:
+            return lambda: bool(app.screen.query("#lines")) and says(app, text)
+
+        await pilot.press("down", key)  # on the older edit of three.py
+        await until(pilot, asked("-more = 'three'"), "nothing is asked")
+        with agent(daemon, "four") as s:
+            s.patch("three.py", [stet.append_eof("last = 'four'\n")])
+        await pilot.press("enter")
+        await until(pilot, asked("-last = 'four'"), "it is done unseen")
+        assert says(app, "Changed meanwhile")
+        assert "four" in path.read_text()
+        await pilot.press("enter")
+        await until(pilot, lambda: not path.exists() or "four" not in path.read_text(), "not done")
+
+
 async def test_what_conflicts_is_shown_and_changes_nothing(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("a.py", [stet.overwrite("x = 1\n")])

@@ -15,6 +15,7 @@ import msgspec
 
 from stet import calls
 from stet.cli import asking
+from stet.cli.arguments import similar
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import InvalidParams
@@ -115,11 +116,8 @@ def _check_session(arguments: Arguments) -> None:
         existing = session.session_list(workspace=session.workspace).sessions
     if arguments.session in (known := [each.session for each in existing]):
         return
-    import difflib
-
-    near = difflib.get_close_matches(arguments.session, known)
-    said = f"there is no session {arguments.session!r} here yet"
-    said += f" (near: {', '.join(near)})" if near else ""
+    near = similar(arguments.session, known, " (near: {})")
+    said = f"there is no session {arguments.session!r} here yet{near}"
     if arguments.mode is None:
         raise InvalidParams(f"{said}; stet sessions lists those that are there")
     print(visible(f"stet: {said}; one of that name begins with this mode"), file=sys.stderr)

@@ -104,9 +104,11 @@ def parse(argv: Sequence[str]) -> Arguments:
         whole, arguments = Parser(only), Arguments()
         _, unknown = whole.parse_known_args(own, arguments)
         if unknown:
-            whole.parsers[arguments.prog.removeprefix("stet").strip() or "overview"].error(
-                f"unrecognized arguments: {' '.join(unknown)}"
-            )
+            name = arguments.prog.removeprefix("stet").strip() or "overview"
+            names = [each for line in COMMANDS[name].lines for each in parse_line(line)[0]]
+            options = [each for each in names if each.startswith("-")]
+            near = similar(unknown[0].partition("=")[0], options, ". Did you mean: {}?")
+            whole.parsers[name].error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     if own[0] == "diff":
         arguments.paths = paths
     return arguments
@@ -129,14 +131,18 @@ def _check_command(word: str, known: Sequence[str]) -> None:
     """Exit with status 2 if there is no such command, and suggest a similar one."""
     if word in known:
         return
-    import difflib
-
-    near = difflib.get_close_matches(word, [*known, "--version"], 1)
-    hint = f" Did you mean: stet {near[0]}?" if near else ""
+    hint = similar(word, [*known, "--version"], " Did you mean: stet {}?")
     if word.startswith("-"):
         hint = " A command's options stand behind it: stet log --oneline."
     print(f"stet: there is no command {word!r}.{hint} stet help lists them.", file=sys.stderr)
     raise SystemExit(2)
+
+
+def similar(word: str, known: Sequence[str], said: str) -> str:
+    """``said`` with the known word that is most similar; empty if none is."""
+    import difflib
+
+    return "".join(said.format(each) for each in difflib.get_close_matches(word, known, 1))
 
 
 def help_(arguments: Arguments, output: Output) -> None:

@@ -136,7 +136,7 @@ def _refuse_path(session: stet.Session, name: str) -> None:
     if edits and all(pin.name != name for pin in session.pin_list().pins):
         import shlex
 
-        path = shlex.quote(name)
+        path = shlex.quote(f"./{name}" if name.startswith("-") else name)
         raise UsageError(
             f"{name} is a path and no commit. To undo its newest edit: stet undo --last 1 --path "
             f"{path}; to make a file what it was: stet restore {path} --at COMMIT; what differs: "

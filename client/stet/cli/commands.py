@@ -35,7 +35,7 @@ e.g. log --since 2h --graph / log src/a.py --agent codex
   --all  also files seen for the first time
 show (history.show): print one commit with its diff
 e.g. show / show 4f3c2a1b
-  [COMMIT] =HEAD
+  [COMMIT] =HEAD  default HEAD
   --stat  without the diff
   --word  the diff by words instead of lines
 diff (history.diff): print what differs between commits, or a commit and the workspace
@@ -58,7 +58,7 @@ e.g. report -o edits.html / report --session conv-1 --since 1d
   [paths:PATH..]  of these files only
   *whose
   *when
-  -o, --output FILE =stet-report.html
+  -o, --output FILE =stet-report.html  default stet-report.html; -: standard output
 read (editing.read): print a file
 e.g. read src/a.py / read src/a.py --at 4f3c2a1b --start 10 --end 20
   PATH
@@ -104,7 +104,7 @@ e.g. restore src/a.py --at 4f3c2a1b / restore src/a.py --at HEAD~5 --preview
 # Who may write
 init (administration.init): allow agents to edit a directory
 e.g. init / init ~/project
-  [root:DIR] =.
+  [root:DIR] =.  default: here
 workspaces (administration.workspaces): print the allowed workspaces
 e.g. workspaces / workspaces --forget ~/project
   --forget DIR  allow no more edits below DIR
@@ -155,7 +155,7 @@ e.g. hook claude-code / hook codex --before 1 --after 2
   --no-start  start no daemon if none answers
 tools (administration.tools): print the tool definitions for a model
 e.g. tools --style anthropic / tools --style openai --api responses
-  --style {mcp,openai,anthropic} =mcp
+  --style {mcp,openai,anthropic} =mcp  default mcp
   --api {chat,responses}  which of OpenAI's interfaces (default chat)
   --custom  openai: apply_patch as a custom tool with a grammar
 
@@ -167,12 +167,12 @@ export (exporting.export): print edits as patches for git am, or otherwise
 e.g. export --session conv-1 -o edits.mbox / export --format diff 4f3c..HEAD
 usage: stet export [options] [A..B] [PATH..]
   [what:A..B | PATH..]  commits after A up to B
-  --format {mbox,diff,jsonl} =mbox
+  --format {mbox,diff,jsonl} =mbox  default mbox
   *whose
   --method M  by this method only, such as patch
   *when
   --no-outside  what others did in between becomes part of the commits after it
-  -o, --output FILE  write to a file
+  -o, --output FILE  write to a file (-: standard output)
 pin (administration.pin): name a commit, or list the names
 e.g. pin before-refactoring / pin --list
   [NAME]

@@ -113,6 +113,11 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         yield wrong("daemon", f"read-only: {status.read_only}", restart)
         return
     said = f"version {status.version} answers, process {status.pid}"
+    states = {os.path.realpath(f"{each.shadow}/../..") for each in workspaces}
+    for state in states - {os.path.realpath(endpoint.state)}:
+        mend = f"export STET_STATE_DIR={shlex.quote(state)}"
+        yield wrong("daemon", f"{said}, but its history is {state}, not {endpoint.state}", mend)
+        return
     if status.version != stet.__version__:
         yield wrong("daemon", f"{said}, but stet is {stet.__version__}", restart)
     else:

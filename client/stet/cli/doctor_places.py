@@ -154,8 +154,7 @@ def state(directory: str) -> Finding:
         return wrong(name, foreign, _chown_command(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
-        point = quoted(_mount_point(directory))
-        return wrong(name, detail, _as_root(f"mount -o remount,rw {point}"))
+        return wrong(name, detail, command_for_space(directory))
     private = f"chmod 700 {quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{directory} is read-only: its mode forbids writing", private)
@@ -200,12 +199,16 @@ def command_for_space(directory: str, free: int = 0) -> str:
     """The command that frees space on the disk of the history, which has ``free`` bytes left.
 
     It truncates the logs if that is enough. Otherwise it lists the largest files for the person.
+    For a file system that is mounted read-only it is the command that mounts it for writing.
     """
+    point = quoted(_mount_point(_existing(directory)))
+    if os.statvfs(_existing(directory)).f_flag & os.ST_RDONLY:
+        return _as_root(f"mount -o remount,rw {point}")
     logs = [os.path.join(directory, name) for name in ("stetd.log", "stetd.log.1")]
     sizes = {path: os.path.getsize(path) for path in logs if os.path.isfile(path)}
     if free + sum(sizes.values()) >= _SPARE_BYTES:
         return f"truncate -s 0 {' '.join(map(quoted, sizes))}"
-    return f"du -xah {quoted(_mount_point(_existing(directory)))} | sort -h | tail -n 20"
+    return f"du -xah {point} | sort -h | tail -n 20"
 
 
 def _existing(path: str) -> str:

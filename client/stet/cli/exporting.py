@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
 
 import msgspec
 
@@ -22,7 +21,7 @@ from stet.wire.results import ExportResult
 
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, one page of the reply after the other."""
-    if output.as_json and arguments.output is not None:
+    if output.as_json and arguments.output not in (None, "-"):
         raise UsageError("--json is for standard output; leave out -o, or --json")
     first, last, paths = _range(arguments)
     wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
@@ -33,15 +32,11 @@ def export(arguments: Arguments, output: Output) -> None:
             output.value(_concatenated(list(pages)))
             return
         commits = context = 0
-        with contextlib.ExitStack() as stack:
-            write: Callable[[str], object] = output.content
-            if arguments.output is not None:
-                path = os.path.join(arguments.directory, arguments.output)
-                write = stack.enter_context(_atomic_file(path)).write
+        with _writer(arguments, output) as write:
             for page in pages:
                 write(page.content)
                 commits, context = commits + page.commits, context + page.context
-    if arguments.output is not None:
+    if arguments.output not in (None, "-"):
         more = f", {context} of them made by others in between" if context else ""
         print(f"{arguments.output}: {plural(commits, 'commit')}{more}", file=sys.stderr)
     elif not commits:
@@ -56,10 +51,12 @@ def report(arguments: Arguments, output: Output) -> None:
         raise UsageError("a report is a page; stet export --format jsonl is for programs")
     with asking.person(arguments, timeout=None) as session:
         made = gather(session, filters(arguments, "paths"))
-    path = os.path.join(arguments.directory, arguments.output)
-    with _atomic_file(path) as file:
-        file.writelines(page.html(made))
-    output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
+    with _writer(arguments, output) as write:
+        for part in page.html(made):
+            write(part)
+    if arguments.output != "-":
+        path = os.path.join(arguments.directory, arguments.output)
+        output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         report_no_commits(arguments, arguments.paths)
 
@@ -75,22 +72,23 @@ def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
 
 
 def _concatenated(pages: list[ExportResult]) -> ExportResult:
-    return msgspec.structs.replace(
-        pages[0],
-        content="".join(page.content for page in pages),
-        commits=sum(page.commits for page in pages),
-        context=sum(page.context for page in pages),
-        skipped=sum(page.skipped for page in pages),
-        cursor=None,
-    )
+    names = ("commits", "context", "skipped")
+    sums = {name: sum(getattr(page, name) for page in pages) for name in names}
+    content = "".join(page.content for page in pages)
+    return msgspec.structs.replace(pages[-1], content=content, **sums)
 
 
 @contextlib.contextmanager
-def _atomic_file(path: str) -> Iterator[TextIO]:
-    """Open a file that appears at its path only when it is complete. Raises UsageError.
+def _writer(arguments: Arguments, output: Output) -> Iterator[Callable[[str], object]]:
+    """A function that writes to -o FILE, or to standard output. Raises UsageError.
 
-    A link is followed. What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+    The file appears at its path only when it is complete. A link is followed. What is no regular
+    file (/dev/stdout, a pipe) is written to, not replaced.
     """
+    if arguments.output in (None, "-"):
+        yield output.content
+        return
+    path = os.path.join(arguments.directory, arguments.output)
     in_place = os.path.exists(path) and not os.path.isfile(path)
     target = os.path.realpath(path)
     unfinished = path if in_place else f"{target}.{os.getpid()}.part"
@@ -98,7 +96,7 @@ def _atomic_file(path: str) -> Iterator[TextIO]:
         with open(unfinished, "w", encoding="utf-8", errors="replace", newline="") as file:
             if os.path.exists(path) and not in_place:
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(path).st_mode))
-            yield file
+            yield file.write
         if not in_place:
             os.replace(unfinished, target)
     except OSError as error:

@@ -25,7 +25,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.terminal import log_lines, render
-from stet.terminal.spans import Line, Span, pause_between, plural, visible, when, who
+from stet.terminal.spans import Line, Span, pause_between, plural, until, visible, when, who
 from stet.wire.results import CommitInfo, EditResult
 
 #: The most reverted commits that are listed; further ones are only counted.
@@ -248,7 +248,8 @@ def overview(arguments: Arguments, output: Output) -> None:
     """Print an overview: workspace, mode, last burst, requests, and the next commands."""
     try:
         with asking.person(arguments) as session:
-            mode = session.mode_get().mode
+            mode = session.mode_get()
+            end = until(mode.until, output.now)
             burst: list[CommitInfo] = []
             with contextlib.suppress(stet.NothingToUndo):
                 burst = _newest_burst(session, None)
@@ -262,7 +263,7 @@ def overview(arguments: Arguments, output: Output) -> None:
         return
     told = {
         "workspace": session.workspace,
-        "mode": mode,
+        "mode": mode.mode,
         "burst": [each.commit for each in burst],
         "requests": [each.request for each in asked],
     }
@@ -273,7 +274,7 @@ def overview(arguments: Arguments, output: Output) -> None:
     next_ = "stet log, stet ui, stet oops" if burst else "stet connect CLIENT, stet log"
     facts = {
         "workspace": Span(visible(session.workspace or ""), "bold"),
-        "mode": Span(mode, "green" if mode == "unrestricted" else "yellow"),
+        "mode": Span(f"{mode.mode}{end}", "yellow" if mode.mode == "restricted" else "green"),
         "last burst": Span(said),
         "requests": Span(waiting, "yellow") if asked else Span("none"),
         "next": Span(f"{next_}; all commands: stet help"),

@@ -119,8 +119,8 @@ class Conversation:
             return messages.decode_result(self._encoding, result, call.result)
         except messages.MalformedMessage as error:
             return GarbledReply(
-                f"the daemon's result of {call.method} has another shape than this version of "
-                f"stet knows: {error.message}",
+                f"the daemon's result of {call.method} has another shape than this client "
+                f"knows: {error.message}",
                 request_id=call.request_id,
             )
 

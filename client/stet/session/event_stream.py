@@ -130,7 +130,7 @@ class EventStream:
             event = read_event(params)
         except msgspec.ValidationError as error:
             raise GarbledReply(
-                f"the daemon's event has another shape than this version of stet knows: {error}"
+                f"the daemon's event has another shape than this client knows: {error}"
             ) from error
         found = None if event is None else self._follower.take(event)
         if isinstance(found, Gap):

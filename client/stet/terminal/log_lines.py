@@ -31,6 +31,7 @@ the same page:
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from stet.terminal.spans import (
@@ -152,14 +153,19 @@ def _why(commit: CommitInfo, width: int) -> list[Line]:
     return [(Span(shortened(why[0], width), "italic"),)] if why else []
 
 
-def _details(commit: CommitInfo, width: int) -> Iterator[Line]:
-    """The reverted commits and the files, if the subject does not name them."""
+def _taken_back(commit: CommitInfo, most: int, width: int) -> Iterator[Line]:
+    """The reverted commits, if the subject does not name them; at most so many."""
     subject, _ = subject_and_why(commit.message)
     unnamed = [short(each) for each in commit.reverts if short(each) not in subject]
     if unnamed:
-        more = f" and {len(unnamed) - _LISTED} more" if len(unnamed) > _LISTED else ""
-        text = f"takes back {', '.join(unnamed[:_LISTED])}{more}"
+        more = f" and {len(unnamed) - most} more" if len(unnamed) > most else ""
+        text = f"takes back {', '.join(unnamed[:most])}{more}"
         yield (Span(shortened(text, width), "magenta"),)
+
+
+def _details(commit: CommitInfo, width: int) -> Iterator[Line]:
+    """The reverted commits and the files, if the subject does not name them."""
+    yield from _taken_back(commit, _LISTED, width)
     if not _names_its_files(commit):
         files = commit.files
         listed = files if len(files) <= _LISTED + 1 else files[:_LISTED]
@@ -222,6 +228,8 @@ def _uncut(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
     yield (*head, Span(subject, _subject_style(commit)), *undone)
     if why:
         yield (Span(indent), Span(why[0], "italic"))
+    for line in _taken_back(commit, len(commit.reverts), sys.maxsize):
+        yield (Span(indent), *line)
     for change in commit.files:
         yield (Span(indent), *file_line(change))
 

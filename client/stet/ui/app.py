@@ -339,7 +339,7 @@ class HistoryApp(App[None]):
         ids = [each.commit for each in chosen]
         if ids:
             title = f"Undo {_names(chosen)}?"
-            if await self._take_back(title, lambda preview: calls.undo(ids, preview=preview)):
+            if await self._take_back(title, partial(calls.undo, ids)):
                 self.timeline.clear_marks()
 
     @work(exclusive=True, group="take back")
@@ -352,19 +352,15 @@ class HistoryApp(App[None]):
         if which is None:
             self.notify(f"{short(commit.commit)} was not undone.")
             return
-        await self._take_back(
-            f"Redo what {short(which)} took back?",
-            lambda preview: calls.redo([which], preview=preview),
-        )
+        title = f"Redo what {short(which)} took back?"
+        await self._take_back(title, partial(calls.redo, [which]))
 
     @work(exclusive=True, group="take back")
     async def action_rollback(self) -> None:
         commit = self.timeline.selected
         if commit is not None:
-            await self._take_back(
-                f"Take back all edits after {short(commit.commit)}?",
-                lambda preview: calls.rollback(commit.commit, preview=preview),
-            )
+            title = f"Take back all edits after {short(commit.commit)}?"
+            await self._take_back(title, partial(calls.rollback, commit.commit))
 
     @work(exclusive=True, group="take back")
     async def action_restore(self) -> None:
@@ -372,24 +368,28 @@ class HistoryApp(App[None]):
         commit = self.timeline.selected
         path = await self._choose_file(commit, "Restore which file?")
         if commit is not None and path is not None:
-            await self._take_back(
-                f"Restore {visible(path)} as of {short(commit.commit)}?",
-                lambda preview: calls.restore(self._whole(path), commit.commit, preview=preview),
-            )
+            title = f"Restore {visible(path)} as of {short(commit.commit)}?"
+            await self._take_back(title, partial(calls.restore, self._whole(path), commit.commit))
 
-    async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> bool:
+    async def _take_back(self, title: str, build: Callable[..., Call[EditResult]]) -> bool:
         """Show a preview, and make the call if the person agrees; returns whether it was made."""
-        try:
-            result = await self._perform(build(True))
-        except stet.StetError as error:
-            lines: list[Line] = [(Span(visible(line)),) for line in str(error).splitlines()]
-            await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
-            return False
-        width = Confirm.room(self.size.width)
-        lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
-        if not await self.push_screen_wait(Confirm(title, lines or _NO_FILE, "do it")):
-            return False
-        done: EditResult | None = await self._ask(build(False))
+        seen: object = None
+        while True:
+            try:
+                result = await self._perform(build(preview=True))
+            except stet.StetError as error:
+                lines: list[Line] = [(Span(visible(each)),) for each in str(error).splitlines()]
+                await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
+                return False
+            if (result.undone, result.diff) == seen:  # nobody has edited while it was asked
+                break
+            width = Confirm.room(self.size.width)
+            lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
+            title_now = f"Changed meanwhile. {title}" if seen else title
+            if not await self.push_screen_wait(Confirm(title_now, lines or _NO_FILE, "do it")):
+                return False
+            seen = (result.undone, result.diff)
+        done: EditResult | None = await self._ask(build())
         if done is not None:
             self.notify(f"Done: {plural(len(done.files), 'file')} changed.")
             await self._load()

@@ -128,6 +128,10 @@ class Refused(Exception):
         """All messages, one a line, for the model."""
         return str(self)
 
+    def copy(self) -> Refused:
+        """A copy without the traceback: that keeps what was read in memory, and grows."""
+        return Refused(*self.failures, extra=self.extra)
+
 
 def refuse(kind: Kind, message: str, **details: Any) -> Refused:
     """A refusal with one reason; ``details`` are the other fields of Failure."""

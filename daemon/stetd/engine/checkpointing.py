@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from stet.wire.failures import Refused
 from stetd.config.settings import Settings
@@ -23,6 +24,8 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
+#: Seconds between two checks whether a checkpoint that somebody waits for can still be taken.
+_POLL_S = 0.05
 
 
 class Checkpointer:
@@ -43,7 +46,6 @@ class Checkpointer:
         self._loop = loop
         self.settings = settings
         self._make_read_only = make_read_only
-        self._given_up = False
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
         self._fresh = False
@@ -59,13 +61,9 @@ class Checkpointer:
         #: Records were appended since the last checkpoint began.
         self.needed = False
 
-    def give_up(self) -> None:
-        """Take no checkpoint any more: only the journal can be trusted."""
-        self._given_up = True
-
     def due_in(self, last_work: float) -> float | None:
         """Seconds until a checkpoint is due if no call comes; None if none is needed."""
-        if not self.needed or self.running or self._given_up:
+        if not self.needed or self.running or self._state.read_only is not None:
             return None
         since = last_work
         if self._journal.private_since is not None:  # excluded contents go soon, also between calls
@@ -91,10 +89,11 @@ class Checkpointer:
         self._fresh = self._fresh or fresh
         if done is not None:
             self._waiting.append(done)
-        if self.running and not self._given_up:
+        read_only = self._state.read_only is not None
+        if self.running and not read_only:
             return
         waiting, self._waiting = self._waiting, []
-        if self._given_up:
+        if read_only:
             for callback in waiting:
                 callback()
             return
@@ -120,6 +119,24 @@ class Checkpointer:
 
         self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
 
+    async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
+        """Take a checkpoint; returns the newest durable one, which is older if this one failed.
+
+        None: it takes longer than this, or writing Git keeps failing. ``fresh``: as in
+        :meth:`begin`.
+        """
+        done, failures = asyncio.Event(), self._historian.failures
+        self.begin(done.set, fresh=fresh)
+        deadline = time.monotonic() + seconds
+        while not done.is_set():
+            if self._historian.failures > failures + 1 or time.monotonic() > deadline:
+                _log.error("no checkpoint could be written: %s", self._historian.trouble)
+                return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await done.wait()
+        return self.recorded
+
     async def _take(
         self,
         snapshot: Checkpoint,
@@ -134,7 +151,7 @@ class Checkpointer:
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
-            if not self._given_up:
+            if self._state.read_only is None:
                 await self._finish(snapshot, requests)
         except SyncFailed as error:
             self._make_read_only(f"a sync failed: {error.strerror}")
@@ -160,7 +177,8 @@ class Checkpointer:
         self._journal.append(snapshot)
         await self._loop.run_in_executor(None, self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
-        if self._given_up:  # a sync by the writer has failed; the kernel tells only that descriptor
+        if self._state.read_only is not None:
+            # A sync by the writer has failed; the kernel tells only that descriptor.
             return
         self.recorded = snapshot
         self.syncing = {}

@@ -19,7 +19,7 @@ from stet.wire.failures import Kind, refuse
 from stetd.failpoints import reached
 from stetd.planning.planner import NoPlanner, Planner, PlannerLost, Planning, begin_planner
 from stetd.planning.world import CallLimits, EditCall
-from stetd.processes.recorded_plans import RecordedPlan, refused_anew
+from stetd.processes.recorded_plans import RecordedPlan
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
 
@@ -105,7 +105,7 @@ class Planners:
             if not new:  # it may have ended long ago
                 return await self.plan(call, workspace, session, limits)
             _log.error("the process that planned %s ended: %s", call.method, error)
-            raise refused_anew(_LOST) from None
+            raise _LOST.copy() from None
         except BaseException:
             self._end(planner)
             raise

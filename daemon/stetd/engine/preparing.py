@@ -34,11 +34,9 @@ from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.refusals import (
-    TOOL_DISABLED,
     contended,
     damaged_history,
     history_unwritable,
-    in_restricted_workspace,
     io_failure,
     other_call,
     read_only,
@@ -196,7 +194,7 @@ class Preparer:
             job.needs_asking = True
             return None
         except Refused as refusal:
-            return Outcome(job, answer=without_traceback(refusal))
+            return Outcome(job, answer=refusal.copy())
         except OSError as error:
             return Outcome(job, answer=io_failure(error))
         except MissingObject as error:
@@ -307,7 +305,11 @@ class Preparer:
         if call.is_persons_undo or call.method == OBSERVE:
             return  # observing writes no file
         if self._state.effective_mode(session, workspace) == RESTRICTED:
-            raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
+            raise refuse(
+                Kind.TOOL_DISABLED,
+                "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request "
+                "write access.",
+            )
 
     def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
         """Refuse paths in a restricted workspace that lies inside this one."""
@@ -316,7 +318,12 @@ class Preparer:
         for inner, root in self._state.restricted_below(workspace):
             path = next((each for each in paths if each.startswith(inner)), None)
             if path is not None:
-                raise in_restricted_workspace(path, root)
+                raise refuse(
+                    Kind.PATH_PROTECTED,
+                    f"{path}: it lies in the workspace {root}, which is restricted. Say hello with "
+                    "that workspace and use request_mode_upgrade there to request write access.",
+                    path=path,
+                )
 
     def _check_writable(self, call: EditCall) -> None:
         if call.preview:
@@ -378,9 +385,3 @@ def _has_effect(prepared: Prepared) -> bool:
         bool(record.commits or record.clipboards or prepared.journal_if_unchanged)
         and not prepared.preview
     )
-
-
-def without_traceback(refusal: Refused) -> Refused:
-    """A refusal without its traceback, which would keep all files that were read in memory."""
-    refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
-    return refusal

@@ -28,16 +28,15 @@ from stet.wire.results import EditResult, FileChange
 from stetd.config.settings import Settings
 from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
-from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
+from stetd.engine.late_writes import GraceWatch, seal_late_write
 from stetd.engine.long_planning import Planners
-from stetd.engine.preparing import EditJob, Outcome, Preparer, without_traceback
+from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
 from stetd.planning.proposals import Proposal, ProposalRequest
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
-from stetd.processes.recorded_plans import refused_anew
 from stetd.refusals import (
     contended,
     io_failure,
@@ -45,6 +44,7 @@ from stetd.refusals import (
     other_call,
     outcome_unknown,
     read_only,
+    shutting_down,
 )
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
@@ -87,7 +87,6 @@ class _Task(msgspec.Struct):
 
 class _InFlight(msgspec.Struct):
     digest: bytes
-    future: Future[EditResult]
     followers: list[Future[EditResult]] = []
 
 
@@ -95,11 +94,6 @@ _ABANDONED = refuse(
     Kind.OVERLOADED,
     "The connection was lost before this call was begun, while many such calls waited; it was not "
     "started and changed nothing. Send it again.",
-)
-_STOPPING = refuse(
-    Kind.SHUTTING_DOWN,
-    "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
-    "moment and send it again.",
 )
 
 
@@ -162,7 +156,7 @@ class Writer:
                 else:
                     first.followers.append(future)
                 return future
-            self._in_flight[call.key] = _InFlight(call.digest, future)
+            self._in_flight[call.key] = _InFlight(call.digest)
         self._queue.put(EditJob(call, future, lane), lane)
         self._wake()
         return future
@@ -352,7 +346,7 @@ class Writer:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._stop_deadline:
             for job in batch:
-                self._answer(job, no_longer_allowed() if workspace is None else _STOPPING)
+                self._answer(job, no_longer_allowed() if workspace is None else shutting_down())
             return
         pending = batch
         while pending:
@@ -450,7 +444,7 @@ class Writer:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
                 if self._queue.withdraw(lane, job):
-                    self._answer(job, without_traceback(refusal))
+                    self._answer(job, refusal)
 
     def _is_wanted(self, job: EditJob) -> bool:
         """Whether a client still waits for the answer."""
@@ -473,7 +467,7 @@ class Writer:
         try:
             self.record(*records, reserve=reserve)
         except Refused as refusal:
-            return without_traceback(refusal)
+            return refusal.copy()
         self.state.number += len(records)
         return None
 
@@ -588,7 +582,6 @@ class Writer:
         """Take no writing call and no checkpoint any more, until the daemon starts again."""
         _log.error("going read-only: %s", reason)
         self.state.read_only = self.state.read_only or reason
-        self.checkpoints.give_up()
 
     def _failed(self, what: str, error: Exception) -> None:
         """Handle a defect: records that were made durable are settled at the next start."""
@@ -650,22 +643,17 @@ class Writer:
     def record_late_writes(self, *, all_of_them: bool = False) -> None:
         """Record what was written to displaced files whose grace period is over, or to all."""
         for late in self._grace.expired(all_of_them=all_of_them):
-            self._record_late_write(late)
-
-    def _record_late_write(self, late: LateWrite) -> None:
-        """Record that another program wrote to a displaced file."""
-        workspace = late.workspace
-        found = seal_late_write(late, self.state.number + 1)
-        if found is None:
-            return
-        try:
-            self.record(found.record)
-        except Refused as error:
-            _log.error("a late write to %s could not be recorded: %s", late.path, error)
-            return
-        self.state.number += 1
-        workspace.head = found.history.head
-        self.committed(workspace, self.state.number, found.objects)
+            found = seal_late_write(late, self.state.number + 1)
+            if found is None:
+                continue
+            try:
+                self.record(found.record)
+            except Refused as error:
+                _log.error("a late write to %s could not be recorded: %s", late.path, error)
+                continue
+            self.state.number += 1
+            late.workspace.head = found.history.head
+            self.committed(late.workspace, self.state.number, found.objects)
 
 
 def _resolve(future: Future[T], result: T) -> None:
@@ -675,7 +663,7 @@ def _resolve(future: Future[T], result: T) -> None:
 
 def _fail(future: Future[Any], error: BaseException) -> None:
     if not future.cancelled():  # a copy of a refusal: each raise adds to its traceback
-        future.set_exception(refused_anew(error) if isinstance(error, Refused) else error)
+        future.set_exception(error.copy() if isinstance(error, Refused) else error)
 
 
 def _take_batch(items: list[Waiting]) -> list[Waiting]:

@@ -122,7 +122,7 @@ class Historian:
             if self._requests is None:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
                 store = RequestStore(path)
-                self._send(messages.Answered(filters=bytes(IdFilter.of(store.keys()))))
+                self._send(messages.StoredReplies(filters=bytes(IdFilter.of(store.keys()))))
                 self._requests = store
             return self._requests
 

@@ -24,6 +24,7 @@ from stetd.historian.queries.files import diff, read_file
 from stetd.historian.queries.log import described_pin, log, pinned_commits, show
 from stetd.historian.queries.verify import claimed, verified
 from stetd.historian.undo.undo import proposed
+from stetd.history.commits import rfc3339
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest, ScanResult
@@ -39,7 +40,7 @@ from stetd.processes.long_work import (
     SnapshotLimits,
 )
 from stetd.processes.verify_claims import Claim, Moment, Verifying
-from stetd.refusals import after_dropping, damaged_history, history_unwritable, io_failure
+from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
@@ -123,9 +124,16 @@ def _opened(
         except Refused as refusal:
             if refusal.kind == Kind.OVERLOADED:
                 library.follow(given.shadow)  # the next question finds the index further on
-            if given.cut is None:
+            if given.cut is None or refusal.kind != Kind.UNKNOWN_COMMIT:
                 raise
-            raise after_dropping(refusal, given.cut) from refusal
+            said = (
+                f" It may be one of the {given.cut.dropped:,} commits before "
+                f"{given.cut.oldest[:12]} that retention has dropped, the last of them on "
+                f"{rfc3339(given.cut.time)}; these can't be had any more."
+            )
+            first, *rest = refusal.failures
+            first = msgspec.structs.replace(first, message=first.message + said)
+            raise Refused(first, *rest, extra=refusal.extra) from refusal
 
 
 def _require(library: Library, shadow: str) -> None:

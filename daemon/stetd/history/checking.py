@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
 from stetd.history.tree_bytes import order_key
-from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
+from stetd.history.undone import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CommitInfo).
 KINDS = frozenset(

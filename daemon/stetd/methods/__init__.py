@@ -13,12 +13,12 @@ from stet.wire import results
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import parameters as takes
 from stetd.methods import (
+    daemon,
     editing,
     greeting,
     history,
     modes,
     observing,
-    running,
     sessions,
     upkeep,
     workspaces,
@@ -76,8 +76,8 @@ def _asks(question: str, answer: type) -> Run:
 _AGENTS: dict[str, Method] = {
     "hello": Method(greeting.hello, None, "nothing"),
     "tools": Method(greeting.tools, takes.ToolStyle, "nothing"),
-    "status": Method(running.status, needs="nothing"),
-    "subscribe": Method(running.subscribe, takes.Subscribe, "hello"),
+    "status": Method(daemon.status, needs="nothing"),
+    "subscribe": Method(daemon.subscribe, takes.Subscribe, "hello"),
     **{name: Method(editing.edit(name), None, writes="edits") for name in sorted(EDIT_METHODS)},
     "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes="takes back"),
     "redo": Method(editing.edit("redo", takes.Redo), None, writes="takes back"),
@@ -115,8 +115,8 @@ _PERSONS: dict[str, Method] = {
     "workspace_allow": Method(workspaces.workspace_allow, takes.Root, "nothing"),
     "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, "nothing"),
     "workspace_list": Method(_queued(workspaces.workspace_list), needs="nothing"),
-    "reload": Method(running.reload, needs="nothing"),
-    "shutdown": Method(running.shutdown, needs="nothing"),
+    "reload": Method(daemon.reload, needs="nothing"),
+    "shutdown": Method(daemon.shutdown, needs="nothing"),
 }
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {
@@ -125,8 +125,8 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-class Connection(Caller):
-    """One client; carries out its requests."""
+class Requests(Caller):
+    """Carries out the requests of one client."""
 
     async def call(self, name: str, params: Params) -> object:
         """Carry out a request. Raises Refused."""
@@ -143,8 +143,7 @@ class Connection(Caller):
                 f"{name} is for the person at the machine: it works on control.sock only."
             )
         says_workspace = self.control and params.get("workspace") is not None
-        greeted = self.greeted and self.workspace is not None
-        if method.needs == "workspace" and not (greeted or says_workspace):
+        if method.needs == "workspace" and self.workspace is None and not says_workspace:
             raise _hello_first(name)
         wanted = params if method.takes is None else takes.convert(method.takes, name, params)
         if method.needs == "hello" and not (self.greeted or says_workspace):
@@ -153,13 +152,11 @@ class Connection(Caller):
 
 
 class Handlers(Shared):
-    """Makes the connections of a server."""
+    """Makes what carries out the requests of each connection."""
 
-    def connect(
-        self, *, control: bool, peer: PeerProcess, client: ClientConnection | None = None
-    ) -> Connection:
-        """A new connection from this process."""
-        caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Requests:
+        """What carries out the requests of a new connection."""
+        caller = Requests(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
         self.callers.add(caller)
         return caller
 

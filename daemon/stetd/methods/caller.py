@@ -109,8 +109,8 @@ class Caller(msgspec.Struct, eq=False):
     peer: Peer
     #: When the peer's process started (stetd.server.peer.start_of); 0: it had ended already.
     peer_start: int
-    #: The connection, for events and replies; None in tests without sockets.
-    client: ClientConnection | None = None
+    #: The connection, for events and replies.
+    client: ClientConnection
     #: The workspace's name in the state; None before hello, and on control.sock without one.
     workspace: str | None = None
     #: The session's directory, relative to the workspace's root.
@@ -262,8 +262,7 @@ class Caller(msgspec.Struct, eq=False):
         if not of_history:
             view = msgspec.structs.replace(view, number=0)
         async with self._reading:
-            if self.client is not None:
-                await self.client.wait_writable()
+            await self.client.wait_writable()
             return await self.shared.writer.historian.ask(question, params, result, view)
 
     def workspace_at(self, root: str | None) -> Workspace:

@@ -13,7 +13,7 @@ from stetd.methods.workspaces import deferred_at, disk_errors_refused
 from stetd.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
-from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
+from stetd.repository.references import delete_pin, pin_names, pinned_id, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
 from stetd.state.read_view import ReadView
@@ -144,7 +144,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
     rewritten = state.forgetting is not None and info.commit in read_pending(workspace.shadow)
     if state.cut != cut or rewritten:
         return False
-    known = named(workspace.shadow, info.name)
+    known = pinned_id(workspace.shadow, info.name)
     if known == info.commit:
         return True
     if known is not None and not move:
@@ -162,7 +162,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
 def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
     """Delete a pin."""
     workspace, name = caller.open_workspace(), wanted.name
-    known = None if why_no_pin_name(name) else named(workspace.shadow, name)
+    known = pinned_id(workspace.shadow, name)
     if known is None:
         names = ", ".join(pin_names(workspace.shadow)[:20])
         raise refuse(

@@ -112,7 +112,7 @@ async def _record_before(
         passed=found.passed,
         modes=found.modes,
         tree=found.tree,
-        ignores=found.untold if found.complete else {},
+        ignores=found.changed_ignores if found.complete else {},
         excludes=found.excludes,
     )
     planned = _observation(asked, "before", found.kept, note=note)

@@ -143,10 +143,9 @@ class Workspaces(msgspec.Struct, frozen=True):
             allowed=False,
             head=workspace.head.commit,
             commits=workspace.head.commits,
-            mode=workspace.standing.mode,
-            grant=workspace.standing.grant,
         )
         del state.open[workspace.name]
+        workspace.repository.close()
 
     def forget_deferred(self, known: WorkspaceState) -> None:
         """As :meth:`forget`, for a deferred one. Its interrupted calls are never finished."""

@@ -82,7 +82,7 @@ def _differing(
     view: ReadView, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
 ) -> ScanResult:
     found = ScanResult(
-        excludes=view.excludes.digest, ignores=scan.ignores, untold=scan.changed_ignores
+        excludes=view.excludes.digest, ignores=scan.ignores, changed_ignores=scan.changed_ignores
     )
     for _ in scan.walk():
         if scan.files > asked.max_files:
@@ -117,7 +117,7 @@ def _differing(
     }
     if len(found.modes) > _MAX_MODES:
         found.modes = {}
-    if len(found.untold) > _MAX_IGNORES and found.complete:
+    if len(found.changed_ignores) > _MAX_IGNORES and found.complete:
         found.complete, found.why = False, f"more than {_MAX_IGNORES:,} .gitignore files are new"
     known.learn(scan.folders)
     return found

@@ -112,6 +112,7 @@ class ScanResult(msgspec.Struct):
 
     ``complete``: no other file differs, except those that :class:`BeforeNote
     <stetd.observing.before_note.BeforeNote>` excepts. ``why``: the reason if it is incomplete.
+    ``passed``, ``ignores``, ``changed_ignores``: as in :class:`stetd.storage.scanning.Scan`.
     ``inner``: workspaces inside this one, which are not scanned. ``kept``: the late files of the
     request that no ``.gitignore`` ignores.
     """
@@ -123,7 +124,7 @@ class ScanResult(msgspec.Struct):
     tree: str = ""
     excludes: str = ""
     ignores: dict[str, str] = {}
-    untold: dict[str, str] = {}
+    changed_ignores: dict[str, str] = {}
     inner: list[str] = []
     why: str = ""
     kept: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
@@ -70,9 +69,3 @@ def read_file(view: ReadView, path: str) -> tuple[str, bytes, str]:
             path=path,
         )
     return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
-
-
-def possible_paths(view: ReadView, paths: Iterable[str]) -> Iterator[str]:
-    """The paths of the history that a request's paths may mean."""
-    for path in paths:
-        yield from view.worktree.resolver.possible_paths(path, view.directory)

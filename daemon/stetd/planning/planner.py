@@ -31,7 +31,7 @@ from stetd.planning.calls import plan_dialects, plan_directly
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes import children, framing
 from stetd.processes.framing import Declined, Failed, Message
-from stetd.processes.recorded_plans import RecordedPlan, RecordingWorld, refused_anew
+from stetd.processes.recorded_plans import RecordedPlan, RecordingWorld
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 
@@ -135,12 +135,12 @@ class Planner:
                     await loop.sock_sendall(self._socket, _encoded(asked))
                 said = await self._receive()
         except TimeoutError:
-            raise refused_anew(_TOO_LONG) from None
+            raise _TOO_LONG.copy() from None
         match said:
             case Planned():
                 return said.plans
             case Exhausted():
-                raise refused_anew(_TOO_MUCH_MEMORY)
+                raise _TOO_MUCH_MEMORY.copy()
             case Failed():
                 raise PlanningFailed(said.reason, said.traceback)
             case _:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from stetd.history.objects import Image
-from stetd.history.taking_back import InTheWay
+from stetd.history.reverting_commits import InTheWay
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes.recorded_plans import PlanOutdated
 from stetd.transaction.drafts import Draft

@@ -14,7 +14,7 @@ from stetd.editing import time_limit
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.paths import directories_above
 from stetd.history.objects import object_id
-from stetd.history.taking_back import InTheWay
+from stetd.history.reverting_commits import InTheWay
 from stetd.session.sessions import Entrant
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree

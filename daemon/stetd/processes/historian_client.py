@@ -22,7 +22,6 @@ from stetd import __version__
 from stetd.processes import children
 from stetd.processes import historian_messages as messages
 from stetd.processes.framing import Message
-from stetd.processes.recorded_plans import refused_anew
 from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
@@ -266,7 +265,7 @@ class Historian:
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, error=refused_anew(_LOST))
+                self._settle(number, error=_LOST.copy())
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:
@@ -285,7 +284,7 @@ class Historian:
         self, message: messages.Ask | messages.MakeDurable, progress: Progress | None = None
     ) -> Any:
         if self._closing:
-            raise refused_anew(_STOPPING)
+            raise _STOPPING.copy()
         waiting = _Waiting(message, self._loop.create_future(), progress, asked=1)
         self._waiting[message.id] = waiting
         if len(self._waiting) == 1:  # until now it had no reason to send anything
@@ -312,10 +311,10 @@ class Historian:
                 self._settle(said.id, error=failed)
             case messages.Failed():
                 _log.error("a question failed: %s\n%s", said.reason, said.traceback)
-                self._settle(said.id, error=refused_anew(_DEFECT))
+                self._settle(said.id, error=_DEFECT.copy())
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
-            case messages.Answered():
+            case messages.StoredReplies():
                 self.remembered.begin(said.filters)
             case messages.Pong():
                 for number, waiting in self._waiting.items():

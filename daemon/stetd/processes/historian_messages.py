@@ -164,7 +164,7 @@ class NewCommits(framing.Message, frozen=True):
     shadow: str
 
 
-class Answered(framing.Message, frozen=True):
+class StoredReplies(framing.Message, frozen=True):
     """The ids of all stored replies, as a :class:`stetd.processes.remembered.IdFilter`."""
 
     filters: bytes
@@ -184,7 +184,7 @@ class OtherVersion(framing.Message, frozen=True):
 
 ToHistorian = Begin | Durable | MakeDurable | Ask | Options | Ping | End
 ToEngine = (
-    Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered | Pong | OtherVersion
+    Cannot | Answer | Declined | Failed | Trouble | NewCommits | StoredReplies | Pong | OtherVersion
 )
 _encoder = msgspec.msgpack.Encoder()
 _to_historian = msgspec.msgpack.Decoder(ToHistorian)

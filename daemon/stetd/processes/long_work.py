@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from stet.wire.results import SnapshotResult
-from stetd.repository.references import HISTORY, read_reference, references_below
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -94,10 +93,3 @@ class FinishForgetting(msgspec.Struct, frozen=True):
 
     paths: list[str]
     oldest: str | None
-
-
-def named_commits(shadow: str) -> list[str]:
-    """The commits that references name, except the reference of the history itself."""
-    names = (name for name in references_below(shadow, "refs") if name != HISTORY)
-    found = (read_reference(shadow, name) for name in names)
-    return sorted({oid for oid in found if oid is not None})

@@ -91,7 +91,7 @@ def _answer(world: World, kind: Kind, path: str) -> Answer:
             case "clipboards":
                 return world.clipboards
     except Refused as refusal:
-        return refused_anew(refusal)
+        return refusal.copy()
 
 
 def _digest(answer: Answer) -> bytes:
@@ -103,11 +103,6 @@ def _digest(answer: Answer) -> bytes:
         case _:
             said = repr(sorted(answer.items()))
     return hashlib.sha256(said.encode()).digest()
-
-
-def refused_anew(refusal: Refused) -> Refused:
-    """A copy of a refusal, without its traceback."""
-    return Refused(*refusal.failures, extra=refusal.extra)
 
 
 class Replay:

@@ -28,10 +28,9 @@ from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
-from stetd.storage.journal_format import Change, CommitRecord, Rewritten
-from stetd.storage.worktree import OnDisk, beside
+from stetd.storage.journal_format import Change, CommitRecord, PathChange, Rewritten
+from stetd.storage.worktree import OnDisk, beside, temporary_name
 from stetd.transaction.heads import seal_outside
-from stetd.transaction.sealing import seal_restoring
 from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
@@ -316,29 +315,29 @@ class FileRecovery(msgspec.Struct):
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
         history = workspace.history(now)
         sealed = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
+        record = sealed.record
         if write is not None:
             before, after = write
             content = None
             if after is not None:
                 content = blobs[after.oid] if after.oid in blobs else self._content(after)
-            meta = CommitMeta(
-                kind="restore",
-                time=now,
-                subject=f"restore after a power cut: {path}",
-                method="recovery",
-                version=__version__,
+            target, temporary = workspace.worktree.resolve_exactly(path), temporary_name()
+            if restoring and not history.excludes(path):
+                meta = CommitMeta(
+                    kind="restore",
+                    time=now,
+                    subject=f"restore after a power cut: {path}",
+                    method="recovery",
+                    version=__version__,
+                )
+                history.add(meta, {path: after})
+            change = PathChange(path, before.image if before else None, after, temporary)
+            record = msgspec.structs.replace(
+                record, paths=[*record.paths, change], commits=history.commits, performed=False
             )
-            sealed, work = seal_restoring(
-                sealed,
-                workspace.worktree.resolve_exactly(path),
-                before,
-                after,
-                content,
-                meta=meta if restoring else None,
-            )
-            self.works.append((number, work))
+            self.works.append((number, PreparedFile(target, before, content, after, temporary)))
         self.state.number = number
-        self.records.append(sealed.record)
+        self.records.append(record)
         workspace.head = history.head
         self.objects += sealed.objects
 

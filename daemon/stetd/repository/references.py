@@ -130,9 +130,16 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
         disk.sync_directory(os.path.dirname(path))
 
 
-def named(shadow: str, name: str) -> str | None:
+def pinned_id(shadow: str, name: str) -> str | None:
     """The id that a pin names; "" if its reference is damaged, None if there is no pin."""
     try:
         return None if why_no_pin_name(name) else read_reference(shadow, f"{PINS}/{name}")
     except DamagedReference:
         return ""
+
+
+def named_commits(shadow: str) -> list[str]:
+    """The commits that references name, except the reference of the history itself."""
+    names = (name for name in references_below(shadow, "refs") if name != HISTORY)
+    found = (read_reference(shadow, name) for name in names)
+    return sorted({oid for oid in found if oid is not None})

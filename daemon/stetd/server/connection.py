@@ -42,6 +42,7 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config.logs import Fields
+from stetd.refusals import shutting_down
 from stetd.server.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
 from stetd.server.shared_limits import LARGE
 
@@ -249,14 +250,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._handler = self._server.handlers.connect(
                 control=self.control, peer=peer, client=self
             )
-            return
-        except Refused as refused:
-            self._turned_away = refused
         except Exception:
             log.exception("a connection from pid %d could not be opened", self._credentials.pid)
             failed = "The daemon failed to open the connection; see its log."
             self._turned_away = refuse(Kind.INTERNAL, failed)
-        self._arm("linger", LINGER_S, self._turn_away, None)
+            self._arm("linger", LINGER_S, self._turn_away, None)
 
     def start_requests(self) -> None:
         """Start the requests that have arrived, within the limits.
@@ -318,9 +316,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
-            self._log_call(request.method, time.perf_counter(), _SHUTTING_DOWN.kind)
+            self._log_call(request.method, time.perf_counter(), Kind.SHUTTING_DOWN.value)
             if request.id is not None:
-                self._refuse(request.id, _SHUTTING_DOWN)
+                self._refuse(request.id, shutting_down())
         else:
             serving = self._serve(request)
             try:
@@ -506,11 +504,6 @@ def _rest(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, 
             return
 
 
-_SHUTTING_DOWN = refuse(
-    Kind.SHUTTING_DOWN,
-    "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
-    "moment and send it again.",
-)
 _HOLDS_THE_MOST = refuse(
     Kind.OVERLOADED,
     "All connections together hold more bytes than max_held_bytes allows, and this one the most of "

@@ -20,7 +20,6 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import UpgradeInfo
 from stetd.history.commits import rfc3339
 from stetd.parameters import invalid
-from stetd.refusals import workspace_restricted
 from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
@@ -167,7 +166,12 @@ class Modes(msgspec.Struct):
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
         if mode_at(workspace.standing, now) == RESTRICTED:
-            raise workspace_restricted(request.id, workspace.root)
+            raise refuse(
+                Kind.NOT_PERMITTED,
+                f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
+                "restricted, and the stricter mode holds. Lift that first: stet mode unrestricted; "
+                "the request stays pending.",
+            )
         standing = Standing(UNRESTRICTED)
         if seconds is not None and session.mode == RESTRICTED:
             standing = with_grant(session.standing, seconds, now)

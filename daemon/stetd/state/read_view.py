@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
@@ -34,3 +36,8 @@ class ReadView(msgspec.Struct, frozen=True):
     #: What writing goes through; how far the work has come.
     disk: Disk = msgspec.field(default_factory=Disk)
     progress: Progress = msgspec.field(default_factory=Progress)
+
+    def possible_paths(self, paths: Iterable[str]) -> list[str]:
+        """The paths of the history that a request's paths may mean. Raises Refused."""
+        found = self.worktree.resolver.possible_paths
+        return [each for path in paths for each in found(path, self.directory)]

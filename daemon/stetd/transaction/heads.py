@@ -1,4 +1,4 @@
-"""Heads of a history, and adding commits to one.
+"""Heads of a history, adding commits to one, and the records of edits made outside.
 
 No I/O but for loading trees: ids are computed here, the historian writes the objects later.
 """
@@ -56,10 +56,6 @@ class HistoryBuilder(msgspec.Struct):
     excludes: Excludes = NOTHING_EXCLUDED
     commits: list[CommitRecord] = []
     objects: list[NewObject] = []
-
-    def continued(self) -> HistoryBuilder:
-        """A history that begins at this head, with nothing added."""
-        return HistoryBuilder(self.head, self.load, self.time, self.excludes)
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Add a commit; returns its id. ``tree``: the one to change, if not the head's."""

@@ -12,18 +12,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stet.wire.results import EditResult, FileChange
-from stetd.history.commits import CommitMeta
 from stetd.history.excluding import Excludes
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.objects import Image, NewObject, object_id
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
-from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
     HistoryBuilder,
-    SealedRecord,
     outside_changes,
     permissions_after,
     regraded,
@@ -251,30 +248,3 @@ def _describe_change(
 
 def _state(image: Image | None, data: bytes | None) -> FileState | None:
     return FileState(image.git_mode, image.oid, data or b"") if image else None
-
-
-def seal_restoring(
-    found: SealedRecord[Change],
-    target: Target,
-    before: OnDisk | None,
-    after: Image | None,
-    content: bytes | None,
-    *,
-    meta: CommitMeta | None,
-) -> tuple[SealedRecord[Change], PreparedFile]:
-    """Add to a sealed record a file to which recovery will write ``after``.
-
-    ``meta``: also make a commit of it; None: the head has this image already.
-    """
-    record, history = found.record, found.history
-    if meta is not None and not history.excludes(target.path):
-        history.add(meta, {target.path: after})
-    temporary = temporary_name()
-    change = PathChange(target.path, before.image if before else None, after, temporary)
-    record = msgspec.structs.replace(
-        record,
-        paths=[*record.paths, change],
-        commits=history.commits,
-        performed=False,
-    )
-    return SealedRecord(record, history), PreparedFile(target, before, content, after, temporary)

@@ -433,7 +433,7 @@ class Restorer(msgspec.Struct):
         sealed = seal_outside(
             [("changed outside", {work.target.path: file.image if file else None})],
             {file.oid: file.data} if file and file.data is not None else {},
-            self.history.continued(),
+            msgspec.structs.replace(self.history, commits=[], objects=[]),
             number=self.number,
             workspace=self.workspace,
         )

@@ -35,7 +35,7 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
-from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
+from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, Job, check_open, collect, record
 
 #: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
@@ -220,7 +220,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
 async def _take_checkpoint(writer: Writer) -> None:
     """Wait for a checkpoint in a new segment, so that the journal has nothing older."""
     before = writer.journal.position.segment
-    recorded = await checkpoint(writer, fresh=True)
+    recorded = await writer.checkpoints.take(CHECKPOINT_TIMEOUT_S, fresh=True)
     if recorded is None or recorded.segment <= before:
         raise refuse(
             Kind.IO_ERROR,

@@ -24,12 +24,13 @@ from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.processes.long_work import RetentionChoice, RetentionPolicy, named_commits
+from stetd.processes.long_work import RetentionChoice, RetentionPolicy
+from stetd.repository.references import named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress
-from stetd.upkeep.schedule import check_open, checkpoint, collect, record
+from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 
 async def retain(
@@ -93,7 +94,7 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
 
 async def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
     """Wait for a checkpoint that has the cut. Raises Refused if none can be taken."""
-    recorded = await checkpoint(writer)
+    recorded = await writer.checkpoints.take(CHECKPOINT_TIMEOUT_S)
     known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}
     if name not in known or known[name].cut != cut:
         raise refuse(

@@ -23,7 +23,6 @@ from stetd.refusals import no_longer_allowed, read_only
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import (
     Change,
-    Checkpoint,
     CommitRecord,
     Cut,
     PathChange,
@@ -39,7 +38,8 @@ Retain = Callable[[Workspace, Progress], Awaitable[int]]
 _RETENTION_INTERVAL_S = 6 * 3600.0
 #: Seconds after which a history with new commits is checked although the daemon is not idle.
 _BUSY_INTERVAL_S = 3600.0
-_CHECKPOINT_TIMEOUT_S = 60.0
+#: Seconds for which a job waits for a checkpoint.
+CHECKPOINT_TIMEOUT_S = 60.0
 
 
 class Job(Generic[T]):
@@ -229,18 +229,3 @@ def record(
     )
     writer.state.number = number
     return number
-
-
-async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | None:
-    """Wait for a checkpoint. Returns the newest durable one, which is older if this one failed.
-
-    ``fresh``: as in :meth:`stetd.engine.checkpointing.Checkpointer.begin`.
-    """
-    done = asyncio.Event()
-    writer.checkpoints.begin(done.set, fresh=fresh)
-    try:
-        async with asyncio.timeout(_CHECKPOINT_TIMEOUT_S):
-            await done.wait()
-    except TimeoutError:
-        return None
-    return writer.checkpoints.recorded

@@ -35,7 +35,7 @@ import msgspec
 from stetd.editing.paths import directories_above
 from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import TAKES_BACK, is_edit
+from stetd.history.undone import TAKES_BACK, is_edit
 
 _VERSION = 4
 #: Seconds that a connection waits for another connection's lock.

@@ -14,11 +14,12 @@ from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
-from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy, named_commits
+from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy
 from stetd.repository.git_writer import GitWriter
 from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
 from stetd.repository.pack_entries import stored_sizes
 from stetd.repository.reachable import Marking, Marks
+from stetd.repository.references import named_commits
 from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import all_loose_ids, each_id

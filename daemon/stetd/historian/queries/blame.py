@@ -21,7 +21,7 @@ from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_r
 from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
-from stetd.history.undoing import TAKES_BACK
+from stetd.history.undone import TAKES_BACK
 from stetd.parameters import Blame
 from stetd.planning.file_reading import read_file
 from stetd.state.read_view import ReadView

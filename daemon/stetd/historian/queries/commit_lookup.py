@@ -32,10 +32,10 @@ from stetd.historian.queries.commit_changes import (
 )
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
-from stetd.history.file_undoing import Version
 from stetd.history.objects import EMPTY_TREE, Change
-from stetd.history.taking_back import FileDelta
-from stetd.history.undoing import is_edit
+from stetd.history.reverting_commits import FileDelta
+from stetd.history.reverting_file import Version
+from stetd.history.undone import is_edit
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects

@@ -32,9 +32,8 @@ from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
 from stetd.history.mailbox import message
 from stetd.history.objects import Change
-from stetd.history.undoing import FOUND
+from stetd.history.undone import FOUND
 from stetd.parameters import Export, invalid
-from stetd.planning.file_reading import possible_paths
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 
@@ -55,7 +54,7 @@ def exported(view: ReadView, asked: Export) -> ExportResult:
             raise _bad_cursor(asked.cursor)
         to, cursor = page.groups()
     wanted = filters(asked)
-    paths = list(possible_paths(view, asked.paths or ()))
+    paths = view.possible_paths(asked.paths or ())
 
     def run(lookup: CommitLookup) -> ExportResult:
         plan = _Plan(lookup, asked, wanted, paths, to, cursor)

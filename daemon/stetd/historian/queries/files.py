@@ -13,11 +13,11 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, ReadResult
 from stetd.historian.queries.commit_changes import Blobs, PathChange, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
-from stetd.history.file_undoing import Version
 from stetd.history.git_patch import line_counts, similarity
 from stetd.history.objects import EMPTY_TREE, LINK
+from stetd.history.reverting_file import Version
 from stetd.parameters import Diff, Read
-from stetd.planning.file_reading import possible_paths, read_lines, read_workspace_file
+from stetd.planning.file_reading import read_lines, read_workspace_file
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.worktree import OnDisk, Worktree
@@ -55,7 +55,8 @@ def known_at(
     that time is read itself if the history does not have its target.
     """
     own, version = path, None
-    for each in possible_paths(view, [path]):
+    # One by one: links of today may lead nowhere.
+    for each in view.worktree.resolver.possible_paths(path, view.directory):
         there = lookup.file_at(oid, each)
         if there is None:
             continue
@@ -89,7 +90,7 @@ def _diff(lookup: CommitLookup, view: ReadView, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
     after = _tree_of(lookup, "HEAD" if params.to is None else params.to)
-    paths = list(possible_paths(view, params.paths or ()))
+    paths = view.possible_paths(params.paths or ())
     unrecorded: dict[str, bytes] = {}
 
     def blob(oid: str) -> bytes:

@@ -14,8 +14,7 @@ from stetd.history.checking import KINDS, METHODS
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
-from stetd.planning.file_reading import possible_paths
-from stetd.repository.references import named, pin_names
+from stetd.repository.references import pin_names, pinned_id
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
@@ -53,7 +52,7 @@ def log(view: ReadView, params: Log) -> LogResult:
     search for a rare text that the index does not help with gives short or empty pages with a
     cursor, and so do commits with very many files: no caller should wait long.
     """
-    paths = list(possible_paths(view, [params.path] if params.path is not None else []))
+    paths = view.possible_paths([params.path] if params.path is not None else [])
     wanted = replace(filters(params), text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
     page = with_lookup(view, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor))
@@ -146,7 +145,7 @@ def pinned_commits(view: ReadView, _: None) -> PinList:
     def look(lookup: CommitLookup) -> PinList:
         names = pin_names(view.shadow)
         return PinList(
-            [_described(lookup, name, named(view.shadow, name) or None) for name in names]
+            [_described(lookup, name, pinned_id(view.shadow, name) or None) for name in names]
         )
 
     return with_lookup(view, look)

@@ -1,7 +1,7 @@
 """Reverts the chosen commits of an undo, redo or rollback: plans the draft, or the conflict.
 
-The rules for files are pure (:mod:`stetd.history.taking_back`); this module applies them to the
-files on disk.
+The rules for files are pure (:mod:`stetd.history.reverting_commits`); this module applies them to
+the files on disk.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
-from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import LINK
-from stetd.history.taking_back import InTheWay, RevertedFiles
-from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
+from stetd.history.reverting_commits import InTheWay, RevertedFiles
+from stetd.history.reverting_file import FileConflict, Version
+from stetd.history.undone import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
 from stetd.transaction.drafts import Draft, DraftFile
 
-#: Commits that the message lists; more are only counted.
-_MAX_LISTED = 50
-_MAX_SUBJECT = 120
 #: Conflicting commits that a refusal names.
 _MAX_NAMED = 4
 
@@ -240,24 +237,3 @@ def conflict(
 def _who(commit: StoredCommit) -> str:
     meta = commit.meta
     return "/".join(name for name in (meta.agent, meta.session) if name) or meta.kind
-
-
-def named(commit: StoredCommit) -> str:
-    """A commit for people: its short id and its subject."""
-    return shortened(f"{commit.oid[:8]} {commit.meta.subject}")
-
-
-def shortened(subject: str) -> str:
-    """A subject with a limited length: it would grow with each undo of an undo."""
-    if len(subject) <= _MAX_SUBJECT:
-        return subject
-    return subject[: _MAX_SUBJECT - 3] + "..."
-
-
-def listed(what: str, commits: Sequence[StoredCommit]) -> str:
-    """The message for the model: ``what`` was done to these commits."""
-    lines = [f"  {named(commit)}" for commit in commits[:_MAX_LISTED]]
-    more = len(commits) - _MAX_LISTED
-    if more > 0:
-        lines.append(f"  and {more} more")
-    return "\n".join([f"{what}:", *lines])

@@ -1,6 +1,6 @@
 """Plans ``undo``, ``redo`` and ``rollback``: chooses the commits to revert, and makes a proposal.
 
-:mod:`stetd.history.undoing` defines which edits are in effect and what a rollback chooses;
+:mod:`stetd.history.undone` defines which edits are in effect and what a rollback chooses;
 :mod:`stetd.historian.undo.reverting` reverts the files.
 """
 
@@ -16,17 +16,10 @@ from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import (
-    is_exact,
-    listed,
-    named,
-    plan_revert,
-    shortened,
-    would_undo_twice,
-)
+from stetd.historian.undo.reverting import is_exact, plan_revert, would_undo_twice
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import (
+from stetd.history.undone import (
     ABOUT_HISTORY,
     FOUND,
     REDOABLE,
@@ -35,11 +28,14 @@ from stetd.history.undoing import (
     is_edit,
 )
 from stetd.parameters import invalid
-from stetd.planning.file_reading import possible_paths
 from stetd.planning.proposals import Proposal, ProposalRequest, proposal_of
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
+
+#: Commits that the message lists; more are only counted.
+_MAX_LISTED = 50
+_MAX_SUBJECT = 120
 
 
 def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
@@ -80,8 +76,8 @@ def _revert(
     lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
 ) -> Draft:
     count = counted(len(chosen), "commit")
-    what = named(chosen[0]) if len(chosen) == 1 else count
-    draft = plan_revert(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
+    what = _named(chosen[0]) if len(chosen) == 1 else count
+    draft = plan_revert(lookup, world, chosen, kind, _shortened(f"{kind} {what}"))
     draft.message = listed(f"{done} {count}", chosen)
     return draft
 
@@ -97,7 +93,7 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     session = _session_of(call)
     wanted = CommitFilter(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
-    paths = list(possible_paths(view, call.params.get("paths") or ()))
+    paths = view.possible_paths(call.params.get("paths") or ())
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -142,6 +138,27 @@ def _in_session(session: str | None, word: str = "in") -> str:
     return f" {word} session {session!r}" if session is not None else ""
 
 
+def _named(commit: StoredCommit) -> str:
+    """A commit for people: its short id and its subject."""
+    return _shortened(f"{commit.oid[:8]} {commit.meta.subject}")
+
+
+def _shortened(subject: str) -> str:
+    """A subject with a limited length: it would grow with each undo of an undo."""
+    if len(subject) <= _MAX_SUBJECT:
+        return subject
+    return subject[: _MAX_SUBJECT - 3] + "..."
+
+
+def listed(what: str, commits: Sequence[StoredCommit]) -> str:
+    """The message for the model: ``what`` was done to these commits."""
+    lines = [f"  {_named(commit)}" for commit in commits[:_MAX_LISTED]]
+    more = len(commits) - _MAX_LISTED
+    if more > 0:
+        lines.append(f"  and {more} more")
+    return "\n".join([f"{what}:", *lines])
+
+
 # -- undo
 
 
@@ -149,7 +166,7 @@ def _newest_edits(lookup: CommitLookup, view: ReadView, call: EditCall) -> list[
     params = call.params
     session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    paths = list(possible_paths(view, params.get("paths") or ()))
+    paths = view.possible_paths(params.get("paths") or ())
     chosen = list(islice(lookup.standing_edits(session, agent, paths), last))
     if not chosen:
         which = _in_session(session)

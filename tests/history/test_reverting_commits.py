@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stetd.history.commits import CommitMeta, StoredCommit
-from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import LINK
-from stetd.history.taking_back import FileDelta, InTheWay, PresentPaths, RevertedFiles, full_mode
+from stetd.history.reverting_commits import (
+    FileDelta,
+    InTheWay,
+    PresentPaths,
+    RevertedFiles,
+    full_mode,
+)
+from stetd.history.reverting_file import FileConflict, Version
 from stetd.repository.merging import merge_file
 
 FILE = 0o100644

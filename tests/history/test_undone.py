@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from historian.walked_history import walk_standing
 from stetd.history.commits import CommitMeta, StoredCommit
-from stetd.history.undoing import (
+from stetd.history.undone import (
     REDOABLE,
     TAKES_BACK,
     UndoneTwice,

@@ -26,9 +26,9 @@ from itertools import chain
 import msgspec
 
 from stetd.history.commits import CommitMeta, StoredCommit
-from stetd.history.file_undoing import FileConflict, Merger, Version, revert_file
 from stetd.history.objects import EXECUTABLE, LINK
-from stetd.history.undoing import FOUND
+from stetd.history.reverting_file import FileConflict, Merger, Version, revert_file
+from stetd.history.undone import FOUND
 
 
 class InTheWay(Exception):

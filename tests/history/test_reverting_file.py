@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stetd.history.file_undoing import FileConflict, Version, revert_file
+from stetd.history.reverting_file import FileConflict, Version, revert_file
 from stetd.repository.merging import merge_file
 
 FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000

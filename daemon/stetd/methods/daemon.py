@@ -92,8 +92,6 @@ async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
             f"subscribe: there is no event {unknown[0]!r}; events are: {', '.join(EVENTS)}. "
             "Leave events out for all of them; an empty list ends the subscription."
         )
-    if caller.client is None:
-        raise invalid("subscribe: this connection can't be sent events.")
     subscriber = Subscriber(
         caller.client.notify,
         events,
