@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.table import aligned
-from mutations.sending import PATH, Call, OneFile
+from mutations.sending import IN_TEXTS, PATH, Call, OneFile
+from mutations.sending import Sent as Edit
 from stet.wire.failures import Refused
 from stetd.editing.dialects import DIALECTS
 
@@ -21,14 +22,6 @@ WORST = 3.0
 _REPEATS = 5
 #: A call is not repeated once it has taken this long.
 _ENOUGH_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What every dialect can say: an old text of whole lines gives way to a new one."""
-
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +51,6 @@ class Growth:
 # -- the calls, by dialect
 
 
-def _patch(edits: tuple[Edit, ...]) -> Call:
-    patches = [{"operation": "replace", "oldText": e.old, "newText": e.new} for e in edits]
-    return {"path": PATH, "patches": patches}
-
-
-def _patch_file(edits: tuple[Edit, ...]) -> Call:
-    return {"path": PATH, "changes": [{"search": e.old, "replace": e.new} for e in edits]}
-
-
-def _patch_block(edits: tuple[Edit, ...]) -> Call:
-    pairs = "".join(f"===FIND===\n{e.old}\n===REPLACE===\n{e.new}\n" for e in edits)
-    return {"text": f"===SKIPPY_PATCH_START:{PATH}===\n{pairs}===SKIPPY_PATCH_END===\n"}
-
-
 def _apply_patch(edits: tuple[Edit, ...]) -> Call:
     hunks = "".join(f"@@\n{_signed('-', e.old)}{_signed('+', e.new)}" for e in edits)
     return {"input": f"*** Begin Patch\n*** Update File: {PATH}\n{hunks}*** End Patch\n"}
@@ -81,12 +60,8 @@ def _signed(sign: str, text: str) -> str:
     return "".join(f"{sign}{line}\n" for line in text.removesuffix("\n").split("\n"))
 
 
-CALLS: Mapping[str, Callable[[tuple[Edit, ...]], Call]] = {
-    "patch": _patch,
-    "patch_file": _patch_file,
-    "patch_block": _patch_block,
-    "apply_patch": _apply_patch,
-}
+def _call(dialect: str, edits: tuple[Edit, ...]) -> Call:
+    return IN_TEXTS[dialect](edits, "\n") if dialect in IN_TEXTS else _apply_patch(edits)
 
 
 # -- the tasks, by the number of lines
@@ -171,15 +146,15 @@ TASKS: Mapping[str, Callable[[int], Task]] = {
 def measure(lines: int, told: Callable[[str], object]) -> Iterator[Growth]:
     """Every task in every dialect, at half as many lines and at ``lines``."""
     for name, make in TASKS.items():
-        for dialect, call in CALLS.items():
+        for dialect in (*IN_TEXTS, "apply_patch"):
             told(f"{name}, {dialect}")
-            small, large = (_seconds(make(count), dialect, call) for count in (lines // 2, lines))
+            small, large = (_seconds(make(count), dialect) for count in (lines // 2, lines))
             yield Growth(name, dialect, small, large)
 
 
-def _seconds(task: Task, dialect: str, call: Callable[[tuple[Edit, ...]], Call]) -> float:
+def _seconds(task: Task, dialect: str) -> float:
     """The shortest of a few times that planning the call takes."""
-    params, world = call(task.edits), OneFile(task.text.encode())
+    params, world = _call(dialect, task.edits), OneFile(task.text.encode())
     taken: list[float] = []
     while len(taken) < _REPEATS and sum(taken) < _ENOUGH_S:
         begun = time.process_time()

@@ -73,32 +73,29 @@ def texts(draft: Draft, lines: Sequence[Line]) -> Sent:
 # -- the dialects
 
 
-def _patch(draft: Draft) -> Call:
-    pairs = [texts(draft, lines) for _, lines in sent_hunks(draft)]
-    return {
-        "path": PATH,
-        "patches": [
-            {"operation": "replace", "oldText": pair.old, "newText": pair.new} for pair in pairs
-        ],
-    }
+def _patch(pairs: Sequence[Sent], _: str) -> Call:
+    patches = [{"operation": "replace", "oldText": each.old, "newText": each.new} for each in pairs]
+    return {"path": PATH, "patches": patches}
 
 
-def _patch_file(draft: Draft) -> Call:
-    pairs = [texts(draft, lines) for _, lines in sent_hunks(draft)]
-    return {
-        "path": PATH,
-        "changes": [{"search": pair.old, "replace": pair.new} for pair in pairs],
-    }
+def _patch_file(pairs: Sequence[Sent], _: str) -> Call:
+    changes = [{"search": each.old, "replace": each.new} for each in pairs]
+    return {"path": PATH, "changes": changes}
 
 
-def _patch_block(draft: Draft) -> Call:
-    end = draft.sent_end
+def _patch_block(pairs: Sequence[Sent], end: str) -> Call:
     lines = [f"===SKIPPY_PATCH_START:{PATH}==="]
-    for _, hunk in sent_hunks(draft):
-        pair = texts(draft, hunk)
-        lines += ["===FIND===", pair.old, "===REPLACE==="]
-        lines += [pair.new] if pair.new else []
+    for each in pairs:
+        lines += ["===FIND===", each.old, "===REPLACE===", *([each.new] if each.new else [])]
     return {"text": end.join([*lines, "===SKIPPY_PATCH_END===", ""])}
+
+
+#: Old and new texts, and how lines end, as calls of the dialects that don't speak in lines.
+IN_TEXTS: Mapping[str, Callable[[Sequence[Sent], str], Call]] = {
+    "patch": _patch,
+    "patch_file": _patch_file,
+    "patch_block": _patch_block,
+}
 
 
 def _apply_patch(draft: Draft) -> Call:
@@ -111,19 +108,13 @@ def _apply_patch(draft: Draft) -> Call:
     return {"input": draft.sent_end.join([*lines, "*** End Patch", ""])}
 
 
-CALLS: Mapping[str, Callable[[Draft], Call]] = {
-    "patch": _patch,
-    "patch_file": _patch_file,
-    "patch_block": _patch_block,
-    "apply_patch": _apply_patch,
-}
 #: Dialects whose hunks are lines, with or without a final newline.
 IN_LINES = frozenset({"apply_patch"})
 
 
 def dialects() -> list[str]:
     """The dialects that can be asked."""
-    return [name for name in CALLS if name in DIALECTS]
+    return [name for name in (*IN_TEXTS, "apply_patch") if name in DIALECTS]
 
 
 def can_send(draft: Draft, dialect: str) -> bool:
@@ -136,11 +127,18 @@ def can_send(draft: Draft, dialect: str) -> bool:
     return draft.terminated or all(texts(draft, lines).new for _, lines in sent_hunks(draft))
 
 
+def _call(draft: Draft, dialect: str) -> Call:
+    if dialect in IN_LINES:
+        return _apply_patch(draft)
+    pairs = [texts(draft, lines) for _, lines in sent_hunks(draft)]
+    return IN_TEXTS[dialect](pairs, draft.sent_end)
+
+
 def ask(draft: Draft, dialect: str) -> Answer:
     """What the dialect makes of the draft's call."""
     before = draft.before()
     try:
-        plan = DIALECTS[dialect](CALLS[dialect](draft), OneFile(before))
+        plan = DIALECTS[dialect](_call(draft, dialect), OneFile(before))
     except Refused as refused:
         return Answer(None, refusal=refused.kind)
     assert [planned.path for planned in plan.files] == [PATH], "BUG: another file is touched"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -79,6 +80,26 @@ class Installation:
             timeout=60,
             check=False,
         )
+
+    def on_terminal(self, *arguments: str, status: int = 0, **environ: str) -> str:
+        """What a command writes to a terminal."""
+        ours, theirs = pty.openpty()
+        run = subprocess.Popen(
+            [sys.executable, "-m", "stet.cli", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=subprocess.STDOUT,
+            cwd=self.workspace,
+            env=self.environ | {"TERM": "dumb", "PAGER": "cat"} | environ,
+        )
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # EIO: the last writer has closed the terminal
+            while data := os.read(ours, 65536):
+                written += data
+        os.close(ours)
+        assert run.wait() == status
+        return written.decode()
 
     def json(self, *arguments: str, stdin: str = "", **environ: str) -> Any:
         """The result of a command that must succeed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -35,39 +34,26 @@ def opened(daemon: ScriptedDaemon, **options: Any) -> stet.aio.AsyncSession:
     return stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, **options)
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    async def within_time() -> None:
-        await asyncio.wait_for(story(), 30)
-
-    asyncio.run(within_time())
-
-
-def test_a_session_is_opened_by_async_with_and_by_await() -> None:
-    async def story() -> None:
+async def test_a_session_is_opened_by_async_with_and_by_await() -> None:
+    with scripted(lambda request: {"version": "9", "protocol": 1}) as daemon:
         async with opened(daemon) as session:
             assert (await session.status()).version == "9"
         session = await opened(daemon)
         assert (session.session, session.workspace) == ("s1", "/ws")
         await session.close()
 
-    with scripted(lambda request: {"version": "9", "protocol": 1}) as daemon:
-        run(story)
-
 
 @pytest.mark.parametrize("fault", [HangUp(), HalfReply(empty_edit("c" * 40))])
-def test_a_lost_connection_is_retried_once_with_the_same_request_id(fault: object) -> None:
-    async def story() -> None:
+async def test_a_lost_connection_is_retried_once_with_the_same_request_id(fault: object) -> None:
+    with scripted(in_turn(fault, empty_edit("d" * 40))) as daemon:
         async with opened(daemon) as session:
             assert (await session.patch("f", PATCH)).commit == "d" * 40
-
-    with scripted(in_turn(fault, empty_edit("d" * 40))) as daemon:
-        run(story)
         assert len(daemon.hellos) == 2
         assert daemon.requests[0].params == daemon.requests[1].params
         assert "request_id" in daemon.requests[0].params
 
 
-def test_after_a_lost_connection_no_other_error_hides_that_it_may_be_carried_out() -> None:
+async def test_after_a_lost_connection_no_other_error_hides_that_it_may_be_carried_out() -> None:
     def lose(request: Request) -> object:
         daemon.turn_away = Refusal(Kind.OVERLOADED, "too many connections")
         return HangUp()
@@ -76,7 +62,7 @@ def test_after_a_lost_connection_no_other_error_hides_that_it_may_be_carried_out
         daemon.stop_listening()
         return HangUp()
 
-    async def story() -> None:
+    with scripted(lose) as daemon:
         async with opened(daemon, timeout=0.3) as session:
             with pytest.raises(stet.ConnectionLost, match="too many connections") as lost:
                 await session.patch("f", PATCH, request_id="mine")
@@ -95,24 +81,18 @@ def test_after_a_lost_connection_no_other_error_hides_that_it_may_be_carried_out
             with pytest.raises(stet.DaemonUnreachable):
                 await session.patch("f", PATCH)
 
-    with scripted(lose) as daemon:
-        run(story)
 
-
-def test_calls_under_way_at_once_get_their_own_answers_over_one_connection() -> None:
-    async def story() -> None:
+async def test_calls_under_way_at_once_get_their_own_answers_over_one_connection() -> None:
+    with scripted(lambda request: {"name": request.params["name"], "text": ""}) as daemon:
         async with opened(daemon) as session:
             names = [f"c{i}" for i in range(200)]
             answers = await asyncio.gather(*(session.clipboard_get(name) for name in names))
             assert [answer.name for answer in answers] == names
-
-    with scripted(lambda request: {"name": request.params["name"], "text": ""}) as daemon:
-        run(story)
         assert [r.params["name"] for r in daemon.requests] == [f"c{i}" for i in range(200)]
         assert len(daemon.hellos) == 1
 
 
-def test_all_calls_under_way_survive_a_lost_connection() -> None:
+async def test_all_calls_under_way_survive_a_lost_connection() -> None:
     lost: list[str] = []
 
     def answer(request: Request) -> object:
@@ -121,18 +101,15 @@ def test_all_calls_under_way_survive_a_lost_connection() -> None:
             return HangUp()
         return {"name": request.params["name"], "text": ""}
 
-    async def story() -> None:
+    with scripted(answer) as daemon:
         async with opened(daemon) as session:
             names = [f"c{i}" for i in range(20)]
             answers = await asyncio.gather(*(session.clipboard_get(name) for name in names))
             assert [answer.name for answer in answers] == names
-
-    with scripted(answer) as daemon:
-        run(story)
         assert len(daemon.hellos) == 2
 
 
-def test_a_call_that_is_sent_again_comes_before_all_later_ones() -> None:
+async def test_a_call_that_is_sent_again_comes_before_all_later_ones() -> None:
     refused = [Refusal(Kind.SHUTTING_DOWN)] * 3
 
     def answer(request: Request) -> object:
@@ -142,26 +119,23 @@ def test_a_call_that_is_sent_again_comes_before_all_later_ones() -> None:
             return refused.pop() if refused else HangUp()
         return empty_edit()
 
-    async def story() -> None:
+    with scripted(answer) as daemon:
         async with opened(daemon) as session:
             edits = []
             for number in range(20):
                 edits.append(asyncio.create_task(session.patch("f", PATCH, message=str(number))))
                 await asyncio.sleep(0.01)
             await asyncio.gather(*edits)
-
-    with scripted(answer) as daemon:
-        run(story)
         order = [int(request.params["message"]) for request in daemon.requests]
         assert order[-20:] == list(range(20))
 
 
-def test_calls_that_find_no_daemon_are_patient_at_the_same_time(
+async def test_calls_that_find_no_daemon_are_patient_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retrying, "PATIENCE", 0.5)
 
-    async def story() -> None:
+    with own_directories() as endpoint:
         session = stet.aio.connect("/ws", endpoint=endpoint, start=False)
         begun = time.monotonic()
         waiting = [session.status() for _ in range(10)]
@@ -169,41 +143,32 @@ def test_calls_that_find_no_daemon_are_patient_at_the_same_time(
         assert {type(each) for each in found} == {stet.DaemonUnreachable}
         assert time.monotonic() - begun < 3
 
-    with own_directories() as endpoint:
-        run(story)
 
-
-def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:
-    async def story() -> None:
+async def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:
+    data = {"conflicts": [{"path": "f", "hunks": []}]}
+    with scripted(lambda request: Refusal(Kind.CONFLICT, "in the way", data)) as daemon:
         async with opened(daemon) as session:
             with pytest.raises(stet.Conflict, match="in the way") as refused:
                 await session.undo(last=1)
             assert refused.value.conflicts == [{"path": "f", "hunks": []}]
 
-    data = {"conflicts": [{"path": "f", "hunks": []}]}
-    with scripted(lambda request: Refusal(Kind.CONFLICT, "in the way", data)) as daemon:
-        run(story)
 
-
-def test_a_garbled_reply_is_not_retried_and_the_next_call_reconnects() -> None:
-    async def story() -> None:
+async def test_a_garbled_reply_is_not_retried_and_the_next_call_reconnects() -> None:
+    script = in_turn(Raw(b"\x00\x00\x00\x01\xc1"), {"version": "9", "protocol": 1})
+    with scripted(script) as daemon:
         async with opened(daemon) as session:
             with pytest.raises(stet.GarbledReply) as garbled:
                 await session.patch("f", PATCH, request_id="mine")
             assert garbled.value.request_id == "mine"
             assert (await session.status()).version == "9"
-
-    script = in_turn(Raw(b"\x00\x00\x00\x01\xc1"), {"version": "9", "protocol": 1})
-    with scripted(script) as daemon:
-        run(story)
         assert len(daemon.requests) == 2
 
 
-def test_no_reply_in_time_leaves_other_calls_alone() -> None:
+async def test_no_reply_in_time_leaves_other_calls_alone() -> None:
     def answer(request: Request) -> object:
         return Silence() if request.method == "patch" else {"version": "9", "protocol": 1}
 
-    async def story() -> None:
+    with scripted(answer) as daemon:
         async with opened(daemon, timeout=0.3) as session:
             late = asyncio.create_task(session.patch("f", PATCH, request_id="mine"))
             assert (await session.status()).version == "9"
@@ -211,24 +176,18 @@ def test_no_reply_in_time_leaves_other_calls_alone() -> None:
                 await late
             assert error.value.request_id == "mine"
             assert (await session.status()).version == "9"
-
-    with scripted(answer) as daemon:
-        run(story)
         assert len(daemon.hellos) == 1
 
 
-def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
-    async def story() -> None:
+async def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
+    with scripted(lambda request: None) as daemon:
         async with opened(daemon) as session:
             with pytest.raises(stet.FrameTooLarge, match="16777216"):
                 await session.clipboard_set("c", "x" * 17 * 1024 * 1024)
-
-    with scripted(lambda request: None) as daemon:
-        run(story)
         assert daemon.requests == []
 
 
-def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
+async def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
     def answer(request: Request) -> object:
         if len(daemon.requests) == 1:
             return Silence()
@@ -236,33 +195,27 @@ def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
             return Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
         return empty_edit(request.params["path"] * 40)
 
-    async def story() -> None:
+    with scripted(answer) as daemon:
         async with opened(daemon) as session:
             both = await asyncio.gather(session.patch("c", PATCH), session.patch("d", PATCH))
             assert [done.commit for done in both] == ["c" * 40, "d" * 40]
-
-    with scripted(answer) as daemon:
-        run(story)
         assert len(daemon.hellos) == 2
         sent = [request.params for request in daemon.requests]
         assert sent[:2] == sorted(sent[2:], key=lambda params: str(params["path"]))
 
 
-def test_a_refusal_that_names_no_request_is_the_answer_to_the_only_one() -> None:
-    async def story() -> None:
+async def test_a_refusal_that_names_no_request_is_the_answer_to_the_only_one() -> None:
+    refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
+    with scripted(in_turn(refusal, empty_edit("c" * 40))) as daemon:
         async with opened(daemon) as session:
             with pytest.raises(stet.ParseError, match="no request"):
                 await session.patch("f", PATCH)
             assert (await session.patch("f", PATCH)).commit == "c" * 40
-
-    refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
-    with scripted(in_turn(refusal, empty_edit("c" * 40))) as daemon:
-        run(story)
         assert len(daemon.hellos) == 2
 
 
-def test_what_cannot_be_sent_is_refused_here_and_other_calls_go_on() -> None:
-    async def story() -> None:
+async def test_what_cannot_be_sent_is_refused_here_and_other_calls_go_on() -> None:
+    with scripted(in_turn(empty_edit("c" * 40))) as daemon:
         async with opened(daemon) as session:
             done, refused = await asyncio.gather(
                 session.patch("f", PATCH),
@@ -273,49 +226,41 @@ def test_what_cannot_be_sent_is_refused_here_and_other_calls_go_on() -> None:
             assert "finite" in refused.message
             assert isinstance(done, EditResult)
             assert done.commit == "c" * 40
-
-    with scripted(in_turn(empty_edit("c" * 40))) as daemon:
-        run(story)
         assert [request.method for request in daemon.requests] == ["patch"]
 
 
-def test_a_cancelled_call_leaves_the_connection_in_order() -> None:
-    async def story() -> None:
+async def test_a_cancelled_call_leaves_the_connection_in_order() -> None:
+    def late(request: Request) -> object:
+        time.sleep(0.2 if request.params["name"] == "cancelled" else 0)
+        return {"name": request.params["name"], "text": ""}
+
+    with scripted(late) as daemon:
         async with opened(daemon) as session:
             call = asyncio.create_task(session.clipboard_get("cancelled"))
             await asyncio.sleep(0.05)
-            call.cancel()
+            assert call.cancel()
             assert (await session.clipboard_get("b")).name == "b"
-
-    with scripted(lambda request: {"name": request.params["name"], "text": ""}) as daemon:
-        run(story)
+        assert len(daemon.hellos) == 1
 
 
-def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
-    async def story() -> None:
-        with pytest.raises(stet.DaemonUnreachable):
-            async with asyncio.timeout(retrying.PATIENCE / 2):
-                await stet.aio.connect("/ws", endpoint=endpoint, start=False)
-
-    with own_directories() as endpoint:
-        run(story)
+async def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
+    with own_directories() as endpoint, pytest.raises(stet.DaemonUnreachable):
+        async with asyncio.timeout(retrying.PATIENCE / 2):
+            await stet.aio.connect("/ws", endpoint=endpoint, start=False)
 
 
-def test_a_closed_session_says_so() -> None:
-    async def story() -> None:
+async def test_a_closed_session_says_so() -> None:
+    with scripted(lambda request: None) as daemon:
         session = await opened(daemon)
         await session.close()
         await session.close()
         with pytest.raises(stet.ConnectionLost, match="session is closed"):
             await session.status()
 
-    with scripted(lambda request: None) as daemon:
-        run(story)
-
 
 @pytest.mark.parametrize("answer", [Silence(), Refusal(Kind.SHUTTING_DOWN)])
-def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: object) -> None:
-    async def story() -> None:
+async def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: object) -> None:
+    with scripted(lambda request: answer) as daemon:
         session = await opened(daemon)
         waiting = [asyncio.create_task(session.patch(f"{n}", PATCH)) for n in range(20)]
         await asyncio.sleep(0.3)
@@ -325,27 +270,17 @@ def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: object
         assert time.monotonic() - began < 2
         assert {type(outcome) for outcome in outcomes} == {stet.ConnectionLost}
 
-    with scripted(lambda request: answer) as daemon:
-        run(story)
 
-
-def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
-    async def story() -> None:
+async def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
+    with scripted(lambda request: None) as daemon:
         session = opened(daemon)
+        before = asyncio.all_tasks()
         call = asyncio.create_task(session.status())
         await asyncio.sleep(0)
         await session.close()
         with pytest.raises(stet.ConnectionLost, match="session is closed"):
             await call
-        assert asyncio.all_tasks() == {asyncio.current_task(), *before}
-
-    async def outer() -> None:
-        before.update(asyncio.all_tasks())
-        await story()
-
-    before: set[asyncio.Task[Any]] = set()
-    with scripted(lambda request: None) as daemon:
-        run(outer)
+        assert asyncio.all_tasks() == before
 
 
 def test_both_sessions_have_the_same_methods() -> None:

@@ -1,4 +1,4 @@
-"""``stet blame`` as people see it, and through the client against a real daemon."""
+"""``stet blame`` as people see it, and against a real daemon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import stet
 from client.live import Installation, installation
 from stet.terminal import blame_lines
 from stet.wire.results import BlameLines, BlameResult
@@ -85,12 +84,3 @@ def test_what_is_not_there_is_refused(shared: Installation) -> None:
 def test_log_filters_by_kind(shared: Installation) -> None:
     assert "first seen" in shared.stet("log", "--kind", "outside").stdout
     assert "" == shared.stet("log", "--kind", "undo").stdout
-
-
-def test_the_client_gives_typed_runs(shared: Installation) -> None:
-    endpoint = shared.endpoint()
-    with stet.connect(shared.workspace, "conv-9", endpoint=endpoint, start=False) as session:
-        found = session.blame("a.py")
-        assert ["outside", "edit"] == [each.kind for each in found.lines]
-        with pytest.raises(stet.FileNotFound):
-            session.blame("nowhere.py")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -138,39 +136,6 @@ def test_wrong_usage_is_exit_status_2(
     assert complaint in run.stderr
 
 
-def test_a_conflict_is_exit_status_4_and_changes_nothing(ws: Installation) -> None:
-    first = ws.patch("src/a.py", "return 1", "return 10")
-    ws.patch("src/a.py", "return 10", "return 100")
-    run = ws.stet("undo", first["commit"])
-    assert (run.returncode, run.stdout) == (4, "")
-    assert run.stderr.startswith("stet: src/a.py: later changes are in the way")
-    assert "\n    return 100\n=======\n    return 1\n" in run.stderr
-    assert ws.text("src/a.py") == A.replace("return 1", "return 100")
-
-
-def test_a_directory_that_is_not_allowed_says_how_to_allow_it(shared: Installation) -> None:
-    run = shared.stet("log")
-    assert run.returncode == 1
-    assert "stet init" in run.stderr
-
-
-def test_the_same_file_in_two_workspaces_has_a_history_in_each(shared: Installation) -> None:
-    for name in ("twin-1", "twin-2"):
-        own = shared.another(name)
-        own.write("src/a.py", A)
-        own.patch("src/a.py", "return 1", "return 10")
-        assert [commit["kind"] for commit in own.json("log")["commits"]] == ["edit", "outside"]
-        shadow = own.json("workspaces")["workspaces"][-1]["shadow"]
-        subprocess.run(["git", "--git-dir", shadow, "fsck", "--strict"], check=True)
-
-
-def test_undo_goes_around_a_hand_edit(ws: Installation) -> None:
-    ws.patch("src/a.py", "return 1", "return 10")
-    ws.write("src/a.py", ws.text("src/a.py").replace("return 2", "return 2  # by hand"))
-    assert ws.stet("undo").returncode == 0
-    assert ws.text("src/a.py") == A.replace("return 2", "return 2  # by hand")
-
-
 def test_undo_narrows_to_session_agent_and_path(ws: Installation) -> None:
     ws.write("src/b.py", A)
     ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="one", STET_AGENT="x")
@@ -271,39 +236,16 @@ def test_a_log_may_be_longer_than_one_answer_of_the_daemon(ws: Installation) -> 
 def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installation) -> None:
     ws.write("evil", "a\x1b]0;owned\x07b\n")
     ws.patch("evil", "a\x1b", "c\x1b")
-    shown = _on_terminal(ws, "show", NO_COLOR="1")
+    shown = ws.on_terminal("show", NO_COLOR="1")
     assert "\x1b" not in shown
     assert "+c\\x1b]0;owned\\x07b\r\n" in shown
     assert " ago)" in shown or "just now" in shown
-    few_colours = _on_terminal(ws, "show", TERM="xterm", COLORTERM="")
+    few_colours = ws.on_terminal("show", TERM="xterm", COLORTERM="")
     assert "\x1b[32m+c\\x1b]0;owned\\x07b\x1b[0m\r\n" in few_colours
-    many_colours = _on_terminal(ws, "show", TERM="xterm-256color", COLORTERM="")
+    many_colours = ws.on_terminal("show", TERM="xterm-256color", COLORTERM="")
     assert "c\\x1b]0;owned\\x07b" in re.sub(r"\x1b\[[0-9;]*m", "", many_colours)
     assert "\x1b]" not in few_colours + many_colours
     assert "+c\x1b]0;owned\x07b\n" in ws.stet("show").stdout
-
-
-def _on_terminal(ws: Installation, *arguments: str, status: int = 0, **environ: str) -> str:
-    """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "stet.cli", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=subprocess.STDOUT,
-        cwd=ws.workspace,
-        env=ws.environ | {"TERM": "dumb", "PAGER": "cat"} | environ,
-    )
-    os.close(theirs)
-    written = b""
-    try:
-        while data := os.read(ours, 65536):
-            written += data
-    except OSError:  # EIO: the last writer has closed the terminal
-        pass
-    os.close(ours)
-    assert run.wait() == status
-    return written.decode()
 
 
 def test_streams_that_are_closed_or_full_make_no_traceback(ws: Installation) -> None:
@@ -485,37 +427,19 @@ def test_doctor_knows_a_stale_socket_though_another_of_its_name_is_listened_on()
         assert "WRONG lock: " in told
 
 
-def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
-    ws: Installation,
-) -> None:
-    huge = "x" * (17 * 1024 * 1024)
-    with stet.connect(ws.workspace, "s", endpoint=ws.endpoint()) as session:
-        with pytest.raises(stet.FrameTooLarge):
-            session.clipboard_set("c", huge)
-        assert session.clipboard_list().clipboards == []
-
-    async def awaited() -> None:
-        async with stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint()) as session:
-            with pytest.raises(stet.FrameTooLarge):
-                await session.clipboard_set("c", huge)
-            assert (await session.clipboard_list()).clipboards == []
-
-    asyncio.run(awaited())
-
-
 def test_a_pager_that_cannot_be_started_is_done_without(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
-    shown = _on_terminal(ws, "show", "--dates=iso")
+    shown = ws.on_terminal("show", "--dates=iso")
     assert "+    return 10" in shown
     for pager in ("stet-no-such-pager", "less '"):
-        assert _on_terminal(ws, "show", "--dates=iso", PAGER=pager) == shown
+        assert ws.on_terminal("show", "--dates=iso", PAGER=pager) == shown
 
 
 def test_the_history_is_shown_on_a_terminal_and_where_there_is_one(ws: Installation) -> None:
     piped = ws.stet("ui")
     assert (piped.returncode, piped.stdout) == (2, "")
     assert piped.stderr == "stet: ui needs a terminal; stet log does not\n"
-    said = _on_terminal(ws, "ui", "-C", "..", status=1)
+    said = ws.on_terminal("ui", "-C", "..", status=1)
     assert said.startswith(f"stet: {ws.base} is not an allowed workspace")
     assert "Traceback" not in said
 
@@ -524,7 +448,7 @@ def test_who_installed_without_the_history_browser_is_told_how_to_get_it(
     ws: Installation, tmp_path: Path
 ) -> None:
     (tmp_path / "textual.py").write_text("raise ModuleNotFoundError(name=__name__)\n")
-    said = _on_terminal(ws, "ui", status=2, PYTHONPATH=str(tmp_path))
+    said = ws.on_terminal("ui", status=2, PYTHONPATH=str(tmp_path))
     for command in ("pip install", "uv tool install", "pipx install --force"):
         assert f"{command} '.[ui]'" in said
 
@@ -532,10 +456,10 @@ def test_who_installed_without_the_history_browser_is_told_how_to_get_it(
 def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
     head = ws.json("log")["commits"][0]["commit"][:8]
-    narrow = _on_terminal(ws, "log", COLUMNS="40").splitlines()
+    narrow = ws.on_terminal("log", COLUMNS="40").splitlines()
     assert narrow[0].startswith(f"{head}  cli/cli  ")
     assert narrow[1] == "  patch src/a.py: 1 edit  +1 -1"
-    wide = _on_terminal(ws, "log", COLUMNS="120").splitlines()
+    wide = ws.on_terminal("log", COLUMNS="120").splitlines()
     assert wide[0].startswith("cli/cli  1 edit  ")
     assert wide[1] == f"  {head}  src/a.py  + return 10  +1 -1"
     assert ws.stet("log", COLUMNS="40").stdout == ws.stet("log", COLUMNS="120").stdout
@@ -545,8 +469,8 @@ def test_dates_are_relative_or_exact_as_one_likes(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
     time = ws.json("log")["commits"][0]["time"]
     assert time in ws.stet("log").stdout
-    assert time in _on_terminal(ws, "log", "--dates", "iso", COLUMNS="120")
-    assert time not in _on_terminal(ws, "log", COLUMNS="120")
+    assert time in ws.on_terminal("log", "--dates", "iso", COLUMNS="120")
+    assert time not in ws.on_terminal("log", COLUMNS="120")
     assert time not in ws.stet("log", "--dates", "relative").stdout
     assert time in ws.stet("log", "--dates", "relative", "--json").stdout
 
@@ -554,8 +478,7 @@ def test_dates_are_relative_or_exact_as_one_likes(ws: Installation) -> None:
 def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
     ws.write("big", "".join(f"line {n}\n" for n in range(20_000)))
     ws.patch("big", "line 0\n", "")
-    assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="head -n 12")
-    assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")
+    assert "first seen: big" in ws.on_terminal("show", "HEAD~1", PAGER="head -n 12")
 
 
 @pytest.mark.parametrize("option", ["--all", "-p"])
@@ -572,7 +495,7 @@ def test_the_log_reads_the_diffs_that_are_looked_at(option: str) -> None:
 
     with scripted(answer, control=True) as daemon:
         ws = Installation(os.path.dirname(daemon.endpoint.runtime), "run")
-        said = _on_terminal(ws, "log", "-n1000", option, COLUMNS="100", PAGER="head -n 2")
+        said = ws.on_terminal("log", "-n1000", option, COLUMNS="100", PAGER="head -n 2")
     assert "00000000" in said
     assert len(daemon.requests) < 900
 
@@ -594,11 +517,11 @@ def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installatio
     for _ in range(3):
         ws.patch("src/a.py", "return 1", "return 11", STET_SESSION="it's")
         ws.patch("-b c", "x", "xy", STET_SESSION="it's")
-    assert " --dates=iso " in _on_terminal(ws, "log", "-n1", "--dates", "iso").splitlines()[-1]
+    assert " --dates=iso " in ws.on_terminal("log", "-n1", "--dates", "iso").splitlines()[-1]
     whole = ["log", "--session=it's", "--oneline", "--", "-b c"]
     words, pages = [*whole[:-2], "-n1", *whole[-2:]], list[str]()
     while words:
-        commit, *more = _on_terminal(ws, *words, NO_COLOR="1").splitlines()
+        commit, *more = ws.on_terminal(*words, NO_COLOR="1").splitlines()
         pages.append(commit)
         words = shlex.split(more[0].removeprefix("older commits: stet ")) if more else []
     assert pages == ws.stet(*whole).stdout.splitlines()
@@ -608,13 +531,13 @@ def test_the_command_for_older_commits_goes_on_with_the_same_log(ws: Installatio
 def test_ctrl_c_is_for_the_pager(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
     pager = "sh -c 'kill -INT $PPID; sleep 1; cat'"
-    assert "+    return 10" in _on_terminal(ws, "show", PAGER=pager)
+    assert "+    return 10" in ws.on_terminal("show", PAGER=pager)
 
 
 def test_what_the_terminals_encoding_lacks_is_spelled_out(ws: Installation) -> None:
     ws.write("docs/介绍-with-a-long-name.md", "a\n")
     ws.patch("docs/介绍-with-a-long-name.md", "a\n", "b\n")
-    said = _on_terminal(ws, "log", COLUMNS="40", PYTHONIOENCODING="ascii")
+    said = ws.on_terminal("log", COLUMNS="40", PYTHONIOENCODING="ascii")
     assert "docs/\\u4ecb\\u7ecd-with" in said
     assert "\\u2026" in said
 

@@ -1,9 +1,7 @@
-"""What the editing methods send, in all dialects, blocking and awaited; and what they give."""
+"""What the methods send that edit or take back, in all dialects; and what they give."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +72,22 @@ SENT: list[tuple[Call[EditResult], dict[str, Any]]] = [
             "request_id": "r",
         },
     ),
+    (calls.redo(request_id="r"), {"request_id": "r"}),
+    (
+        calls.redo(["abcd"], message="again", preview=True, request_id="r"),
+        {"commits": ["abcd"], "message": "again", "preview": True, "request_id": "r"},
+    ),
+    (calls.rollback("HEAD~3", request_id="r"), {"to": "HEAD~3", "request_id": "r"}),
+    (
+        calls.rollback("abcd", session="s", agent="a", paths=["src"], include_outside=True,
+                       request_id="r"),
+        {"to": "abcd", "session": "s", "agent": "a", "paths": ["src"], "include_outside": True,
+         "request_id": "r"},
+    ),
+    (
+        calls.restore("a.py", "abcd", if_match=None, request_id="r"),
+        {"path": "a.py", "at": "abcd", "request_id": "r"},
+    ),
 ]  # fmt: skip
 
 
@@ -81,6 +95,7 @@ SENT: list[tuple[Call[EditResult], dict[str, Any]]] = [
 def test_what_is_given_is_sent_and_nothing_else(
     call: Call[EditResult], params: dict[str, Any]
 ) -> None:
+    assert call.result is EditResult
     with scripted(in_turn(empty_edit("c" * 40))) as daemon:
         with stet.connect("/ws", endpoint=daemon.endpoint, start=False) as session:
             assert session.perform(call).commit == "c" * 40
@@ -89,18 +104,10 @@ def test_what_is_given_is_sent_and_nothing_else(
     assert call.repeatable
 
 
-@pytest.mark.parametrize("name", ["patch", "patch_file", "patch_block", "apply_patch"])
-def test_both_sessions_have_the_method_with_the_parameters_of_the_call(name: str) -> None:
-    wanted = list(inspect.signature(getattr(calls, name)).parameters)
-    for session in (stet.Session, stet.aio.AsyncSession):
-        method = getattr(session, name)
-        assert list(inspect.signature(method).parameters) == ["self", *wanted]
-        assert method.__doc__ == getattr(calls, name).__doc__
-
-
-def test_a_call_without_a_request_id_gets_one_of_its_own() -> None:
-    made = [calls.apply_patch(PATCH), calls.apply_patch(PATCH), calls.patch_block(BLOCK)]
-    assert len({call.request_id for call in made}) == 3
+def test_every_call_has_an_id_of_its_own() -> None:
+    made = [calls.redo(), calls.redo(), calls.rollback("HEAD"), calls.restore("a", "HEAD")]
+    made += [calls.apply_patch(PATCH), calls.apply_patch(PATCH), calls.patch_block(BLOCK)]
+    assert len({call.request_id for call in made} - {None}) == 7
 
 
 def test_a_transaction_takes_calls_of_all_dialects() -> None:
@@ -168,22 +175,6 @@ def test_a_refusal_of_patch_block_carries_the_structure() -> None:
         with session, pytest.raises(stet.OldTextNotFound) as caught:
             session.patch_block(BLOCK)
     assert caught.value.data["result"] == structure
-
-
-def test_awaited_calls_send_the_same() -> None:
-    async def story() -> None:
-        async with stet.aio.connect("/ws", endpoint=daemon.endpoint, start=False) as session:
-            await session.patch_file("a", [stet.change("a", "b")], request_id="1")
-            await session.patch_block(BLOCK, request_id="2")
-            await session.apply_patch(PATCH, request_id="3")
-
-    with scripted(lambda request: empty_edit()) as daemon:
-        asyncio.run(asyncio.wait_for(story(), 30))
-    assert [(request.method, request.params["request_id"]) for request in daemon.requests] == [
-        ("patch_file", "1"),
-        ("patch_block", "2"),
-        ("apply_patch", "3"),
-    ]
 
 
 @pytest.mark.parametrize(

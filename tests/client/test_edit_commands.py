@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 import pytest
 
@@ -194,27 +193,14 @@ class TestApplyPatch:
         assert ws.text("twice") == "z\ny\nx\n"
 
 
-class TestTools:
-    def names(self, tools: list[Any]) -> list[str]:
-        return [tool.get("function", tool)["name"] for tool in tools]
-
-    @pytest.mark.parametrize("style", ["mcp", "openai", "anthropic"])
-    def test_all_four_dialects_are_there_in_every_style(
-        self, shared: Installation, style: str
-    ) -> None:
-        tools = json.loads(shared.stet("tools", "--style", style).stdout)
-        assert self.names(tools)[:4] == ["patch", "patch_file", "patch_block", "apply_patch"]
-
-    def test_apply_patch_can_be_a_custom_tool(self, shared: Installation) -> None:
-        run = shared.stet("tools", "--style", "openai", "--api", "responses", "--custom")
-        [custom] = [tool for tool in json.loads(run.stdout) if tool["type"] == "custom"]
-        assert custom["name"] == "apply_patch"
-        assert custom["format"]["syntax"] == "lark"
-
-    def test_what_no_vendor_has_is_refused(self, shared: Installation) -> None:
-        run = shared.stet("tools", "--custom")
-        assert (run.returncode, run.stdout) == (1, "")
-        assert 'custom and api go with style "openai"' in run.stderr
+def test_tools_are_those_of_a_vendor(shared: Installation) -> None:
+    """What is in them: tests/editing/test_tool_schemas."""
+    run = shared.stet("tools", "--style", "openai", "--api", "responses", "--custom")
+    (custom,) = [tool for tool in json.loads(run.stdout) if tool["type"] == "custom"]
+    assert (custom["name"], custom["format"]["syntax"]) == ("apply_patch", "lark")
+    run = shared.stet("tools", "--custom")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert 'custom and api go with style "openai"' in run.stderr
 
 
 def test_an_edit_whose_request_id_is_null_is_sent_again_as_the_same_request(

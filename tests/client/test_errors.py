@@ -47,10 +47,12 @@ def test_files_in_conflict_are_typed_and_never_raise() -> None:
 def test_failures_are_typed_and_never_raise() -> None:
     nearest = {"line": 3, "end_line": 4, "text": "x", "first_difference": "tab"}
     failure = {"kind": "old_text_not_found", "message": "m", "index": 0, "nearest": nearest}
+    failure["call"] = 1
     error = errors.from_reply(-32000, "m", {"kind": "old_text_not_found", "failures": [failure]})
     (typed,) = error.failures
     assert typed.nearest is not None
-    assert (typed.index, typed.nearest.line, typed.nearest.first_difference) == (0, 3, "tab")
+    assert (typed.call, typed.index) == (1, 0)
+    assert (typed.nearest.line, typed.nearest.first_difference) == (3, "tab")
     assert errors.from_reply(-32000, "m", {"kind": "stale", "failures": "odd"}).failures == []
 
 

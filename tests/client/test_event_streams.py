@@ -26,6 +26,14 @@ MODE: dict[str, object] = {
 }
 
 
+def opened(daemon: ScriptedDaemon) -> stet.Session:
+    return stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+
+
+def awaited(daemon: ScriptedDaemon) -> stet.aio.AsyncSession:
+    return stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+
+
 def subscribed(request: Request, *events: dict[str, object]) -> Raw:
     """The answer to ``subscribe``, with events behind it; the history never goes on."""
     result: dict[str, object] = {"events": [], "head": None, "heads": {"/ws": "1" * 40}}
@@ -49,10 +57,9 @@ EXPECTED = [LostEvent(3), ModeEvent("/ws", None, "restricted", None, "restricted
 
 
 def test_that_events_are_lost_is_told_also_when_the_connection_is_lost_then() -> None:
-    with scripted(loses_events_and_itself()) as daemon:
-        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
-        with session, session.events() as events:
-            assert [events.wait(20), events.wait(20)] == EXPECTED
+    lossy = scripted(loses_events_and_itself())
+    with lossy as daemon, opened(daemon) as session, session.events() as events:
+        assert [events.wait(20), events.wait(20)] == EXPECTED
 
 
 def test_a_stream_whose_connection_is_closed_for_what_it_holds_goes_on_with_another() -> None:
@@ -63,19 +70,16 @@ def test_a_stream_whose_connection_is_closed_for_what_it_holds_goes_on_with_anot
         more = next(answers)
         return Raw(subscribed(request, *([] if more else [MODE])).data + more)
 
-    with scripted(answer) as daemon:
-        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
-        with session, session.events() as events:
-            assert events.wait(20) == EXPECTED[1]
+    with scripted(answer) as daemon, opened(daemon) as session, session.events() as events:
+        assert events.wait(20) == EXPECTED[1]
 
 
 def test_an_event_of_another_shape_is_an_error_and_not_asked_for_without_end() -> None:
-    with scripted(lambda request: subscribed(request, {**MODE, "workspace": 7})) as daemon:
-        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
-        with session, session.events() as events:
-            with pytest.raises(stet.GarbledReply, match="event has another shape"):
-                events.wait(2)
-            assert len(daemon.requests) == 1
+    odd = scripted(lambda request: subscribed(request, {**MODE, "workspace": 7}))
+    with odd as daemon, opened(daemon) as session, session.events() as events:
+        with pytest.raises(stet.GarbledReply, match="event has another shape"):
+            events.wait(2)
+        assert len(daemon.requests) == 1
 
 
 def test_a_stream_is_subscribed_again_if_the_daemon_is_restarted_just_then() -> None:
@@ -84,11 +88,9 @@ def test_a_stream_is_subscribed_again_if_the_daemon_is_restarted_just_then() -> 
     def answer(request: Request) -> object:
         return next(answers, None) or subscribed(request, MODE)
 
-    with scripted(answer) as daemon:
-        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
-        with session, session.events() as events:
-            assert events.wait(20) == EXPECTED[1]
-            assert events.connections == 1
+    with scripted(answer) as daemon, opened(daemon) as session, session.events() as events:
+        assert events.wait(20) == EXPECTED[1]
+        assert events.connections == 1
 
 
 def test_commits_that_the_log_could_not_tell_at_once_are_told_by_the_next_wait() -> None:
@@ -103,51 +105,43 @@ def test_commits_that_the_log_could_not_tell_at_once_are_told_by_the_next_wait()
 
     page = [commit("2", "1" * 40), commit("1", None)]
     heads, answers = ["1" * 40, "2" * 40, "2" * 40], [Refusal(Kind.OVERLOADED)]
-    with scripted(answer) as daemon:
-        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
-        with session, session.events() as events:
-            daemon.hang_up()
-            with pytest.raises(stet.Overloaded):
-                events.wait(20)
-            event = events.wait(20)
-            assert isinstance(event, CommitEvent)
-            assert event.commit.commit == "2" * 40
+    with scripted(answer) as daemon, opened(daemon) as session, session.events() as events:
+        daemon.hang_up()
+        with pytest.raises(stet.Overloaded):
+            events.wait(20)
+        event = events.wait(20)
+        assert isinstance(event, CommitEvent)
+        assert event.commit.commit == "2" * 40
 
 
-def test_that_events_are_lost_is_told_with_asyncio_too() -> None:
-    async def story() -> None:
-        session = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+async def test_that_events_are_lost_is_told_with_asyncio_too() -> None:
+    with scripted(loses_events_and_itself()) as daemon:
+        session = awaited(daemon)
         async with session, session.events() as events:
             assert [await anext(events), await anext(events)] == EXPECTED
 
-    with scripted(loses_events_and_itself()) as daemon:
-        asyncio.run(asyncio.wait_for(story(), 20))
 
-
-def test_a_stream_of_a_session_that_is_not_open_yet_is_of_the_same_session() -> None:
-    async def story() -> None:
-        session = stet.aio.connect("/ws", endpoint=daemon.endpoint, start=False)
-        async with session.events() as events:
-            assert await anext(events) == EXPECTED[1]
-        async with session:
-            await session.status()
-
+async def test_a_stream_of_a_session_that_is_not_open_yet_is_of_the_same_session() -> None:
     def answer(request: Request) -> object:
         if request.method == "subscribe":
             return subscribed(request, MODE)
         return {"version": "9", "protocol": 1}
 
     with scripted(answer) as daemon:
-        asyncio.run(asyncio.wait_for(story(), 20))
+        session = stet.aio.connect("/ws", endpoint=daemon.endpoint, start=False)
+        async with session.events() as events:
+            assert await anext(events) == EXPECTED[1]
+        async with session:
+            await session.status()
         assert [hello.get("session") for hello in daemon.hellos] == [None, "made-up"]
 
 
-def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
+async def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
     other = {**MODE, "session": "s2"}
 
-    async def story() -> None:
+    with scripted(lambda request: subscribed(request, MODE, other)) as daemon:
         before = sockets()
-        session = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False)
+        session = awaited(daemon)
         stream = session.events()
         given = await asyncio.gather(anext(stream), anext(stream))
         assert [None, "s2"] == [event.session for event in given if isinstance(event, ModeEvent)]
@@ -156,13 +150,10 @@ def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
         assert len(daemon.requests) == 1
         assert await asyncio.to_thread(closed_again, before)
 
-    with scripted(lambda request: subscribed(request, MODE, other)) as daemon:
-        asyncio.run(asyncio.wait_for(story(), 20))
 
-
-def test_an_event_that_comes_as_the_wait_is_cancelled_is_given_to_the_next() -> None:
-    async def story() -> None:
-        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+async def test_an_event_that_comes_as_the_wait_is_cancelled_is_given_to_the_next() -> None:
+    with scripted(subscribed) as daemon:
+        stream = awaited(daemon).events()
         async with stream:
             found = stream._waiting = asyncio.get_running_loop().create_future()
             waits = asyncio.create_task(anext(stream))
@@ -172,9 +163,6 @@ def test_an_event_that_comes_as_the_wait_is_cancelled_is_given_to_the_next() -> 
             await asyncio.wait({waits})
             assert waits.cancelled()
             assert await anext(stream) is EXPECTED[1]
-
-    with scripted(subscribed) as daemon:
-        asyncio.run(asyncio.wait_for(story(), 20))
 
 
 def sockets() -> int:
@@ -199,7 +187,7 @@ def closed_again(before: int) -> bool:
 def test_a_stream_that_nobody_waits_for_is_closed_by_close() -> None:
     with scripted(subscribed) as daemon:
         before = sockets()
-        with stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False) as session:
+        with opened(daemon) as session:
             stream = session.events()
         stream.close()
         assert closed_again(before)
@@ -209,7 +197,7 @@ def test_a_stream_that_nobody_waits_for_is_closed_by_close() -> None:
 def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
     with scripted(subscribed) as daemon:
         before = sockets()
-        with stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False) as session:
+        with opened(daemon) as session:
             stream = session.events()
         closing = threading.Timer(0.1, stream.close)
         closing.start()
@@ -218,7 +206,7 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert closed_again(before)
 
 
-def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open() -> None:
+async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open() -> None:
     asked, answered = threading.Event(), threading.Event()
 
     def answer(request: Request) -> object:
@@ -227,9 +215,9 @@ def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open()
             answered.wait(10)
         return subscribed(request)
 
-    async def story(daemon: ScriptedDaemon) -> None:
+    with scripted(answer) as daemon:
         before = sockets()
-        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+        stream = awaited(daemon).events()
         async with stream:
             waiting = asyncio.create_task(anext(stream, None))
             await asyncio.sleep(0.05)
@@ -239,6 +227,3 @@ def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open()
             answered.set()
             assert await waiting is None
             assert await asyncio.to_thread(closed_again, before)
-
-    with scripted(answer) as daemon:
-        asyncio.run(asyncio.wait_for(story(daemon), 30))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -72,21 +71,18 @@ def test_a_stream_outlives_a_restart_and_tells_what_it_missed(ws: Installation) 
         assert commits(events, 3) == missed
 
 
-def test_a_stream_that_begins_after_a_stop_starts_a_daemon_as_any_call_does(
+async def test_a_stream_that_begins_after_a_stop_starts_a_daemon_as_any_call_does(
     ws: Installation,
 ) -> None:
-    async def story() -> None:
-        async with stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint()) as agent:
-            await asyncio.to_thread(ws.stop)
-            async with agent.events("commit") as events:
-                done = await agent.patch("a", stet.overwrite("one\n"))
-                event = await anext(events)
-                assert isinstance(event, CommitEvent)
-                assert event.commit.commit == done.commit
-        with pytest.raises(stet.ConnectionLost, match="this session is closed"):
-            await anext(agent.events())
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+    async with stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint()) as agent:
+        await asyncio.to_thread(ws.stop)
+        async with agent.events("commit") as events:
+            done = await agent.patch("a", stet.overwrite("one\n"))
+            event = await anext(events)
+            assert isinstance(event, CommitEvent)
+            assert event.commit.commit == done.commit
+    with pytest.raises(stet.ConnectionLost, match="this session is closed"):
+        await anext(agent.events())
 
 
 def test_a_stream_starts_no_daemon(ws: Installation) -> None:
@@ -107,15 +103,6 @@ def test_one_that_reads_slowly_gets_every_commit_in_the_end(ws: Installation) ->
         assert commits(events, 60) == made
         last = write(agent, "end\n")
         assert commits(events, 1) == [last]
-
-
-def test_closing_from_another_thread_ends_the_wait(ws: Installation) -> None:
-    with connected(ws) as agent:
-        stream = agent.events()
-        closing = threading.Timer(0.2, stream.close)
-        closing.start()
-        assert list(stream) == []
-        closing.join()
 
 
 def test_a_workspace_that_is_no_longer_allowed_ends_a_stream_after_a_restart(
@@ -144,43 +131,37 @@ def test_control_without_a_workspace_follows_all(ws: Installation) -> None:
     assert sorted(told[2:]) == sorted(made[2:])
 
 
-def test_the_same_with_asyncio(ws: Installation) -> None:
-    async def story() -> None:
-        session = stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint())
-        async with session, session.events("commit") as events:
-            made = []
-            for number in range(3):
-                done = await session.patch("a", stet.overwrite(f"{number}\n"))
-                made.append(done.commit)
-            await asyncio.to_thread(ws.stop)
-            done = await session.patch("a", stet.overwrite("after\n"))
+async def test_the_same_with_asyncio(ws: Installation) -> None:
+    session = stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint())
+    async with session, session.events("commit") as events:
+        made = []
+        for number in range(3):
+            done = await session.patch("a", stet.overwrite(f"{number}\n"))
             made.append(done.commit)
-            found = []
-            async for event in events:
-                assert isinstance(event, CommitEvent)
-                found.append(event.commit.commit)
-                if len(found) == len(made):
-                    break
-            assert found == made
-            asyncio.get_running_loop().call_later(0.1, asyncio.ensure_future, events.close())
-            assert [event async for event in events] == []
+        await asyncio.to_thread(ws.stop)
+        done = await session.patch("a", stet.overwrite("after\n"))
+        made.append(done.commit)
+        found = []
+        async for event in events:
+            assert isinstance(event, CommitEvent)
+            found.append(event.commit.commit)
+            if len(found) == len(made):
+                break
+        assert found == made
+        asyncio.get_running_loop().call_later(0.1, asyncio.ensure_future, events.close())
+        assert [event async for event in events] == []
 
-    asyncio.run(asyncio.wait_for(story(), 60))
 
-
-def test_a_slow_reader_with_asyncio_gets_every_commit(ws: Installation) -> None:
-    async def story() -> None:
-        session = stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint())
-        async with session, session.events("commit") as events:
-            made = []
-            for number in range(60):
-                done = await session.patch("a", stet.overwrite(f"{number}\n"), message="w" * 90_000)
-                made.append(done.commit)
-            found: list[str] = []
-            while len(found) < len(made):
-                event = await anext(events)
-                assert isinstance(event, CommitEvent)
-                found.append(event.commit.commit)
-            assert found == made
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+async def test_a_slow_reader_with_asyncio_gets_every_commit(ws: Installation) -> None:
+    session = stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint())
+    async with session, session.events("commit") as events:
+        made = []
+        for number in range(60):
+            done = await session.patch("a", stet.overwrite(f"{number}\n"), message="w" * 90_000)
+            made.append(done.commit)
+        found: list[str] = []
+        while len(found) < len(made):
+            event = await anext(events)
+            assert isinstance(event, CommitEvent)
+            found.append(event.commit.commit)
+        assert found == made

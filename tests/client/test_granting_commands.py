@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
-import os
-import pty
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -121,7 +117,6 @@ def test_a_session_that_is_not_there_is_told_of(ws: Installation) -> None:
     ],
 )
 def test_wrong_usage_is_said(shared: Installation, arguments: list[str], says: str) -> None:
-    os.makedirs(shared.workspace, exist_ok=True)
     run = shared.stet(*arguments)
     assert run.returncode == 2
     assert says in run.stderr
@@ -152,24 +147,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_on_a_terminal_of_80_columns_no_line_is_longer(ws: Installation) -> None:
     with session(ws, "a-session-with-a-name-that-goes-on-and-on-and-on-and-on-and-on-and-on") as a:
         a.request_mode_upgrade(REASON * 3 + "\n\n\x1b[31mred\u202e")
-        ours, theirs = pty.openpty()
-        subprocess.run(
-            [sys.executable, "-m", "stet.cli", "requests"],
-            stdout=theirs,
-            stdin=subprocess.DEVNULL,
-            cwd=ws.workspace,
-            env=ws.environ | {"TERM": "dumb", "COLUMNS": "80"},
-            check=True,
-        )
-        os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:  # EIO: all of it has been read
-            pass
-        os.close(ours)
-    lines = shown.decode().replace("\r\n", "\n").splitlines()
+        shown = ws.on_terminal("requests", COLUMNS="80")
+    lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) >= 6
     assert re.match(r"[0-9a-f]{12}  (just now|\d+ \w+ ago)  bot/a-session-.*…$", lines[0])
@@ -269,21 +248,18 @@ def test_a_wait_may_be_longer_than_the_timeout_of_a_session(ws: Installation) ->
         assert other.request_mode_upgrade(wait=0.1).status == "pending"
 
 
-def test_an_asyncio_session_goes_on_while_it_waits(ws: Installation) -> None:
-    async def story() -> str:
-        endpoint, person = ws.endpoint(), ws.endpoint(control=True)
-        async with (
-            stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint, timeout=1) as agent,
-            stet.aio.connect(None, control=True, endpoint=person) as control,
-        ):
-            await agent.mode_set("restricted")
-            waiting = asyncio.create_task(agent.request_mode_upgrade("r", wait=60))
-            while not (found := (await control.upgrade_list(status="pending")).requests):
-                await asyncio.sleep(0.01)
-            assert (await agent.read("a.txt")).text == "one\n"
-            await asyncio.sleep(1.5)
-            decided = await control.upgrade_decide(found[0].request, False, note="no")
-            assert decided.status == "denied"
-            return (await waiting).note
-
-    assert asyncio.run(story()) == "no"
+async def test_an_asyncio_session_goes_on_while_it_waits(ws: Installation) -> None:
+    endpoint, person = ws.endpoint(), ws.endpoint(control=True)
+    async with (
+        stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint, timeout=1) as agent,
+        stet.aio.connect(None, control=True, endpoint=person) as control,
+    ):
+        await agent.mode_set("restricted")
+        waiting = asyncio.create_task(agent.request_mode_upgrade("r", wait=60))
+        while not (found := (await control.upgrade_list(status="pending")).requests):
+            await asyncio.sleep(0.01)
+        assert (await agent.read("a.txt")).text == "one\n"
+        await asyncio.sleep(1.5)
+        decided = await control.upgrade_decide(found[0].request, False, note="no")
+        assert decided.status == "denied"
+        assert (await waiting).note == "no"

@@ -24,10 +24,6 @@ def test_importing_loads_the_standard_library_and_msgspec_only() -> None:
     assert packages & {"asyncio", "pydantic", "pygit2", "rich", "stetd", "argparse"} == set()
 
 
-def test_aio_is_loaded_when_it_is_first_used() -> None:
-    assert callable(stet.aio.connect)
-
-
 @pytest.mark.parametrize(
     "name", ["aio.connect", "calls.patch", "errors.StetError", "OldTextNotFound", "connect"]
 )

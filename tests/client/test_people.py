@@ -387,6 +387,7 @@ def test_a_daemon_that_listens_elsewhere_is_named_at_once(ws: Installation) -> N
     done = ws.stet("status", STET_RUNTIME_DIR=ws.base + "/other")
 
     assert done.returncode == 3
+    assert f"(process {ws.pid()}) uses the state directory" in done.stderr
     assert f"STET_RUNTIME_DIR={ws.base}/run stet stop" in done.stderr
     assert time.monotonic() - began < 20  # it took thirty
 

@@ -326,3 +326,12 @@ def test_mode_and_clipboards() -> None:
     )
     clips = [ClipboardInfo("a", 1, 1), ClipboardInfo("longer", 20, 2)]
     assert text(render.clipboards(clips)) == ("a       1 line, 1 byte\nlonger  2 lines, 20 bytes\n")
+
+
+def test_a_file_that_the_history_does_not_keep_is_named_and_marked_without_counts() -> None:
+    excluded = FileChange(".env", "M", None, None, 0, 0, excluded=True)
+    assert text([log_lines.file_line(excluded)]) == "M .env  excluded\n"
+    assert text([log_lines.file_line(CHANGE)]) == "M src/a.py  +3 -1\n"
+    assert [span.text for span in log_lines.counts([excluded])] == ["excluded"]
+    assert [span.text for span in log_lines.counts([excluded, CHANGE])] == ["+3", " ", "-1"]
+    assert list(log_lines.counts([])) == []

@@ -128,16 +128,6 @@ def test_a_long_log_is_moved_away_at_a_start(
         assert sorted(os.listdir(endpoint.state)) == names
 
 
-def test_a_daemon_that_listens_elsewhere_is_named() -> None:
-    """As with ssh, cron and sudo, where other variables are set."""
-    with installation() as made:
-        made.json("init")
-        refused = made.stet("status", STET_RUNTIME_DIR=f"{made.base}/other")
-        assert refused.returncode == 3
-        assert f"(process {made.pid()}) uses the state directory" in refused.stderr
-        assert f"STET_RUNTIME_DIR={made.base}/run stet stop" in refused.stderr
-
-
 @pytest.mark.parametrize("removed", ["run", "run/agent.sock"])
 def test_a_daemon_whose_sockets_were_removed_makes_room(removed: str) -> None:
     """A logout removes $XDG_RUNTIME_DIR, and what cleans /tmp old sockets; the daemon runs on."""

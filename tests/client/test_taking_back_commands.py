@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pty
 import select
@@ -107,6 +106,7 @@ def test_a_conflict_is_exit_status_4_with_the_hunks(ws: Installation) -> None:
     for arguments in (["undo", first], ["rollback", "HEAD~1"], ["oops", "--yes"]):
         run = ws.stet(*arguments)
         assert run.returncode == 4, arguments
+        assert run.stderr.startswith("stet: src/a.py: later changes are in the way")
         assert "return 7\n" in run.stderr
         assert "<<<<<<<" in run.stderr
     assert ws.text("src/a.py") == A.replace("return 1", "return 7")
@@ -288,14 +288,6 @@ def test_a_burst_ends_at_a_pause_of_five_minutes(
     newest_first: list[CommitInfo], expected: list[str]
 ) -> None:
     assert [each.commit for each in last_burst(newest_first)] == expected
-
-
-def test_results_can_be_had_as_json(ws: Installation) -> None:
-    edit = ws.patch("src/a.py", "return 1", "return 10")["commit"]
-    undo = ws.json("undo", edit)["commit"]
-    assert ws.json("redo", undo)["undone"] == [undo]
-    refused = ws.stet("redo", undo, "--json")
-    assert json.loads(refused.stdout)["error"]["data"]["kind"] == "nothing_to_undo"
 
 
 class _Log:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import pytest
 
+from client.test_render import NOW
+from client.test_render import commit as like
 from stet.terminal import blame_lines, diff_colours, diff_lines, log_lines
 from stet.terminal.spans import (
     Line,
@@ -21,8 +23,6 @@ from stet.terminal.spans import (
 from stet.ui.details import diff_lines as side_by_side
 from stet.wire.results import BlameLines, BlameResult, CommitInfo, FileChange
 
-NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
-
 
 def text(lines: Iterable[Line]) -> list[str]:
     return ["".join(span.text for span in line).rstrip() for line in lines]
@@ -32,18 +32,7 @@ def change(path: str, added: int = 1, removed: int = 1, status: str = "M") -> Fi
     return FileChange(path, status, "1" * 40, "2" * 40, added, removed)
 
 
-def commit(number: str, **fields: object) -> CommitInfo:
-    given: dict[str, object] = {
-        "commit": number * 40,
-        "parent": None,
-        "time": "2026-11-21T11:57:00Z",
-        "kind": "edit",
-        "agent": "bot",
-        "session": "conv-1",
-        "message": "patch a.py: 1 edit",
-        "files": [change("a.py", 3, 0)],
-    }
-    return CommitInfo(**(given | fields))  # type: ignore[arg-type]
+commit = partial(like, message="patch a.py: 1 edit", files=[change("a.py", 3, 0)])
 
 
 PAGE: Sequence[CommitInfo] = [

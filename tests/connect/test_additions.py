@@ -112,16 +112,6 @@ def test_comments_in_a_table_stay(person: Person) -> None:
     assert mine == person.read(CODEX)
 
 
-def test_a_backup_is_made_of_what_a_person_has_added(person: Person) -> None:
-    path, _ = SERVER_FILES["gemini", "user"]
-    person.run("connect", "gemini", "--write")
-    person.run("connect", "gemini", "--write", "--tools", "patch")
-    assert f"{path}.stet-backup-1" not in person.tree()
-    mine = change(person, path, '"args"', '"trust": true,\n      "args"')
-    person.run("connect", "gemini", "--write")
-    assert mine == person.read(f"{path}.stet-backup-1")
-
-
 def test_a_hook_that_a_person_put_beside_ours_outlives_it(person: Person) -> None:
     data = b'{\n  "model": "x"\n}\n'
     person.write(CLAUDE_HOOKS, data)

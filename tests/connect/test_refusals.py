@@ -35,6 +35,7 @@ ZED = SERVER_FILES["zed", "user"][0]
         ("not UTF-8 (line 2)", "zed", b'{\n"a": "\xff"}'),
         ("hooks.PreToolUse is not an array", "claude-code hooks", b'{"hooks": {"PreToolUse": {}}}'),
         ("hooks is not an object", "gemini", b'{"hooks": []}'),
+        ("not an array", "claude-code hooks", b'{"permissions": {"allow": 7}}'),
         ("nested too deep", "codex", b"a = " + b"[" * 2000 + b"]" * 2000),
         ("does not parse", "codex", b"a = " + b"9" * 5000),
     ],

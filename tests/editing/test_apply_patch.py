@@ -5,34 +5,6 @@ from __future__ import annotations
 import pytest
 
 from patch_calls import patch, planned, refused, rungs, unplaced, updated
-from tree_world import Tree
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "*** Add File: a\n+x\n*** End Patch",
-        "*** Begin Patch\n*** Add File: a\n+x",
-        "nothing of it",
-    ],
-)
-def test_a_patch_starts_with_begin_patch_and_ends_with_end_patch(text: str) -> None:
-    assert refused({}, text).kind == "parse_error"
-
-
-def test_target_paths_are_normalized_to_absolute_ones() -> None:
-    tree = {"d/a.txt": b"x\n"}
-    expected = "Success. Updated the following files:\nM /workspace/d/a.txt"
-    for path in ("d/a.txt", "./d//a.txt", "d/../d/a.txt", "/workspace/d/a.txt"):
-        made = planned(tree, patch(f"*** Update File: {path}", "-x", "+y"))
-        assert expected == made.message
-
-
-@pytest.mark.parametrize("path", ["../a", "/etc/a", "d/../../a", "out/a"])
-def test_writable_roots_are_enforced_before_anything_is_changed(path: str) -> None:
-    tree = Tree({"a.txt": b"x\n", "d/x": b""}, links={"out": "/etc"})
-    text = patch("*** Update File: a.txt", "-x", "+y", f"*** Add File: {path}", "+z")
-    assert refused(tree, text).kind == "path_outside_workspace"
 
 
 @pytest.mark.parametrize(
@@ -47,39 +19,6 @@ def test_writable_roots_are_enforced_before_anything_is_changed(path: str) -> No
 def test_strategies_are_tried_in_order(rung: str, line: bytes) -> None:
     hunk = ["@@", "-  it's", "+  it is"]
     assert [rung] == rungs(b"first\n" + line + b"last\n", *hunk)
-
-
-@pytest.mark.parametrize("dash", "\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
-def test_unicode_variants_of_dashes_match(dash: str) -> None:
-    assert updated(f"a {dash} b\n".encode(), "-a - b", "+c") == b"c\n"
-
-
-@pytest.mark.parametrize("quote", "\u2018\u2019\u201a\u201b")
-def test_unicode_variants_of_quotes_match(quote: str) -> None:
-    assert updated(f"{quote}a\n".encode(), "-'a", "+c") == b"c\n"
-
-
-@pytest.mark.parametrize("space", "\xa0\u2002\u2009\u202f\u3000")
-def test_unicode_variants_of_spaces_match(space: str) -> None:
-    assert updated(f"a{space}b\n".encode(), "-a b", "+c") == b"c\n"
-
-
-def test_the_output_lists_added_changed_and_deleted_files() -> None:
-    text = patch(
-        "*** Delete File: deleted-file",
-        "*** Update File: modified-file",
-        "-x",
-        "+y",
-        "*** Add File: new-file",
-        "+z",
-    )
-    made = planned({"deleted-file": b"", "modified-file": b"x\n"}, text)
-    assert (
-        "Success. Updated the following files:\n"
-        "A /workspace/new-file\n"
-        "M /workspace/modified-file\n"
-        "D /workspace/deleted-file"
-    ) == made.message
 
 
 def test_carriage_returns_that_not_all_lines_of_a_hunk_have_are_text() -> None:

@@ -320,12 +320,6 @@ def test_exact_text_is_taken_literally_in_a_file_of_newlines(
 
 
 @many
-@given(st.binary(max_size=40))
-def test_bytes_survive(data: bytes) -> None:
-    assert data == Document.from_bytes(data).to_bytes()
-
-
-@many
 @given(texts)
 def test_lines_and_offsets_agree(text: str) -> None:
     document = Document(False, text)

@@ -66,14 +66,6 @@ class TestSeveralPatches:
         assert kinds(refused) == [("overlapping_edits", 1)]
         assert refused.message.startswith("patch 2: overlaps patch 1: both change the same text")
 
-    @pytest.mark.parametrize(
-        "duplicated", [append("x\n"), prepend("x\n"), replace("a", "A"), replace("a\n", "a\nb\n")]
-    )
-    def test_a_patch_sent_twice_is_refused(self, duplicated: dict[str, object]) -> None:
-        refused = refusal(b"a\n", duplicated, duplicated)
-        assert kinds(refused) == [("overlapping_edits", 1)]
-        assert "patch 1" in refused.message
-
     def test_one_insertion_written_in_two_ways_is_refused(self) -> None:
         refused = refusal(b"a\nb\n", replace("a\n", "a\nx\n"), replace("b\n", "x\nb\n"))
         assert kinds(refused) == [("overlapping_edits", 1)]
@@ -194,19 +186,6 @@ class TestClipboards:
         assert plan.files[0].after == b"def f():\n    return 1\n"
         assert plan.clipboards == {"c": "def f():\n    pass\n"}
 
-    def test_copying_with_reindent_shifts_the_text_in_place(self) -> None:
-        plan = plan_patch(
-            b"if x:\n  a\n\n  b\n",
-            replace(
-                "  a\n\n  b\n",
-                toClipboard="c",
-                fromClipboard="c",
-                reindent={"strip": "  ", "add": "\t"},
-            ),
-        )
-        assert plan.files[0].after == b"if x:\n\ta\n\n\tb\n"
-        assert plan.clipboards == {"c": "  a\n\n  b\n"}
-
     def test_what_hangs_on_a_failed_store_is_not_reported_as_missing(self) -> None:
         refused = refusal(
             b"a\n", replace("zebra", "", toClipboard="c"), append("", fromClipboard="c")
@@ -233,18 +212,6 @@ class TestClipboards:
     def test_overwriting_with_a_clipboard_is_literal(self) -> None:
         paste = overwrite("", fromClipboard="c")
         assert patched(b"x\ny\n", paste, clipboards={"c": "a\r\nb\r\n"}) == b"a\r\nb\r\n"
-
-
-class TestReindent:
-    def test_applies_to_what_is_inserted(self) -> None:
-        shift = {"strip": "    ", "add": "\t"}
-        text = "    a\n      b\n   \n\n    c"
-        assert patched(b"", append(text, reindent=shift)) == b"\ta\n\t  b\n   \n\n\tc"
-
-    def test_applies_to_clipboards_and_to_their_crlf(self) -> None:
-        paste = append("", fromClipboard="c", reindent={"add": "  "})
-        data = patched(b"x\r\n", paste, clipboards={"c": "a\r\n\r\nb\r\n"})
-        assert data == b"x\r\n  a\r\n\r\n  b\r\n"
 
 
 class TestNoChange:

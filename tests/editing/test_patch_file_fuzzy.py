@@ -50,14 +50,6 @@ def test_a_misspelt_block_is_found_among_others_of_the_same_form() -> None:
     assert f"fuzzy match, score {report.score:.2f}" in made.message
 
 
-def test_without_fuzzy_the_same_text_is_refused() -> None:
-    with pytest.raises(Refused):
-        DIALECTS["patch_file"](
-            {"path": "a", "changes": [{"search": "def handle_arcive(request):", "replace": "x"}]},
-            MemoryWorld({"a": BLOCKS.encode()}),
-        )
-
-
 def test_a_block_that_is_not_there_does_not_become_its_neighbour() -> None:
     found = refused(
         BLOCKS,

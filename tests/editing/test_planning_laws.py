@@ -52,16 +52,6 @@ def test_changed_parts_turn_the_old_text_into_the_new(old: str, new: str) -> Non
 
 
 @given(texts_and_edits())
-def test_an_edit_alone_does_exactly_what_it_says(case: tuple[str, list[LocatedEdit]]) -> None:
-    text, edits = case
-    for edit in edits:
-        arrangement = arrange(text, [edit])
-        assert arrangement.overlaps == ()
-        expected = text[: edit.start] + edit.replacement + text[edit.end :]
-        assert apply_changes(text, arrangement.changes).text == expected
-
-
-@given(texts_and_edits())
 def test_edits_that_do_not_touch_are_independent(case: tuple[str, list[LocatedEdit]]) -> None:
     text, edits = case
     ordered = sorted(edits, key=lambda edit: edit.start)

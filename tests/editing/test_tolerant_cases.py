@@ -2,7 +2,8 @@
 
 Each case is one edit. Either it lands where it was meant, by the rung named, or it is refused
 (``SEVERAL`` with the rung that found more than one place, ``NOWHERE``). A wrong edit, one
-that reports success and leaves other bytes than ``after``, fails.
+that reports success and leaves other bytes than ``after``, fails. What tests/scenarios/patch
+shows is not here again.
 """
 
 from __future__ import annotations
@@ -64,47 +65,12 @@ CASES = [
         Rung.INDENT,
     ),
     # exact
-    Case("a word within a line", b"one two three\n", "two", "2", b"one 2 three\n", Rung.EXACT),
-    Case("text is literal", b"a $& b\n", "$&", r"\1$0", rb"a \1$0 b" + b"\n", Rung.EXACT),
     Case(
         "exact wins over a tolerant place",
         b"  x = 1\nx = 1 \n\tx = 1 # y\n",
         "\tx = 1 #",
         "\tx = 2 #",
         b"  x = 1\nx = 1 \n\tx = 2 # y\n",
-        Rung.EXACT,
-    ),
-    Case(
-        "new lines in a CRLF file end with CRLF",
-        b"a\r\nb\r\n",
-        "b",
-        "b\nc",
-        b"a\r\nb\r\nc\r\n",
-        Rung.EXACT,
-    ),
-    Case(
-        "CRLF that is given is not doubled",
-        b"a\r\nb\r\n",
-        "a\r\nb",
-        "a\r\nx\r\nb",
-        b"a\r\nx\r\nb\r\n",
-        Rung.EXACT,
-    ),
-    Case(
-        "bytes that are not UTF-8 elsewhere on the line are carried through",
-        b"caf\xe9 = one\n",
-        "one",
-        "two",
-        b"caf\xe9 = two\n",
-        Rung.EXACT,
-    ),
-    Case("a BOM stays first", b"\xef\xbb\xbfa\nb\n", "a", "x", b"\xef\xbb\xbfx\nb\n", Rung.EXACT),
-    Case(
-        "a BOM sent along is ignored",
-        b"\xef\xbb\xbfa\nb\n",
-        "\ufeffa\n",
-        "\ufeffx\n",
-        b"\xef\xbb\xbfx\nb\n",
         Rung.EXACT,
     ),
     Case(
@@ -141,38 +107,6 @@ CASES = [
         Rung.LINE_ENDINGS,
     ),
     Case(
-        "newlines match CRLF",
-        b"a\r\nb\r\nc\r\n",
-        "a\nb\n",
-        "a\nx\ny\n",
-        b"a\r\nx\r\ny\r\nc\r\n",
-        Rung.LINE_ENDINGS,
-    ),
-    Case(
-        "CRLF matches newlines",
-        b"a\nb\nc\n",
-        "a\r\nb\r\n",
-        "a\r\nx\r\n",
-        b"a\nx\nc\n",
-        Rung.LINE_ENDINGS,
-    ),
-    Case(
-        "newlines match lone carriage returns",
-        b"a\rb\rc\r",
-        "a\nb",
-        "x\ny",
-        b"x\ry\rc\r",
-        Rung.LINE_ENDINGS,
-    ),
-    Case(
-        "each line of a mixed place keeps its terminator",
-        b"a\r\nb\nc\r\nd\n",
-        "a\nb\nc\n",
-        "a\nB\nc\n",
-        b"a\r\nB\nc\r\nd\n",
-        Rung.LINE_ENDINGS,
-    ),
-    Case(
         "a line added in a mixed place ends like the one before it",
         b"a\r\nb\nc\r\n",
         "a\nb\n",
@@ -189,14 +123,6 @@ CASES = [
         Rung.LINE_ENDINGS,
     ),
     Case(
-        "a final newline that the file lacks is forgiven and falls away",
-        b"a\nb",
-        "b\n",
-        "c\n",
-        b"a\nc",
-        Rung.LINE_ENDINGS,
-    ),
-    Case(
         "lines added at an unterminated end",
         b"a\r\nb",
         "a\nb\n",
@@ -205,22 +131,6 @@ CASES = [
         Rung.LINE_ENDINGS,
     ),
     # trailing_space
-    Case(
-        "trailing space in the file; shared lines keep it",
-        b"if x:  \n    a()\t\n    b()\n",
-        "if x:\n    a()\n    b()\n",
-        "if x:\n    a()\n    c()\n",
-        b"if x:  \n    a()\t\n    c()\n",
-        Rung.TRAILING_SPACE,
-    ),
-    Case(
-        "trailing space in the text",
-        b"a\nb\nc\n",
-        "a  \nb\n",
-        "a  \nx\n",
-        b"a\nx\nc\n",
-        Rung.TRAILING_SPACE,
-    ),
     Case(
         "trailing space of a replaced line goes with it, without a final newline too",
         b"a\nb   \nc\n",
@@ -255,43 +165,11 @@ CASES = [
     ),
     # indent
     Case(
-        "text with less indentation",
-        b"class A:\n    def f(self):\n        return 1\n",
-        "def f(self):\n    return 1\n",
-        "def f(self):\n    x = 1\n\n    return x\n",
-        b"class A:\n    def f(self):\n        x = 1\n\n        return x\n",
-        Rung.INDENT,
-    ),
-    Case(
         "text with more indentation",
         b"def f():\n  return 1\n",
         "    def f():\n      return 1\n",
         "    def f():\n      return 2\n    g()\n",
         b"def f():\n  return 2\ng()\n",
-        Rung.INDENT,
-    ),
-    Case(
-        "blank lines are exempt",
-        b"if x:\n    a()\n\n    b()\n",
-        "        a()\n        \n        b()\n",
-        "        a()\n\n        c()\n",
-        b"if x:\n    a()\n\n    c()\n",
-        Rung.INDENT,
-    ),
-    Case(
-        "spaces for tabs, by the text's unit",
-        b"func f() {\n\tif x {\n\t\ta()\n\t}\n}\n",
-        "    if x {\n        a()\n    }\n",
-        "    if x {\n        a()\n        if y {\n            b()\n        }\n    }\n",
-        b"func f() {\n\tif x {\n\t\ta()\n\t\tif y {\n\t\t\tb()\n\t\t}\n\t}\n}\n",
-        Rung.INDENT,
-    ),
-    Case(
-        "tabs for spaces, by the file's unit",
-        b"def f():\n  if x:\n    a()\n",
-        "\tif x:\n\t\ta()\n",
-        "\tif x:\n\t\ta()\n\telse:\n\t\tb()\n",
-        b"def f():\n  if x:\n    a()\n  else:\n    b()\n",
         Rung.INDENT,
     ),
     Case(
@@ -320,35 +198,11 @@ CASES = [
     ),
     # typography
     Case(
-        "curly quotes in the file, straight in the text",
-        "say \u201chello\u201d now\n".encode(),
-        'say "hello"',
-        'say "bye"',
-        b'say "bye" now\n',
-        Rung.TYPOGRAPHY,
-    ),
-    Case(
-        "shared lines keep their typography",
-        "# it\u2019s \u2013 fine\u2026\nx = 1\n".encode(),
-        "# it's - fine...\nx = 1\n",
-        "# it's - fine...\nx = 2\n",
-        "# it\u2019s \u2013 fine\u2026\nx = 2\n".encode(),
-        Rung.TYPOGRAPHY,
-    ),
-    Case(
         "typography in the text only",
         b"x = 'a'  # no-break\ny\n",
         "x = \u2018a\u2019\xa0 # no\u2011break",
         "x = 'b'",
         b"x = 'b'\ny\n",
-        Rung.TYPOGRAPHY,
-    ),
-    Case(
-        "decomposed in the file, composed in the text",
-        "cafe\u0301 noir\n".encode(),
-        "caf\u00e9 noir",
-        "th\u00e9 noir",
-        "th\u00e9 noir\n".encode(),
         Rung.TYPOGRAPHY,
     ),
     Case(
@@ -385,14 +239,6 @@ CASES = [
         Rung.INDENT_TYPOGRAPHY,
     ),
     # trim_edges
-    Case(
-        "blank lines at the edges of both texts",
-        b"a\nb\nc\n",
-        "\nb\n\n",
-        "\nx\n\n",
-        b"a\nx\nc\n",
-        Rung.TRIM_EDGES,
-    ),
     Case(
         "lines added beside blank lines that the file does not have",
         b"a()\nb()\nc()\n",
@@ -439,14 +285,6 @@ CASES = [
         "\n\nb()\n",
         "\nc()\n",
         b"a()\nc()\n",
-        Rung.TRIM_EDGES,
-    ),
-    Case(
-        "a first line that is not in the file, the same in both texts",
-        b"def f(a, b):\n    one()\n    two()\n",
-        "# it does what it says\n    one()\n    two()\n",
-        "# it does what it says\n    one()\n    three()\n",
-        b"def f(a, b):\n    one()\n    three()\n",
         Rung.TRIM_EDGES,
     ),
     Case(
@@ -540,34 +378,8 @@ REFUSALS = [
         NOWHERE,
     ),
     # ambiguous at every rung
-    Refusal("exact text twice", b"x = 1\ny\nx = 1\n", "x = 1", "x = 2", Rung.EXACT),
-    Refusal("overlapping places count", b"aaa\n", "aa", "b", Rung.EXACT),
-    Refusal("exact ambiguity is final", b"f()\nf()\n    f()\n", "f()\n", "g()\n", Rung.EXACT),
     Refusal("twice by line endings", b"a\r\nb\r\na\r\nb\r\n", "a\nb", "x", Rung.LINE_ENDINGS),
-    Refusal("twice by trailing space", b"a \nb\na\t\nb\n", "a\nb\n", "x\n", Rung.TRAILING_SPACE),
-    Refusal("twice by indentation", b"  a\n  b\n\ta\n\tb\n", "a\nb\n", "x\n", Rung.INDENT),
-    Refusal(
-        "twice by typography",
-        "\u201ca\u201d\n\u201fa\u201e\n".encode(),
-        '"a"',
-        '"b"',
-        Rung.TYPOGRAPHY,
-    ),
-    Refusal(
-        "twice by indentation and typography",
-        "  it\u2019s\n  b\n    it\u2018s\n    b\n".encode(),
-        "it's\nb\n",
-        "x\n",
-        Rung.INDENT_TYPOGRAPHY,
-    ),
     Refusal("twice after trimming", b"a\nb\na\nc\n", "\na\n\n", "\nx\n\n", Rung.TRIM_EDGES),
-    Refusal(
-        "a shared line dropped, the rest twice",
-        b"k\n  b()\nl\n  b()\n",
-        "j\n  b()\n",
-        "j\n  c()\n",
-        Rung.TRIM_EDGES,
-    ),
     Refusal(
         "either edge may be dropped, at different places",
         b"h\nm\nx\nm\nt\n",
@@ -576,24 +388,10 @@ REFUSALS = [
         Rung.TRIM_EDGES,
     ),
     Refusal(
-        "what was meant is gone, and a passage is left with another name above it",
-        b"def get_b():\n    x = 1\n    return x\n",
-        "def get_a():\n    x = 1\n    return x\n",
-        "def get_a():\n    x = 2\n    return x\n",
-        NOWHERE,
-    ),
-    Refusal(
         "what was meant is gone, and a passage is left with another word below it",
         b"one()\ntwo()\nend\n",
         "one()\ntwo()\nfinish\n",
         "ONE()\ntwo()\nfinish\n",
-        NOWHERE,
-    ),
-    Refusal(
-        "lines put around others are not put there twice",
-        b"def f():\n    if ok:\n        go()\n        stop()\n",
-        "    go()\n    stop()\n",
-        "    if ok:\n        go()\n        stop()\n",
         NOWHERE,
     ),
     Refusal(
@@ -611,34 +409,6 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
-        "steps of two spaces where the file has four",
-        b"def f():\n    if a:\n        b()\n    go()\n",
-        "  go()  \n",
-        "  if c:\n    go()\n",
-        NOWHERE,
-    ),
-    Refusal(
-        "terminators alone don't tell two places apart",
-        b"a\nb\r\na\r\n",
-        "a\n",
-        "x\n",
-        Rung.LINE_ENDINGS,
-    ),
-    Refusal(
-        "one of two passages that are alike but for indentation was changed already",
-        b"    x = a\n    return x + 1\n  x = a \n  return x\n",
-        "    x = a\n    return x\n",
-        "    x = a\n    return x + 1\n",
-        NOWHERE,
-    ),
-    Refusal(
-        "a text without a word, otherwise indented",
-        b"def f() -> None:\n    ...\n",
-        "        ...\n",
-        "        go()\n        ...\n",
-        NOWHERE,
-    ),
-    Refusal(
         "nothing between a lone carriage return and a newline would make them one",
         b"\ra\n",
         "a",
@@ -647,32 +417,14 @@ REFUSALS = [
     ),
     # what no rung relaxes
     Refusal("a word that differs", b"return value\n", "return values\n", "return 1\n", NOWHERE),
-    Refusal("case that differs", b"Return value\n", "return value\n", "x\n", NOWHERE),
     Refusal("white space within a line", b"a  =  1\n", "a = 1", "a = 2", NOWHERE),
-    Refusal("a tab is not a space", b"a\tb\n", "a b", "c", NOWHERE),
-    Refusal("guillemets are no quotes", "\u00aba\u00bb\n".encode(), '"a"', "b", NOWHERE),
-    Refusal("a look-alike letter", "p\u0430ss\n".encode(), "pass", "x", NOWHERE),
     Refusal("the Kelvin sign is no K", "5 \u212a\n".encode(), "5 K", "6 K", NOWHERE),
     Refusal("a line missing in the middle", b"a\nb\nc\n", "a\nc\n", "x\ny\n", NOWHERE),
-    Refusal(
-        "indentation that changes unevenly",
-        b"if x:\n    a()\n      b()\n",
-        "a()\nb()\n",
-        "a()\nc()\n",
-        NOWHERE,
-    ),
     Refusal(
         "indentation by another step is no uniform change",
         b"    if x:\n        a()\n",
         "if x:\n  a()\n",
         "if x:\n  b()\n",
-        NOWHERE,
-    ),
-    Refusal(
-        "indentation that cannot be taken away",
-        b"if x:\n    a()\n",
-        "        a()\n",
-        "        a()\n  b()\n",
         NOWHERE,
     ),
     Refusal(
@@ -697,13 +449,6 @@ REFUSALS = [
     Refusal("white space alone", b"a\n    \nb\n", "\t\t\t", "x", NOWHERE),
     Refusal("a newline on nothing", b"a", "\n", "\nb\n", NOWHERE),
     Refusal("blank lines alone", b"a\nb\n", "\n\n", "\n", NOWHERE),
-    Refusal(
-        "a dropped line that stands elsewhere: the edit was meant for that place",
-        b"def a():\n    return 1\n\n\ndef b():\n    return 2\n",
-        "def b():\n    return 1\n",
-        "def b():\n    return 3\n",
-        NOWHERE,
-    ),
     Refusal(
         "a first line with a word of the file: its passage may be gone, and another ends alike",
         b"import os\n\nwith lock:\n    a()\n    b()\n",
@@ -736,7 +481,6 @@ REFUSALS = [
     Refusal(
         "lines that differ on one edge are no shared line", b"b\n", "a\nb\n", "A\nx\n", NOWHERE
     ),
-    Refusal("two shared lines at one edge", b"c\n", "a\nb\nc\n", "a\nb\nx\n", NOWHERE),
     Refusal("what is left must be whole lines", b"xb\n", "\nb\n\n", "\nc\n\n", NOWHERE),
     Refusal(
         "trimming that would join the next line",
@@ -869,12 +613,6 @@ def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_
     found = locate(document, "return a\n", "b()\nreturn a\n")
     assert isinstance(found, Match)
     assert (found.rung, found.replacement) == (Rung.INDENT, "    b()\n    return a\n")
-
-
-def test_one_line_found_within_another_gives_way_to_several_with_its_indentation() -> None:
-    before = b"def f():\r\n    if a:\r\n        go()\r\n"
-    after = b"def f():\r\n    if a:\r\n        if ok:\r\n            go()\r\n"
-    assert (after, Rung.INDENT) == edited(before, "go()\n", "if ok:\n    go()\n")
 
 
 def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> None:

@@ -34,6 +34,14 @@ def historian_of(daemon: DaemonProcess) -> int | None:
     return None
 
 
+def send(daemon: DaemonProcess, number: signal.Signals) -> int:
+    """Send the historian, which must be there, a signal; its process id."""
+    pid = historian_of(daemon)
+    assert pid is not None
+    os.kill(pid, number)
+    return pid
+
+
 def killed_all_the_time(daemon: DaemonProcess, over: threading.Event) -> None:
     while not over.wait(0.3):
         pid = historian_of(daemon)
@@ -57,15 +65,13 @@ def killed_each_second_and_stopped(daemon: DaemonProcess, over: threading.Event)
 
 
 def stopped_once(daemon: DaemonProcess, over: threading.Event) -> None:
-    pid = historian_of(daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    pid = send(daemon, signal.SIGSTOP)
     over.wait(SECONDS / 2)
     os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture
-def own_site() -> Iterator[Site]:
+def site() -> Iterator[Site]:
     with running({"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536}) as daemon:
         yield daemon.site("w")
 
@@ -123,9 +129,8 @@ def p99_ms(writers: list[Writer]) -> float:
     "trouble", [killed_all_the_time, killed_each_second_and_stopped, stopped_once]
 )
 def test_edits_go_on_and_nothing_is_lost_or_doubled(
-    own_site: Site, trouble: Callable[[DaemonProcess, threading.Event], None]
+    site: Site, trouble: Callable[[DaemonProcess, threading.Event], None]
 ) -> None:
-    site = own_site
     tally = findings.begin(f"a historian that is {trouble.__name__.replace('_', ' ')}")
     quiet = crowd(site, 100, SECONDS / 6)
     over = threading.Event()
@@ -160,12 +165,9 @@ def test_edits_go_on_and_nothing_is_lost_or_doubled(
     assert [each["commit"] for each in site.log(limit=1)] == logged[:1]
 
 
-def test_a_question_that_was_lost_is_asked_again(own_site: Site) -> None:
-    site = own_site
+def test_a_question_that_was_lost_is_asked_again(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    pid = send(site.daemon, signal.SIGSTOP)
     asking = threading.Thread(target=lambda: site.log(limit=1))
     asking.start()
     time.sleep(0.2)
@@ -175,23 +177,17 @@ def test_a_question_that_was_lost_is_asked_again(own_site: Site) -> None:
 
 
 def test_without_a_historian_what_it_was_asked_is_answered_when_there_is_one(
-    own_site: Site,
+    site: Site,
 ) -> None:
-    site = own_site
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    send(site.daemon, signal.SIGKILL)
     site.overwrite("a.txt", "one\n")
     assert site.log(limit=1)[0]["files"][0]["path"] == "a.txt"
     assert site.agent.call("undo")["commit"]
     assert not (site.root / "a.txt").exists()
 
 
-def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
-    site = own_site
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+def test_no_checkpoint_is_taken_without_it(site: Site) -> None:
+    pid = send(site.daemon, signal.SIGSTOP)
     commits = [site.overwrite("a.txt", f"{n}\n" * 2000)["commit"] for n in range(20)]
     time.sleep(1)
     site.daemon.kill()
@@ -204,9 +200,7 @@ def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
 
 
 def killed_in_a_checkpoint(site: Site) -> Callable[[], None]:
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    pid = send(site.daemon, signal.SIGSTOP)
     site.overwrite("a.txt", "two\n")
     time.sleep(1)
     os.kill(pid, signal.SIGKILL)
@@ -225,10 +219,9 @@ def held_up_in_a_checkpoint(site: Site) -> Callable[[], None]:
 
 @pytest.mark.parametrize("trouble", [killed_in_a_checkpoint, held_up_in_a_checkpoint])
 def test_until_a_checkpoint_is_durable_no_file_is_forgotten(
-    own_site: Site, trouble: Callable[[Site], Callable[[], None]]
+    site: Site, trouble: Callable[[Site], Callable[[], None]]
 ) -> None:
     """A file as a snapshot found it is what recovery goes by, and not what a call wrote before."""
-    site = own_site
     site.overwrite("a.txt", "one\n")
     time.sleep(1)  # a checkpoint
     end = trouble(site)
@@ -243,13 +236,10 @@ def test_until_a_checkpoint_is_durable_no_file_is_forgotten(
 
 
 def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_took(
-    own_site: Site,
+    site: Site,
 ) -> None:
-    site = own_site
     site.overwrite("a.txt", "one\n")
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    pid = send(site.daemon, signal.SIGSTOP)
     others = [site.another(f"other-{number}") for number in range(3)]
     for other in others:
         other.send("log", text="x" * 400_000)
@@ -262,8 +252,7 @@ def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_
     assert all(other.result_of(other.receive())["commits"] == [] for other in others)
 
 
-def test_status_does_not_wait_for_it(own_site: Site) -> None:
-    site = own_site
+def test_status_does_not_wait_for_it(site: Site) -> None:
     pid = historian_of(site.daemon)
     assert pid is not None
     assert site.person.call("status")["shadow_bytes"] > 0
@@ -275,13 +264,10 @@ def test_status_does_not_wait_for_it(own_site: Site) -> None:
     assert "shadow_bytes" not in told
 
 
-def test_a_tool_does_not_wait_for_it_longer_than_it_says(own_site: Site) -> None:
-    site = own_site
+def test_a_tool_does_not_wait_for_it_longer_than_it_says(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
     assert site.log()  # it has begun, so that it ends with its engine
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    send(site.daemon, signal.SIGSTOP)
     began = time.monotonic()
     told = site.agent.call("observe", phase="before", tool="Bash", use="u1", within=1)
     assert time.monotonic() - began < 10
@@ -300,8 +286,7 @@ def other_whose_history_is_gone(site: Site, *, forgotten: bool) -> Site:
     return other
 
 
-def test_a_history_that_is_gone_holds_up_no_checkpoint(own_site: Site) -> None:
-    site = own_site
+def test_a_history_that_is_gone_holds_up_no_checkpoint(site: Site) -> None:
     other_whose_history_is_gone(site, forgotten=True)
     for number in range(2):
         site.overwrite("a.txt", f"{number}\n")
@@ -311,12 +296,9 @@ def test_a_history_that_is_gone_holds_up_no_checkpoint(own_site: Site) -> None:
 
 
 @pytest.mark.parametrize("forgotten", [True, False])
-def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotten: bool) -> None:
-    site = own_site
+def test_a_historian_begins_though_a_history_is_gone(site: Site, *, forgotten: bool) -> None:
     other = other_whose_history_is_gone(site, forgotten=forgotten)
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    send(site.daemon, signal.SIGKILL)
     commit = site.overwrite("a.txt", "two\n")["commit"]
     assert site.log(limit=1)[0]["commit"] == commit
     if not forgotten:
@@ -331,22 +313,18 @@ def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotte
             time.sleep(0.05)
 
 
-def test_one_that_hangs_does_not_outlive_its_engine(own_site: Site) -> None:
+def test_one_that_hangs_does_not_outlive_its_engine(site: Site) -> None:
     """It would hold the locks, so that no other daemon could be started."""
-    site = own_site
     commit = site.overwrite("a.txt", "one\n")["commit"]
     assert site.log()
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    send(site.daemon, signal.SIGSTOP)
     site.daemon.kill()
     site.daemon.start()
     site.connect()
     assert site.log()[0]["commit"] == commit
 
 
-def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
-    site = own_site
+def test_a_stop_that_reaches_both_processes_ends_in_good_order(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
     assert site.log(limit=1)
     pid = historian_of(site.daemon)

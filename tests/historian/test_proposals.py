@@ -15,7 +15,7 @@ BEFORE = [f"line {n}\n" for n in range(30)]
 
 
 @pytest.fixture
-def slow_site() -> Iterator[Site]:
+def site() -> Iterator[Site]:
     """A second passes between an undo that was planned and its answer."""
     with running(STET_FAILPOINT="historian.proposed:*@sleep") as daemon:
         yield daemon.site("w")
@@ -32,9 +32,8 @@ def edited_by_another(site: Site) -> None:
 
 @pytest.mark.parametrize("change", [saved_by_a_person, edited_by_another])
 def test_a_file_that_changed_meanwhile_is_merged_with_again(
-    slow_site: Site, change: Callable[[Site], None]
+    site: Site, change: Callable[[Site], None]
 ) -> None:
-    site = slow_site
     site.write("a.txt", "".join(BEFORE))
     site.replace("a.txt", "line 3\n", "changed\n")
     undone: list[dict[str, Any]] = []
@@ -54,9 +53,8 @@ def test_a_file_that_changed_meanwhile_is_merged_with_again(
 
 
 def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there(
-    slow_site: Site,
+    site: Site,
 ) -> None:
-    site = slow_site
     site.write("a.txt", "".join(BEFORE))
     site.replace("a.txt", "line 3\n", "changed\n")
     refused: list[Refusal] = []

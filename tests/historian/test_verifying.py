@@ -25,7 +25,7 @@ from stetd.repository.references import HISTORY, references_below, set_pin
 from stetd.storage.disk import Disk
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.worktree import Worktree
-from storage.histories import Histories
+from storage.histories import Histories, blob
 
 
 @pytest.fixture
@@ -240,18 +240,18 @@ def tree_of(made: Histories, oid: str) -> str:
 def test_a_missing_object_names_the_commit_and_the_path(
     made: Histories, worktree: Worktree
 ) -> None:
-    blob = object_id("blob", b"4\n")
-    os.unlink(made.repository.loose_path(blob))
+    oid = blob(b"4\n").oid
+    os.unlink(made.repository.loose_path(oid))
     result = verify(made, worktree)
     assert told(result) == [
         (
             "missing_object",
-            f"blob {blob}, which commit {made.oids[4]} (d1/f.txt) needs, is missing: it is in no "
+            f"blob {oid}, which commit {made.oids[4]} (d1/f.txt) needs, is missing: it is in no "
             "file of the repository",
         )
     ]
     [problem] = result.problems
-    assert (problem.commit, problem.object, problem.path) == (made.oids[4], blob, "d1/f.txt")
+    assert (problem.commit, problem.object, problem.path) == (made.oids[4], oid, "d1/f.txt")
 
 
 def test_a_damaged_commit_ends_the_chain_and_only_it_is_told(
@@ -292,7 +292,7 @@ def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktr
 
 
 def test_damage_to_what_nobody_needs_is_told_as_such(made: Histories, worktree: Worktree) -> None:
-    item = NewObject("blob", object_id("blob", b"unused"), b"unused")
+    item = blob(b"unused")
     made.repository.write([item])
     assert told(verify(made, worktree)) == []
     path = Path(made.repository.loose_path(item.oid))
@@ -308,7 +308,7 @@ def test_damage_to_what_nobody_needs_is_told_as_such(made: Histories, worktree: 
 
 
 def test_damage_beside_a_whole_copy_is_told_as_such(made: Histories, worktree: Worktree) -> None:
-    item = NewObject("blob", object_id("blob", b"4\n"), b"4\n")
+    item = blob(b"4\n")
     write_pack(made.path, [item], Disk())
     path = Path(made.repository.loose_path(item.oid))
     path.chmod(0o600)
@@ -321,7 +321,7 @@ def test_damage_beside_a_whole_copy_is_told_as_such(made: Histories, worktree: W
 def test_a_pack_that_a_kill_left_without_its_index_is_no_problem_until_something_is_missing(
     made: Histories, worktree: Worktree
 ) -> None:
-    item = NewObject("blob", object_id("blob", b"4\n"), b"4\n")
+    item = blob(b"4\n")
     _, index = write_pack(made.path, [item], Disk())
     os.unlink(index)
     assert told(verify(made, worktree)) == []
@@ -331,10 +331,7 @@ def test_a_pack_that_a_kill_left_without_its_index_is_no_problem_until_something
 
 
 def test_an_index_beside_the_pack_of_another_is_told(made: Histories, worktree: Worktree) -> None:
-    written = []
-    for content in (b"one\n", b"two\n"):
-        item = NewObject("blob", object_id("blob", content), content)
-        written.append(write_pack(made.path, [item], Disk()))
+    written = [write_pack(made.path, [blob(each)], Disk()) for each in (b"one\n", b"two\n")]
     (pack, index), (other, others_index) = written
     os.replace(other, pack)
     os.unlink(others_index)

@@ -75,46 +75,12 @@ class Model:
         )
 
 
-def test_lines_belong_to_the_commit_that_added_them() -> None:
-    model = Model()
-    model.changes.append(Change({"f": ["a", "b", "c"]}))
-    model.changes.append(Change({"f": ["a", "B", "c", "d"]}))
-    model.changes.append(Change({"f": ["a", "B", "d"]}))
-    assert [Run(0, 1, 1), Run(1, 2, 2)] == model.blame("f")
-
-
 def test_a_line_typed_again_belongs_to_who_typed_it_again() -> None:
     model = Model()
     model.changes.append(Change({"f": ["a", "b"]}))
     model.changes.append(Change({"f": ["a"]}))
     model.changes.append(Change({"f": ["a", "b"]}))
     assert [Run(0, 1, 1), Run(1, 1, 3)] == model.blame("f")
-
-
-def test_a_line_brought_back_belongs_to_who_wrote_it_first() -> None:
-    model = Model()
-    model.changes.append(Change({"f": ["a", "b"]}))
-    model.changes.append(Change({"f": ["a"]}))
-    model.changes.append(Change({"f": ["a", "b"]}, reverts=[2]))
-    assert [Run(0, 2, 1)] == model.blame("f")
-
-
-def test_a_deleted_file_brought_back_belongs_to_who_wrote_it() -> None:
-    model = Model()
-    model.changes.append(Change({"f": ["a", "b"]}))
-    model.changes.append(Change({"f": ["a", "b", "c"]}))
-    model.changes.append(Change({"f": None}))
-    model.changes.append(Change({"f": ["a", "b", "c"]}, reverts=[3]))
-    assert [Run(0, 2, 1), Run(2, 1, 2)] == model.blame("f")
-
-
-def test_lines_are_followed_through_moves_and_through_their_undo() -> None:
-    model = Model()
-    model.changes.append(Change({"f": ["a", "b"]}))
-    model.changes.append(Change({"f": None, "g": ["a", "b", "c"]}, moves={"g": "f"}))
-    assert [Run(0, 2, 1), Run(2, 1, 2)] == model.blame("g")
-    model.changes.append(Change({"g": None, "f": ["a", "b"]}, moves={"f": "g"}, reverts=[2]))
-    assert [Run(0, 2, 1)] == model.blame("f")
 
 
 def test_redo_gives_lines_to_the_edit_and_not_to_the_redo() -> None:

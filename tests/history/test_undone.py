@@ -30,38 +30,13 @@ def commit(
     return StoredCommit(oid, "t", None, meta)
 
 
-def standing(*newest_first: StoredCommit) -> dict[str, str | None]:
-    return {c.oid: by for c, by in walk_standing(iter(newest_first))}
-
-
-def test_edit_is_undone_by_the_commit_that_took_it_back() -> None:
-    assert standing(commit("u", "undo", "e"), commit("e")) == {"u": None, "e": "u"}
-
-
-def test_edit_stands_again_when_the_undo_is_undone() -> None:
-    story = [commit("r", "redo", "u"), commit("u", "undo", "e"), commit("e")]
-    assert standing(*story) == {"r": None, "u": "r", "e": None}
-
-
-def test_edit_undone_twice_in_a_row_is_undone_by_the_later() -> None:
-    story = [
-        commit("u2", "undo", "e"),
-        commit("r", "redo", "u1"),
-        commit("u1", "undo", "e"),
-        commit("e"),
-    ]
-    assert standing(*story) == {"u2": None, "r": None, "u1": "r", "e": "u2"}
-
-
-def test_restore_takes_nothing_back() -> None:
-    assert standing(commit("x", "restore", "e"), commit("e")) == {"x": None, "e": None}
-
-
 def test_restores_are_edits_unless_recovery_made_them() -> None:
     kinds = ["edit", "observed", "undo", "redo", "rollback", "outside", "snapshot"]
     assert [kind for kind in kinds if is_edit(commit("x", kind).meta)] == ["edit", "observed"]
     assert is_edit(commit("x", "restore", method="restore").meta)
     assert not is_edit(commit("x", "restore", method="recovery").meta)
+    walk = [commit("x", "restore", "e"), commit("e")]
+    assert [by for _, by in walk_standing(walk)] == [None, None], "a restore takes nothing back"
 
 
 def everything(_: StoredCommit) -> bool:

@@ -141,6 +141,7 @@ def test_a_whole_number_may_be_written_with_a_point(server: RawClient) -> None:
         (b'{"jsonrpc": "2.0", "id": "x", "method": "\\ud800", nonsense}', None, -32700),
         (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": 3}', "\ud800", -32600),
         (b"[]", None, -32600),
+        (b"3", None, -32600),
         (b'{"id": "x", "method": "ping"}', "x", -32600),
         (b'{"jsonrpc": "2.0", "id": [1], "method": "ping"}', None, -32600),
         (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', None, -32600),
@@ -155,7 +156,7 @@ def test_a_whole_number_may_be_written_with_a_point(server: RawClient) -> None:
         ),
         (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', None, -32600),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_a_line_that_is_no_request_is_answered_and_the_server_goes_on(
     line: bytes, number: Any, code: int, server: RawClient

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import PATIENCE_S, Site
+from mcp_server.test_sdk_client import edit_of
 
 CHECKOUT = Path(__file__).parents[2]
 INSPECTOR = CHECKOUT / ".run/inspector/node_modules/.bin/mcp-inspector"
@@ -85,20 +86,6 @@ def is_refused(site: Site, era: str, tool: str, arguments: dict[str, Any]) -> st
     return kind
 
 
-def edit_of(tool: str, path: str, old: str) -> dict[str, Any]:
-    """The arguments that make "new" of a line."""
-    if tool == "patch":
-        patch = {"operation": "replace", "oldText": old, "newText": "new"}
-        return {"path": path, "patches": [patch]}
-    if tool == "patch_file":
-        return {"path": path, "changes": [{"search": old, "replace": "new"}]}
-    if tool == "patch_block":
-        lines = [f"===SKIPPY_PATCH_START:{path}===", "===FIND===", old, "===REPLACE===", "new"]
-        return {"text": "\n".join([*lines, "===SKIPPY_PATCH_END==="])}
-    lines = ["*** Begin Patch", f"*** Update File: {path}", "@@", f"-{old}", "+new"]
-    return {"input": "\n".join([*lines, "*** End Patch"])}
-
-
 def chosen(things: list[tuple[str, Any]]) -> list[tuple[str, str, Any]]:
     """Each thing in both eras, or in the usual run in one of them, in turn."""
     if FULL:
@@ -117,7 +104,7 @@ def test_the_list_of_tools_is_understood_and_nothing_in_it_is_found_fault_with(
 
 @pytest.mark.timeout(600)
 def test_every_tool_that_edits_does_it_and_is_undone(site: Site) -> None:
-    asked = chosen([(tool, edit_of(tool, f"{tool}.txt", "old")) for tool in EDITS])
+    asked = chosen([(tool, edit_of(tool, f"{tool}.txt", "old", "new")) for tool in EDITS])
     with ThreadPoolExecutor(2) as some:
         for tool in EDITS:
             site.write(f"{tool}.txt", "old\n")
@@ -153,11 +140,11 @@ def test_every_tool_that_tells_something_tells_it(site: Site) -> None:
 def test_a_refusal_is_told_as_the_tools_error(site: Site) -> None:
     site.write("a.txt", "old\n")
     asked: list[tuple[str, dict[str, Any], str]] = [
-        ("apply_patch", edit_of("apply_patch", "a.txt", "odl"), "old_text_not_found"),
+        ("apply_patch", edit_of("apply_patch", "a.txt", "odl", "new"), "old_text_not_found"),
         ("undo", {}, "nothing_to_undo"),
-        ("patch", edit_of("patch", "a.txt", "odl"), "old_text_not_found"),
-        ("patch_file", edit_of("patch_file", "a.txt", "odl"), "old_text_not_found"),
-        ("patch_block", edit_of("patch_block", "a.txt", "odl"), "old_text_not_found"),
+        ("patch", edit_of("patch", "a.txt", "odl", "new"), "old_text_not_found"),
+        ("patch_file", edit_of("patch_file", "a.txt", "odl", "new"), "old_text_not_found"),
+        ("patch_block", edit_of("patch_block", "a.txt", "odl", "new"), "old_text_not_found"),
         ("read", {"path": "b.txt"}, "file_not_found"),
         ("log", {"limit": 0}, "invalid_params"),
         ("show", {"commit": "ffff"}, "unknown_commit"),

@@ -202,21 +202,3 @@ def test_what_needs_no_answer_gets_none() -> None:
     no_id = {**cancelled, "params": {"requestId": True}}
     for line in lines([cancelled, no_id, INITIALIZED, *replies]):
         assert Protocol([]).take(line) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        (b"garbage", -32700),
-        (b'{"jsonrpc": "2.0", "id": 1', -32700),
-        (b"\xff", -32700),
-        (b"[" * 100_000, -32700),
-        (b"[]", -32600),
-        (b"3", -32600),
-        (b'{"id": 1, "method": "ping"}', -32600),
-    ],
-)
-def test_what_is_no_message_is_answered_with_an_error(line: bytes, code: int) -> None:
-    answer = Protocol([]).take(line)
-    assert isinstance(answer, bytes)
-    assert json.loads(answer)["error"]["code"] == code

@@ -101,7 +101,7 @@ def test_conversations_beside_it_do_not_make_a_call_a_new_one(
     assert len(undos(daemon)) == 1
 
 
-def test_calls_that_close_sessions_at_the_same_time_are_all_answered(
+async def test_calls_that_close_sessions_at_the_same_time_are_all_answered(
     daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STET_RUNTIME_DIR", daemon.endpoint.runtime)
@@ -111,10 +111,7 @@ def test_calls_that_close_sessions_at_the_same_time_are_all_answered(
         callers = [Caller(f"{name}-{number}", "bot") for number in range(count)]
         await asyncio.gather(*(sessions.perform(caller, log()) for caller in callers))
 
-    async def in_crowds() -> None:
-        sessions = Sessions("/")
-        await ask_all(sessions, "first", 3 * MOST_OPEN)
-        await ask_all(sessions, "second", 4)
-        assert len(sessions._open) == MOST_OPEN
-
-    asyncio.run(in_crowds())
+    sessions = Sessions("/")
+    await ask_all(sessions, "first", 3 * MOST_OPEN)
+    await ask_all(sessions, "second", 4)
+    assert len(sessions._open) == MOST_OPEN

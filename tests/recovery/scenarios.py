@@ -17,9 +17,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import msgspec
 
@@ -81,6 +81,24 @@ async def opened(base: str, session: str | None = "s") -> AsyncIterator[Agent]:
         yield await entered(base, daemon, "ws", session)
     finally:
         await asyncio.to_thread(daemon.close)
+
+
+P = ParamSpec("P")
+
+
+def on_a_daemon(
+    story: Callable[Concatenate[Agent, P], Awaitable[None]],
+) -> Callable[Concatenate[str, P], None]:
+    """A story of a session, to be told on a daemon of its own on the test's directories."""
+
+    def tell(base: str, /, *arguments: P.args, **more: P.kwargs) -> None:
+        async def main() -> None:
+            async with opened(base) as agent:
+                await story(agent, *arguments, **more)
+
+        asyncio.run(main())
+
+    return tell
 
 
 def daemon_at(base: str) -> InProcess:
@@ -224,27 +242,19 @@ async def at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
     await asyncio.gather(*calls)
 
 
-def story(base: str) -> None:
+@on_a_daemon
+async def story(agent: Agent) -> None:
     """Tell the story; it may be killed anywhere."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            await _tell(agent)
-
-    asyncio.run(main())
+    await _tell(agent)
 
 
-def story_call_by_call(base: str) -> None:
+@on_a_daemon
+async def story_call_by_call(agent: Agent) -> None:
     """Note the world before the story and after each of its calls, none in a batch."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            note(base, "seen", await world(agent))
-            for method, params in _requests():
-                await agent.answer(method, params)
-                note(base, "seen", await world(agent))
-
-    asyncio.run(main())
+    note(agent.base, "seen", await world(agent))
+    for method, params in _requests():
+        await agent.answer(method, params)
+        note(agent.base, "seen", await world(agent))
 
 
 def start_and_stop(base: str) -> None:
@@ -257,17 +267,13 @@ def start_and_stop(base: str) -> None:
     asyncio.run(main())
 
 
-def look_and_retry(base: str) -> None:
+@on_a_daemon
+async def look_and_retry(agent: Agent) -> None:
     """Note the world, send every call of the story again, note what it gave and the world."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            note(base, "seen", await world(agent))
-            for method, params in _requests():
-                await agent.answer(method, params)
-            note(base, "seen", await world(agent))
-
-    asyncio.run(main())
+    note(agent.base, "seen", await world(agent))
+    for method, params in _requests():
+        await agent.answer(method, params)
+    note(agent.base, "seen", await world(agent))
 
 
 # -- long work on the history, which may be killed anywhere as well
@@ -275,48 +281,40 @@ def look_and_retry(base: str) -> None:
 SECRET = "a-secret-of-the-story"
 
 
-def upkeep(base: str) -> None:
+@on_a_daemon
+async def upkeep(agent: Agent) -> None:
     """Edits, a collection, a snapshot, a path forgotten, a collection, edits."""
+    person, root = Agent(agent.base, agent.daemon, None), os.path.join(agent.base, "ws")
 
-    async def main() -> None:
-        async with opened(base) as agent:
-            person, root = Agent(base, agent.daemon, None), os.path.join(base, "ws")
+    async def edits(first: int, last: int) -> None:
+        for number in range(first, last):
+            path, text = f"d/{number % 3}.txt", f"text {number}\n" * 20
+            if number == 4:
+                path, text = "secret.txt", SECRET
+            params = {
+                "path": path,
+                "patches": [{"operation": "overwrite", "newText": text}],
+            }
+            await agent.answer("patch", {**params, "request_id": f"e{number}"})
+            await agent.call("log", limit=1)  # makes Git follow
 
-            async def edits(first: int, last: int) -> None:
-                for number in range(first, last):
-                    path, text = f"d/{number % 3}.txt", f"text {number}\n" * 20
-                    if number == 4:
-                        path, text = "secret.txt", SECRET
-                    params = {
-                        "path": path,
-                        "patches": [{"operation": "overwrite", "newText": text}],
-                    }
-                    await agent.answer("patch", {**params, "request_id": f"e{number}"})
-                    await agent.call("log", limit=1)  # makes Git follow
-
-            await edits(0, 8)
-            await person.answer("gc", {"workspace": root})
-            await edits(8, 12)
-            await person.answer("snapshot", {"workspace": root})
-            os.unlink(os.path.join(root, "secret.txt"))
-            await person.answer("forget", {"workspace": root, "path": "secret.txt"})
-            await edits(12, 14)
-            await person.answer("gc", {"workspace": root})
-
-    asyncio.run(main())
+    await edits(0, 8)
+    await person.answer("gc", {"workspace": root})
+    await edits(8, 12)
+    await person.answer("snapshot", {"workspace": root})
+    os.unlink(os.path.join(root, "secret.txt"))
+    await person.answer("forget", {"workspace": root, "path": "secret.txt"})
+    await edits(12, 14)
+    await person.answer("gc", {"workspace": root})
 
 
-def upkeep_look(base: str) -> None:
+@on_a_daemon
+async def upkeep_look(agent: Agent) -> None:
     """Finish what was left, and note the world and what verifying says."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            person, root = Agent(base, agent.daemon, None), os.path.join(base, "ws")
-            await person.call("gc", workspace=root)
-            note(base, "seen", await world(agent))
-            note(base, "verified", await person.call("verify", workspace=root))
-
-    asyncio.run(main())
+    person, root = Agent(agent.base, agent.daemon, None), os.path.join(agent.base, "ws")
+    await person.call("gc", workspace=root)
+    note(agent.base, "seen", await world(agent))
+    note(agent.base, "verified", await person.call("verify", workspace=root))
 
 
 # -- calls in contest with somebody who saves the same files
@@ -420,21 +418,17 @@ def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
             module.failpoint = failpoint  # type: ignore[attr-defined]
 
 
-def contest(
-    base: str,
+@on_a_daemon
+async def contest(
+    agent: Agent,
     script: dict[str, list[list[str]]],
     calls: Sequence[tuple[str, Json]] = CONTESTED_CALLS,
 ) -> None:
     """Calls in one batch, while somebody does things at given points."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            _meddle(base, script)
-            await _at_once(agent, list(calls))
-            note(base, "seen", await world(agent))
-            note(base, "status", (await agent.call("status"))["read_only"])
-
-    asyncio.run(main())
+    _meddle(agent.base, script)
+    await _at_once(agent, list(calls))
+    note(agent.base, "seen", await world(agent))
+    note(agent.base, "status", (await agent.call("status"))["read_only"])
 
 
 def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
@@ -516,56 +510,44 @@ def forget_while_away(base: str) -> None:
     asyncio.run(main())
 
 
-def retry_contest(base: str) -> None:
+@on_a_daemon
+async def retry_contest(agent: Agent) -> None:
     """Send the contested calls again, one after the other."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            for method, params in CONTESTED_CALLS:
-                await agent.answer(method, params)
-
-    asyncio.run(main())
+    for method, params in CONTESTED_CALLS:
+        await agent.answer(method, params)
 
 
-def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> None:
+@on_a_daemon
+async def call_during_checkpoint(agent: Agent, script: dict[str, list[list[str]]]) -> None:
     """A call that is answered while a checkpoint, begun before it, has synced but not ended."""
+    _meddle(agent.base, script)
+    synced, answered = threading.Event(), threading.Event()
+    meddled = vars(git_writer)["failpoint"]
 
-    async def main() -> None:
-        async with opened(base) as agent:
-            _meddle(base, script)
-            synced, answered = threading.Event(), threading.Event()
-            meddled = vars(git_writer)["failpoint"]
+    def wait_for_the_call(name: str) -> None:
+        meddled(name)
+        if name == "checkpoint.synced":
+            synced.set()
+            answered.wait(10)
 
-            def wait_for_the_call(name: str) -> None:
-                meddled(name)
-                if name == "checkpoint.synced":
-                    synced.set()
-                    answered.wait(10)
-
-            vars(git_writer)["failpoint"] = wait_for_the_call
-            checkpoint = asyncio.ensure_future(agent.checkpoint())
-            assert await asyncio.to_thread(synced.wait, 10)
-            method, params = CONTESTED_CALLS[0]
-            await agent.answer(method, params)
-            answered.set()
-            await checkpoint
-
-    asyncio.run(main())
+    vars(git_writer)["failpoint"] = wait_for_the_call
+    checkpoint = asyncio.ensure_future(agent.checkpoint())
+    assert await asyncio.to_thread(synced.wait, 10)
+    method, params = CONTESTED_CALLS[0]
+    await agent.answer(method, params)
+    answered.set()
+    await checkpoint
 
 
-def many_outcomes(base: str) -> None:
+@on_a_daemon
+async def many_outcomes(agent: Agent) -> None:
     """Calls that end in every way, again and again; notes how many handles are open."""
-
-    async def main() -> None:
-        async with opened(base) as agent:
-            numbers = iter(range(10_000))
-            for round_number in range(12):
-                await _one_of_each_outcome(agent, numbers)
-                await agent.checkpoint()
-                if round_number >= 2:
-                    note(base, "handles", _open_handles())
-
-    asyncio.run(main())
+    numbers = iter(range(10_000))
+    for round_number in range(12):
+        await _one_of_each_outcome(agent, numbers)
+        await agent.checkpoint()
+        if round_number >= 2:
+            note(agent.base, "handles", _open_handles())
 
 
 def _open_handles() -> int:

@@ -7,7 +7,7 @@ cut is a kill, what it may have left on disk (written by hand), and a start in a
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,13 @@ def recovered(place: Place, boot: str = "boot-1") -> dict[str, Any]:
     return dict(seen)
 
 
+def killed(new_place: NewPlace, script: dict[str, Any], calls: Sequence[Any] = CALL) -> Place:
+    """A place where somebody did these things while calls were made, and the daemon was killed."""
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", script, calls) == KILLED
+    return place
+
+
 def kinds(world: dict[str, Any]) -> list[str]:
     """Kinds of the commits, newest first."""
     return [kind for kind, _, _ in world["commits"]]
@@ -59,9 +66,8 @@ def content(place: Place, path: str = "a.txt") -> str:
 
 
 def test_displaced_save_survives_the_clean_up_of_recovery(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
     script = {"publish.staged:1": [["save", "a.txt", SAVE]], "publish.swapped:1": KILL}
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     assert kinds(recovered(place)) == ["outside", "edit", "outside"]
     assert content(place) == SAVE
 
@@ -70,19 +76,17 @@ def test_displaced_save_survives_the_clean_up_of_recovery(new_place: NewPlace) -
 def test_displaced_beginning_of_our_text_is_a_save_unless_the_power_was_cut(
     new_place: NewPlace, boot: str, kept: bool
 ) -> None:
-    place = new_place(CONTESTED_FILES)
     beginning = EDITED[:5]
     script = {"publish.staged:1": [["save", "a.txt", beginning]], "publish.swapped:1": KILL}
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     recovered(place, boot)
     assert content(place) == (beginning if kept else EDITED)
 
 
 def test_save_recorded_by_recovery_is_put_back_after_another_kill(new_place: NewPlace) -> None:
     for point in ("recovery.decided:1", "publish.staged:1", "publish.swapped:1"):
-        place = new_place(CONTESTED_FILES)
         script = {"publish.staged:1": [["save", "a.txt", SAVE]], "publish.swapped:1": KILL}
-        assert place.run("contest", script, CALL) == KILLED
+        place = killed(new_place, script)
         assert place.run("recover_meddled", {point: KILL}) == KILLED
         assert kinds(recovered(place)) == ["outside", "edit", "outside"]
         assert content(place) == SAVE
@@ -102,24 +106,22 @@ def test_second_call_of_a_batch_is_planned_again_when_the_first_is_aborted(
 
 
 def test_aborted_text_is_not_kept_as_a_persons(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
     script = {
         "publish.staged:1": [["save", "a.txt", SAVE]],
         "abort.before_put_back:1": KILL,
     }
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     assert content(place) == EDITED
     assert kinds(recovered(place)) == ["outside", "outside"]
     assert content(place) == SAVE
 
 
 def test_refused_call_is_not_rolled_forward_after_a_power_cut(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
     script = {
         "publish.staged:1": [["save", "a.txt", "quite another text\n"]],
         AFTER_THE_CALL: KILL,
     }
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     assert answers(place)["c1"]["refused"] == "old_text_not_found"
     # The names were swapped and swapped back; the second swap did not reach the disk.
     (place.root / "a.txt").write_text(EDITED)
@@ -212,14 +214,13 @@ def test_other_files_of_a_call_are_finished_where_one_has_a_displaced_save(
 
 
 def test_save_that_a_deletion_has_taken_out_is_put_in_again(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
     envelope = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n@@\n-beta\n"
     delete = ("apply_patch", {"input": f"{envelope}*** End Patch\n", "request_id": "c1"})
     script = {
         "journal.after_sync:1": [["save", "a.txt", SAVE]],
         "abort.done:1": [["save", "b.txt", "gone\n"], ["kill", ""]],
     }
-    assert place.run("contest", script, [delete]) == KILLED
+    place = killed(new_place, script, [delete])
     assert content(place) == SAVE
 
 
@@ -236,9 +237,8 @@ def test_clipboard_flows_from_a_call_to_the_next_of_its_batch(new_place: NewPlac
 
 
 def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
     script = {AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]]}
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     assert "commit" in answers(place)["c1"]
     assert kinds(recovered(place)) == ["outside", "edit", "outside"]
     assert content(place) == FIRST
@@ -246,12 +246,11 @@ def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> 
 
 def test_old_text_put_back_by_hand_after_a_refused_call_stays(new_place: NewPlace) -> None:
     """The call's record never gets a mark of its own: that of the abort which voids it counts."""
-    place = new_place(CONTESTED_FILES)
     script = {
         "publish.staged:1": [["save", "a.txt", "quite another text\n"]],
         AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]],
     }
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     assert answers(place)["c1"]["refused"] == "old_text_not_found"
     assert kinds(recovered(place)) == ["outside", "outside", "outside"]
     assert content(place) == FIRST
@@ -278,8 +277,7 @@ def test_text_put_back_by_hand_while_the_next_call_is_made_stays(new_place: NewP
 
 
 def test_unfinished_call_is_finished_where_the_old_text_still_stands(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {"journal.after_sync:1": KILL}, CALL) == KILLED
+    place = killed(new_place, {"journal.after_sync:1": KILL})
     assert content(place) == FIRST
     assert kinds(recovered(place)) == ["edit", "outside"]
     assert content(place) == EDITED
@@ -298,8 +296,7 @@ def test_torn_file_is_recorded_and_restored_after_a_power_cut(
     new_place: NewPlace, shape: str
 ) -> None:
     for killed_at in (None, "recovery.decided:1", "publish.staged:1", "publish.swapped:1"):
-        place = new_place(CONTESTED_FILES)
-        assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+        place = killed(new_place, {AFTER_THE_CALL: KILL})
         (place.root / "a.txt").write_text(TORN[shape])
         if killed_at:
             script = {killed_at: KILL}
@@ -315,8 +312,7 @@ def test_torn_file_is_recorded_and_restored_after_a_power_cut(
 
 @pytest.mark.parametrize("shape", TORN)
 def test_torn_looking_file_is_a_persons_in_the_same_boot(new_place: NewPlace, shape: str) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place = killed(new_place, {AFTER_THE_CALL: KILL})
     (place.root / "a.txt").write_text(TORN[shape])
     assert kinds(recovered(place)) == ["outside", "edit", "outside"]
     assert content(place) == TORN[shape]
@@ -324,8 +320,7 @@ def test_torn_looking_file_is_a_persons_in_the_same_boot(new_place: NewPlace, sh
 
 def test_boot_is_judged_once(new_place: NewPlace) -> None:
     """What a person does after recovery is not taken for what a power cut left."""
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place = killed(new_place, {AFTER_THE_CALL: KILL})
     place.run("recover_meddled", {"checkpoint.before_sync:2": KILL}, boot="boot-2")
     (place.root / "a.txt").write_text(FIRST)
     recovered(place, "boot-2")
@@ -378,8 +373,7 @@ def loose_objects(place: Place) -> list[Path]:
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 40])
 def test_damaged_loose_objects_are_written_again(new_place: NewPlace, damage: bytes) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place = killed(new_place, {AFTER_THE_CALL: KILL})
     objects = loose_objects(place)
     assert len(objects) == 6
     for path in objects:
@@ -388,42 +382,36 @@ def test_damaged_loose_objects_are_written_again(new_place: NewPlace, damage: by
     assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
 
 
-@pytest.mark.parametrize("reference", [b"", b"\0" * 41, b"f" * 40 + b"\n", None])
-def test_damaged_reference_is_written_again(new_place: NewPlace, reference: bytes | None) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
-    [file] = place.base.glob("state/workspaces/*/refs/heads/history")
-    if reference is None:
-        file.unlink()
-    else:
-        file.write_bytes(reference)
-    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
-
-
-@pytest.mark.parametrize("name", ["config.lock", "HEAD.lock", "refs/heads/history.lock"])
-def test_lock_left_by_a_kill_stops_nothing(new_place: NewPlace, name: str) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
-    [shadow] = (place.base / "state" / "workspaces").iterdir()
-    (shadow / name).write_bytes(b"")
-    assert kinds(recovered(place)) == ["edit", "outside"]
-
-
-@pytest.mark.parametrize(("name", "content"), [("HEAD", b""), ("config", b"\0" * 60)])
-def test_repository_emptied_by_a_power_cut_is_mended(
-    new_place: NewPlace, name: str, content: bytes
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("refs/heads/history", b""),
+        ("refs/heads/history", b"\0" * 41),
+        ("refs/heads/history", b"f" * 40 + b"\n"),
+        ("refs/heads/history", None),
+        ("HEAD", b""),
+        ("config", b"\0" * 60),
+        ("config.lock", b""),
+        ("HEAD.lock", b""),
+        ("refs/heads/history.lock", b""),
+    ],
+)
+def test_repository_that_a_crash_left_damaged_or_locked_is_mended(
+    new_place: NewPlace, name: str, content: bytes | None
 ) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place = killed(new_place, {AFTER_THE_CALL: KILL})
     [shadow] = (place.base / "state" / "workspaces").iterdir()
-    (shadow / name).write_bytes(content)
-    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
+    if content is None:
+        (shadow / name).unlink()
+    else:
+        (shadow / name).write_bytes(content)
+    boot = "boot-1" if name.endswith(".lock") else "boot-2"
+    assert kinds(recovered(place, boot)) == ["edit", "outside"]
 
 
 @pytest.mark.parametrize("tail", [b"", b"\0" * 8, b"\0" * 4096, b"STETWAL", b"STETWAL\x01\0\0"])
 def test_newest_segment_that_is_torn_stops_nothing(new_place: NewPlace, tail: bytes) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place = killed(new_place, {AFTER_THE_CALL: KILL})
     journal = place.base / "state" / "journal"
     newest = max(journal.iterdir()).name
     (journal / f"{int(newest[:8]) + 1:08d}.wal").write_bytes(tail)
@@ -432,9 +420,8 @@ def test_newest_segment_that_is_torn_stops_nothing(new_place: NewPlace, tail: by
 
 def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
     for kill_at in ("publish.swapped:1", "abort.before_record:1", "abort.before_put_back:1"):
-        place = new_place(CONTESTED_FILES)
         script = {"publish.staged:1": [["directory", "a.txt"]], kill_at: KILL}
-        assert place.run("contest", script, CALL) == KILLED
+        place = killed(new_place, script)
         recovered(place)
         assert (place.root / "a.txt").is_dir()
 
@@ -476,8 +463,7 @@ MADE_AND_UNDONE = [
 
 
 def test_directories_that_an_undo_has_emptied_go_though_it_was_killed(new_place: NewPlace) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {"publish.before_discard:2": KILL}, MADE_AND_UNDONE) == KILLED
+    place = killed(new_place, {"publish.before_discard:2": KILL}, MADE_AND_UNDONE)
     assert (place.root / "new" / "deep").is_dir()
     recovered(place)
     assert not (place.root / "new").exists()
@@ -487,9 +473,8 @@ def test_directories_that_an_undo_has_emptied_go_though_it_was_killed(new_place:
 def test_directory_that_is_made_again_after_an_undo_stays_unless_the_power_was_cut(
     new_place: NewPlace, boot: str
 ) -> None:
-    place = new_place(CONTESTED_FILES)
     script = {AFTER_THE_CALL: [["directory", "new/deep"], *KILL]}
-    assert place.run("contest", script, MADE_AND_UNDONE) == KILLED
+    place = killed(new_place, script, MADE_AND_UNDONE)
     recovered(place, boot)
     assert (place.root / "new").exists() == (boot == "boot-1")
 
@@ -499,13 +484,12 @@ def test_save_over_the_text_that_displaced_a_directory_stays(
     new_place: NewPlace, boot: str
 ) -> None:
     """The directory was there first; killed once the save is back, with the directory beside it."""
-    place = new_place(CONTESTED_FILES)
     script = {
         "publish.before_stage:1": [["directory", "a.txt"]],
         "publish.swapped:1": [["save", "a.txt", SAVE]],
         "abort.swapped_back:2": KILL,
     }
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     recovered(place, boot)
     assert content(place) == SAVE
 
@@ -533,8 +517,7 @@ def test_file_system_that_can_not_exchange_names(
 
 @pytest.mark.parametrize("point", ["journal.before_append:1", "journal.before_sync:1"])
 def test_nothing_is_answered_before_the_journal_has_it(new_place: NewPlace, point: str) -> None:
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", {point: [["wait", ""], ["kill", ""]]}) == KILLED
+    place = killed(new_place, {point: [["wait", ""], ["kill", ""]]})
     assert answers(place) == {}
 
 

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 from recovery.crashes import KILLED, Place
-from recovery.scenarios import CONTESTED_CALLS, CONTESTED_FILES
-from recovery.test_counterexamples import content, kinds, recovered
+from recovery.test_counterexamples import (
+    CALL,
+    EDITED,
+    FIRST,
+    KILL,
+    content,
+    killed,
+    kinds,
+    recovered,
+)
 
 NewPlace = Callable[..., Place]
 
-FIRST = CONTESTED_FILES["a.txt"]
-EDITED = "1\ntwo\nthree\n"
-CALL = CONTESTED_CALLS[:1]
-KILL = [["kill", ""]]
 #: Journalled, and nothing of it in place.
 INTERRUPTED = {"publish.staged:1": KILL}
 #: Answered, in place, in no checkpoint.
@@ -38,8 +42,7 @@ def come_back(place: Place) -> None:
 
 def interrupted(new_place: NewPlace, script: dict[str, Any] = INTERRUPTED) -> Place:
     """A place where a call was interrupted, and the directory went away."""
-    place = new_place(CONTESTED_FILES)
-    assert place.run("contest", script, CALL) == KILLED
+    place = killed(new_place, script)
     go_away(place)
     return place
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from stetd.history.commits import CommitMeta, commit_object
-from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.history.objects import EMPTY_TREE, NewObject
 from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.making_repository import create_repository
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk, SyncFailed
+from storage.histories import blob
 from unwritable import unwritable
 
 
@@ -61,8 +62,7 @@ def chain(length: int, blobs_each: int = 0) -> list[tuple[list[NewObject], str]]
     for n in range(length):
         meta = CommitMeta(kind="edit", time=n, subject=f"number {n}")
         commit = commit_object(meta, EMPTY_TREE, parent)
-        contents = [f"{n} {k}".encode() for k in range(blobs_each)]
-        blobs = [NewObject("blob", object_id("blob", content), content) for content in contents]
+        blobs = [blob(f"{n} {k}".encode()) for k in range(blobs_each)]
         made.append(([NewObject("tree", EMPTY_TREE, b""), *blobs, commit], commit.oid))
         parent = commit.oid
     return made

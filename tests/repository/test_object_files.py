@@ -22,15 +22,12 @@ from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.stored_ids import all_loose_ids
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.storage.disk import Disk
+from storage.histories import blob
 
 
 def git(repository: str, *arguments: str, data: bytes = b"") -> bytes:
     command = ["git", "--git-dir", repository, *arguments]
     return subprocess.run(command, check=True, capture_output=True, input=data).stdout
-
-
-def blob(content: bytes) -> NewObject:
-    return NewObject("blob", object_id("blob", content), content)
 
 
 @pytest.fixture

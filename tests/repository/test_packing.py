@@ -1,7 +1,6 @@
 """Packs are judged by git itself: it must accept them strictly and read back every byte."""
 
 import os
-import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stetd.history.objects import NewObject, object_id
+from e2e.running_daemon import git
 from stetd.repository.making_repository import create_repository
 from stetd.repository.packing import merge_packs, remove_pack, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
-
-
-def blob(content: bytes) -> NewObject:
-    return NewObject("blob", object_id("blob", content), content)
-
-
-def git(repository: str, *arguments: str) -> bytes:
-    command = ["git", "--git-dir", repository, *arguments]
-    return subprocess.run(command, check=True, capture_output=True).stdout
+from storage.histories import blob
 
 
 @pytest.fixture
@@ -53,7 +44,7 @@ def test_git_verifies_a_pack_and_gives_back_every_blob(
 
 def test_an_object_given_twice_is_packed_once(repository: str) -> None:
     _, index = write_pack(repository, [blob(b"same"), blob(b"same")], Disk())
-    listed = git(repository, "verify-pack", "-v", index).decode().splitlines()
+    listed = git(repository, "verify-pack", "-v", index).splitlines()
     assert [line for line in listed if " blob " in line] == listed[:1]
 
 
@@ -84,7 +75,7 @@ def test_many_packs_are_joined_and_every_object_is_still_there(repository: str) 
     for name in packs(repository):
         if name.endswith(".idx"):
             git(repository, "verify-pack", os.path.join(repository, "objects", "pack", name))
-    assert b"missing" not in git(repository, "fsck", "--strict", "--full")
+    assert "missing" not in git(repository, "fsck", "--strict", "--full")
 
 
 def test_few_packs_are_left_alone(repository: str) -> None:

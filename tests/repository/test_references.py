@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2e.running_daemon import git
 from stetd.repository.making_repository import create_repository
 from stetd.repository.references import (
     PINS,
@@ -31,11 +32,6 @@ def made(tmp_path: Path) -> Histories:
     for number in range(3):
         histories.commit({"a": f"{number}\n"})
     return histories
-
-
-def git(path: str, *arguments: str) -> str:
-    command = ["git", "--git-dir", path, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from e2e.running_daemon import git
 from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
 from stetd.repository import packing, repacking
@@ -23,17 +24,12 @@ from stetd.repository.reachable import BrokenHistory
 from stetd.repository.repacking import Repacking
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
-from storage.histories import Histories
+from storage.histories import Histories, blob
 
 
 @pytest.fixture
 def histories(tmp_path: Path) -> Histories:
     return Histories(tmp_path)
-
-
-def git(repository: str, *arguments: str) -> str:
-    command = ["git", "--git-dir", repository, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def fsck(repository: str) -> str:
@@ -128,8 +124,7 @@ def test_two_packs_of_like_size_become_one_of_the_version_that_git_writes(
     histories: Histories,
 ) -> None:
     for content in (b"one", b"two"):
-        item = NewObject("blob", object_id("blob", content), content)
-        write_pack(histories.path, [item], Disk())
+        write_pack(histories.path, [blob(content)], Disk())
     repack(histories.path)
     [pack] = Path(histories.path, "objects/pack").glob("*.pack")
     assert pack.read_bytes()[:8] == b"PACK\0\0\0\2"
@@ -161,7 +156,7 @@ def test_objects_that_nothing_needs_are_dropped_and_those_of_pins_kept(
     histories: Histories,
 ) -> None:
     grown(histories, 5)
-    garbage = [NewObject("blob", object_id("blob", c), c) for c in (b"loose one", b"packed one")]
+    garbage = [blob(b"loose one"), blob(b"packed one")]
     histories.repository.write(garbage[:1])
     write_pack(histories.path, garbage[1:], Disk())
     kept = histories.oids[-1]
@@ -184,8 +179,7 @@ def test_garbage_in_a_large_pack_is_dropped_as_well(histories: Histories) -> Non
     """By its size alone it would stay, and what was forgotten with it."""
     grown(histories, 5)
     content = os.urandom(400_000)
-    garbage = NewObject("blob", object_id("blob", content), content)
-    write_pack(histories.path, [garbage], Disk())
+    write_pack(histories.path, [blob(content)], Disk())
     assert repack(histories.path, drop=True).dropped == 1
     sizes = [path.stat().st_size for path in Path(histories.path).glob("objects/pack/*.pack")]
     assert max(sizes) < len(content)
@@ -210,7 +204,7 @@ def test_a_submodule_that_a_person_has_fetched_is_no_missing_object(histories: H
 def test_an_incremental_pass_drops_nothing(histories: Histories) -> None:
     grown(histories, 5)
     content = b"nobody needs this yet"
-    histories.repository.write([NewObject("blob", object_id("blob", content), content)])
+    histories.repository.write([blob(content)])
     repack(histories.path)
     assert git(histories.path, "cat-file", "-p", object_id("blob", content)) == content.decode()
 
@@ -218,7 +212,7 @@ def test_an_incremental_pass_drops_nothing(histories: Histories) -> None:
 def test_what_comes_to_be_needed_while_garbage_is_collected_stays(histories: Histories) -> None:
     grown(histories, 5)
     content = b"garbage, at first\n"
-    histories.repository.write([NewObject("blob", object_id("blob", content), content)])
+    histories.repository.write([blob(content)])
 
     def commit_it() -> None:
         histories.commit({"late.txt": content})
@@ -276,9 +270,7 @@ def test_joining_small_packs_leaves_those_of_plain_git_alone(histories: Historie
     git(histories.path, "repack", "-a", "-d", "-q")
     [by_git] = [n for n in packs(histories.path) if n.endswith(".pack")]
     for number in range(20):
-        content = b"%d" % number
-        blob = NewObject("blob", object_id("blob", content), content)
-        write_pack(histories.path, [blob], Disk())
+        write_pack(histories.path, [blob(b"%d" % number)], Disk())
     merge_packs(histories.path, Disk())
     assert by_git in packs(histories.path)
     assert fsck(histories.path) == ""
@@ -368,7 +360,7 @@ def test_killed_at_any_step_nothing_is_lost(
     repack(histories.path)
     grown(histories, 20, start=20)
     histories.repository.close()
-    write_pack(histories.path, [NewObject("blob", object_id("blob", b"g"), b"g")], Disk())
+    write_pack(histories.path, [blob(b"g")], Disk())
     before = all_objects(histories.path)
     child = os.fork()
     if child == 0:

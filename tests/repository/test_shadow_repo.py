@@ -1,4 +1,4 @@
-"""The shadow repository: made durably, read by git, merging and diffing, prefixes, isolation."""
+"""The shadow repository: made durably, read by git, merging, prefixes, isolation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from file_states import diff_of
+from e2e.running_daemon import git
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, FILE, NewObject, Tree, change_tree, object_id
 from stetd.repository.making_repository import create_repository
@@ -22,6 +22,7 @@ from stetd.repository.merging import merge_file
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.shallow import write_shallow
 from stetd.storage.disk import Disk
+from storage.histories import blob
 
 
 @pytest.fixture
@@ -36,15 +37,6 @@ def repository(path: str) -> Iterator[ShadowRepository]:
     opened = ShadowRepository(path)
     yield opened
     opened.close()
-
-
-def blob(content: bytes) -> NewObject:
-    return NewObject("blob", object_id("blob", content), content)
-
-
-def git(path: str, *arguments: str) -> str:
-    command = ["git", "--git-dir", path, *arguments]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def commits(repository: ShadowRepository, count: int) -> list[str]:
@@ -223,48 +215,3 @@ def test_merging_with_an_unchanged_side_gives_the_other(base: str, ours: str) ->
 def test_binary_files_are_not_merged() -> None:
     hunks = ["this is a binary file; it was changed since"]
     assert merge_file(b"a\0", b"b", b"c") == (None, hunks)
-
-
-# -- diffs
-
-
-def test_diff_counts_and_shows_lines() -> None:
-    diff = diff_of("a", b"1\n2\n3\n", b"1\ntwo\n3\nfour\n")
-    assert (diff.added, diff.removed) == (2, 1)
-    assert "-2\n+two\n 3\n+four\n" in diff.text
-    assert "+++ b/a" in diff.text
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "line"), [(None, b"x\n", "--- /dev/null"), (b"x\n", None, "+++ /dev/null")]
-)
-def test_diff_of_a_file_that_is_new_or_gone(
-    before: bytes | None, after: bytes | None, line: str
-) -> None:
-    assert line in diff_of("a", before, after).text
-
-
-def test_diff_of_a_mode() -> None:
-    text = diff_of("a", b"x\n", b"x\n", modes=(0o100644, 0o100755)).text
-    assert text == "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
-
-
-def test_same_content_has_no_diff() -> None:
-    assert diff_of("a", b"x", b"x") == ("", 0, 0)
-
-
-@given(before=LINES, after=LINES)
-@settings(max_examples=40, deadline=None)
-def test_git_applies_the_diff(before: str, after: str) -> None:
-    one, two = before.encode(), after.encode()
-    diff = diff_of("a", one, two)
-    if one == two:
-        assert diff.text == ""
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "a").write_bytes(one)
-        subprocess.run(
-            ["git", "apply", "--unidiff-zero", "-"],
-            input=diff.text.encode(), cwd=folder, check=True, capture_output=True,
-        )  # fmt: skip
-        assert Path(folder, "a").read_bytes() == two

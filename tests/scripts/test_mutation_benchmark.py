@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+#: What most hunks must survive.
+EASY = (
+    *("nothing", "deeper", "not indented", "tabs in the text", "CRLF in the file"),
+    *("typographic quotes in the text", "blank lines around it"),
+)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -32,6 +37,9 @@ def test_no_spoilt_hunk_is_edited_wrongly_in_any_dialect() -> None:
     assert {"patch", "patch_file", "patch_block", "apply_patch"} == set(
         found["mistakes"]["nothing"]
     )
+    easy = [each for name in EASY for each in found["mistakes"][name].values()]
+    assert sum(each["right"] for each in easy) > 4 * sum(each["refused"] for each in easy)
+    assert all(rung["patch"]["right"] > 4 for rung in found["rungs"].values())
 
 
 def test_the_tables_are_printed() -> None:

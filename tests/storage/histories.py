@@ -14,6 +14,11 @@ from stetd.storage.disk import Disk
 from stetd.transaction.heads import Head, HistoryBuilder
 
 
+def blob(content: bytes) -> NewObject:
+    """An object of this content."""
+    return NewObject("blob", object_id("blob", content), content)
+
+
 class Histories:
     """A shadow repository that grows by a commit at a time."""
 
@@ -33,7 +38,7 @@ class Histories:
             data = content.encode() if isinstance(content, str) else content
             images[path] = None if data is None else Image(object_id("blob", data), 0o100644)
             if data is not None:
-                blobs.append(NewObject("blob", object_id("blob", data), data))
+                blobs.append(blob(data))
         told = {"kind": "edit", "time": 1000 + number, "subject": f"subject {number}", **meta}
         oid = history.add(CommitMeta(**told), images)
         self.repository.write([*blobs, *history.objects])

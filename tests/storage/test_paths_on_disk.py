@@ -40,6 +40,12 @@ def resolver(
     os.close(fd)
 
 
+def refusal(resolver: Resolver, path: str) -> Refused:
+    with pytest.raises(Refused) as caught:
+        resolver.resolve(path)
+    return caught.value
+
+
 @pytest.fixture
 def canonical(resolver: Resolver, root: Path) -> Callable[..., str]:
     """Resolve, check that the handle is the directory that the path says, give the path."""
@@ -85,9 +91,7 @@ def test_path_is_relative_to_the_sessions_directory(canonical: Callable[..., str
     ["..", "../x", "d/../../x", "/", "/etc/passwd", "{root}-evil/x", "{root}/../x", "/{root}x/f"],
 )
 def test_outside_is_refused(resolver: Resolver, root: Path, path: str) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve(path.format(root=root))
-    assert refused.value.kind == "path_outside_workspace"
+    assert refusal(resolver, path.format(root=root)).kind == "path_outside_workspace"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +164,7 @@ def test_last_component_that_is_a_link(
 def test_links_in_a_circle_end(resolver: Resolver, root: Path) -> None:
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
-    with pytest.raises(Refused) as refused:
-        resolver.resolve("one/x")
-    assert refused.value.kind == "not_a_file"
+    assert refusal(resolver, "one/x").kind == "not_a_file"
 
 
 def test_magic_links_of_proc_lead_nowhere(resolver: Resolver, root: Path) -> None:
@@ -197,17 +199,13 @@ def test_magic_links_of_proc_lead_nowhere(resolver: Resolver, root: Path) -> Non
     ],
 )
 def test_git_directory_is_protected_in_every_disguise(resolver: Resolver, path: str) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve(path)
-    assert refused.value.kind == "path_protected"
+    assert refusal(resolver, path).kind == "path_protected"
 
 
 def test_git_directory_is_protected_behind_a_link(resolver: Resolver, root: Path) -> None:
     (root / ".git").mkdir()
     (root / "link").symlink_to(".git")
-    with pytest.raises(Refused) as refused:
-        resolver.resolve("link/config")
-    assert refused.value.kind == "path_protected"
+    assert refusal(resolver, "link/config").kind == "path_protected"
 
 
 @pytest.mark.parametrize(
@@ -219,9 +217,7 @@ def test_names_that_only_look_alike_are_free(canonical: Callable[..., str], path
 
 
 def test_own_temporary_names_are_reserved(resolver: Resolver) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve("d/.stet-0123456789abcdef.tmp")
-    assert refused.value.kind == "path_protected"
+    assert refusal(resolver, "d/.stet-0123456789abcdef.tmp").kind == "path_protected"
 
 
 # -- embedded repositories
@@ -241,9 +237,7 @@ def make_repository(place: Path, *, but: str = "") -> None:
 def test_embedded_repository_is_protected(resolver: Resolver, root: Path, path: str) -> None:
     make_repository(root / "d")
     (root / "to").symlink_to("d/refs")
-    with pytest.raises(Refused) as refused:
-        resolver.resolve(path)
-    assert refused.value.kind == "path_protected"
+    assert refusal(resolver, path).kind == "path_protected"
     resolver.locate("d/config").close()
 
 
@@ -254,18 +248,14 @@ def test_what_would_complete_a_repository_is_protected(
     make_repository(root / "d", but=missing)
     path = f"d/{missing}" if missing == "HEAD" else f"d/{missing}/x"
     for spelled in (path, path.upper().replace("D/", "d/"), path.lower()):
-        with pytest.raises(Refused) as refused:
-            resolver.resolve(spelled)
-        assert refused.value.kind == "path_protected"
+        assert refusal(resolver, spelled).kind == "path_protected"
     assert canonical("d/config") == "d/config"
     assert canonical("g") == "g"
 
 
 def test_workspace_that_is_a_repository_itself_is_protected(resolver: Resolver, root: Path) -> None:
     make_repository(root)
-    with pytest.raises(Refused) as refused:
-        resolver.resolve("d/g")
-    assert "the workspace holds HEAD, objects and refs" in refused.value.message
+    assert "the workspace holds HEAD, objects and refs" in refusal(resolver, "d/g").message
 
 
 # -- directories that go elsewhere
@@ -323,22 +313,16 @@ def test_root_may_be_moved_with_all_that_is_in_it(
 
 @pytest.mark.parametrize("path", ["a\0b", "a\nb", "a\x1bb", "x" * 256, "d/" + "ü" * 128])
 def test_names_that_no_file_should_have_are_invalid(resolver: Resolver, path: str) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve(path)
-    assert refused.value.kind == "invalid_params"
+    assert refusal(resolver, path).kind == "invalid_params"
 
 
 @pytest.mark.parametrize("path", ["f/x", "f/x/y"])
 def test_file_where_a_directory_is_needed(resolver: Resolver, path: str) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve(path)
-    assert refused.value.kind == "not_a_file"
+    assert refusal(resolver, path).kind == "not_a_file"
 
 
 def test_dots_after_a_directory_that_does_not_exist(resolver: Resolver) -> None:
-    with pytest.raises(Refused) as refused:
-        resolver.resolve("no/such/../x")
-    assert refused.value.kind == "invalid_params"
+    assert refusal(resolver, "no/such/../x").kind == "invalid_params"
 
 
 def test_no_handle_is_left_open(resolver: Resolver, root: Path) -> None:

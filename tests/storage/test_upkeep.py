@@ -19,7 +19,7 @@ async def begun(idle_s: float = 0) -> Upkeep:
     return Upkeep(asyncio.get_running_loop(), nobody, idle_s, None)
 
 
-def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
+async def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
     running = 0
 
     async def counted(progress: Progress) -> int:
@@ -35,56 +35,47 @@ def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
     async def broken(_: Progress) -> int:
         raise OSError("the disk is full")
 
-    async def main() -> None:
-        upkeep = await begun()
-        first = upkeep.submit(Job("first", "/w", counted))
-        second = upkeep.submit(Job("second", "/w", broken))
-        third = upkeep.submit(Job("third", "/w", counted))
-        assert [job.what for job in upkeep.jobs] == ["first", "second", "third"]
-        assert await first == 3
-        with pytest.raises(OSError, match="the disk is full"):
-            await second
-        assert await third == 3
-        await upkeep.close()
-
-    asyncio.run(main())
+    upkeep = await begun()
+    first = upkeep.submit(Job("first", "/w", counted))
+    second = upkeep.submit(Job("second", "/w", broken))
+    third = upkeep.submit(Job("third", "/w", counted))
+    assert [job.what for job in upkeep.jobs] == ["first", "second", "third"]
+    assert await first == 3
+    with pytest.raises(OSError, match="the disk is full"):
+        await second
+    assert await third == 3
+    await upkeep.close()
 
 
-def test_what_is_done_and_what_waits_is_refused_when_the_daemon_stops() -> None:
+async def test_what_is_done_and_what_waits_is_refused_when_the_daemon_stops() -> None:
     async def endless(_: Progress) -> None:
         await asyncio.sleep(3600)
 
-    async def main() -> None:
-        upkeep = await begun()
-        futures = [upkeep.submit(Job(what, "/w", endless)) for what in ("one", "two")]
-        await asyncio.sleep(0.01)
-        await upkeep.close()
-        futures.append(upkeep.submit(Job("three", "/w", endless)))
-        for future in futures:
-            with pytest.raises(Refused) as refused:
-                await future
-            assert refused.value.kind == Kind.SHUTTING_DOWN
-
-    asyncio.run(main())
+    upkeep = await begun()
+    futures = [upkeep.submit(Job(what, "/w", endless)) for what in ("one", "two")]
+    await asyncio.sleep(0.01)
+    await upkeep.close()
+    futures.append(upkeep.submit(Job("three", "/w", endless)))
+    for future in futures:
+        with pytest.raises(Refused) as refused:
+            await future
+        assert refused.value.kind == Kind.SHUTTING_DOWN
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_commits_that_come_just_before_the_stop_do_not_hold_it_up(turns: int) -> None:
-    async def main() -> None:
-        upkeep = await begun(idle_s=60)
-        upkeep.follow("/one")
-        await asyncio.sleep(0.01)
-        upkeep.follow("/another")
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            await upkeep.close()
-
-    asyncio.run(main())
+async def test_commits_that_come_just_before_the_stop_do_not_hold_it_up(turns: int) -> None:
+    upkeep = await begun(idle_s=60)
+    upkeep.follow("/one")
+    await asyncio.sleep(0.01)
+    upkeep.follow("/another")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await upkeep.close()
 
 
 @pytest.mark.timeout(20)
-def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
+async def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Retention was due for it for ever, and the event loop did nothing else."""
@@ -94,22 +85,19 @@ def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
         passes.append(workspace)
         return 0
 
-    async def main() -> None:
-        opened = {name: SimpleNamespace(shadow=name, root=name) for name in ("one", "two")}
-        historian = SimpleNamespace(ask=lambda *_: asyncio.sleep(0, False))
-        state = SimpleNamespace(open=opened)
-        writer: Any = SimpleNamespace(state=state, historian=historian, quiet_s=lambda: 60.0)
-        upkeep = Upkeep(asyncio.get_running_loop(), writer, 0.01, retain)
-        for _ in range(2):  # new commits are no reason for a second pass in six hours
-            upkeep.follow("one")
-            await asyncio.sleep(0.03)
-            assert len(passes) == 2
-        monkeypatch.setattr(schedule, "_RETENTION_INTERVAL_S", 0.05)
-        del opened["one"]
-        upkeep.follow("two")
-        await asyncio.sleep(0.3)
-        assert 2 < len(passes) < 12
-        assert opened["two"] is passes[-1]
-        await upkeep.close()
-
-    asyncio.run(main())
+    opened = {name: SimpleNamespace(shadow=name, root=name) for name in ("one", "two")}
+    historian = SimpleNamespace(ask=lambda *_: asyncio.sleep(0, False))
+    state = SimpleNamespace(open=opened)
+    writer: Any = SimpleNamespace(state=state, historian=historian, quiet_s=lambda: 60.0)
+    upkeep = Upkeep(asyncio.get_running_loop(), writer, 0.01, retain)
+    for _ in range(2):  # new commits are no reason for a second pass in six hours
+        upkeep.follow("one")
+        await asyncio.sleep(0.03)
+        assert len(passes) == 2
+    monkeypatch.setattr(schedule, "_RETENTION_INTERVAL_S", 0.05)
+    del opened["one"]
+    upkeep.follow("two")
+    await asyncio.sleep(0.3)
+    assert 2 < len(passes) < 12
+    assert opened["two"] is passes[-1]
+    await upkeep.close()

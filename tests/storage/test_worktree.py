@@ -59,6 +59,13 @@ def staged(
     return target, name
 
 
+def replacing(root: Path, worktree: Worktree) -> tuple[Target, str, OnDisk]:
+    """A file "old" that was read, with a staged "new" beside it."""
+    (root / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    return *staged(worktree, "a", b"new"), before
+
+
 # -- reading
 
 
@@ -135,9 +142,7 @@ def test_link_is_read_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
 
 
 def test_swap_puts_the_new_file_in_and_the_old_one_out(tmp_path: Path, worktree: Worktree) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    before = read(worktree, "a")
-    target, name = staged(worktree, "a", b"new")
+    target, name, before = replacing(tmp_path, worktree)
     worktree.swap(target, name)
     assert (tmp_path / "a").read_bytes() == b"new"
     assert (tmp_path / name).read_bytes() == b"old"
@@ -229,9 +234,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_again(
 
 
 def test_changed_permission_comes_out(tmp_path: Path, worktree: Worktree) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    before = read(worktree, "a")
-    target, name = staged(worktree, "a", b"new")
+    target, name, before = replacing(tmp_path, worktree)
     (tmp_path / "a").chmod(0o600)
     worktree.swap(target, name)
     out = worktree.compare_displaced(target, name, before)
@@ -242,9 +245,7 @@ def test_changed_permission_comes_out(tmp_path: Path, worktree: Worktree) -> Non
 def test_touched_file_with_the_same_content_does_not_count_as_changed(
     tmp_path: Path, worktree: Worktree
 ) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    before = read(worktree, "a")
-    target, name = staged(worktree, "a", b"new")
+    target, name, before = replacing(tmp_path, worktree)
     os.utime(tmp_path / "a")
     worktree.swap(target, name)
     assert worktree.compare_displaced(target, name, before) is None
@@ -253,9 +254,7 @@ def test_touched_file_with_the_same_content_does_not_count_as_changed(
 @pytest.mark.parametrize("becomes", ["directory", "link"])
 def test_what_is_no_regular_file_any_more_comes_out(tmp_path: Path, becomes: str) -> None:
     worktree = Worktree(str(tmp_path), Disk())
-    (tmp_path / "a").write_bytes(b"old")
-    before = read(worktree, "a")
-    target, name = staged(worktree, "a", b"new")
+    target, name, before = replacing(tmp_path, worktree)
     (tmp_path / "a").unlink()
     if becomes == "directory":
         (tmp_path / "a").mkdir()
@@ -592,9 +591,7 @@ def without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[W
 def test_files_are_replaced_where_there_are_no_links_either(
     tmp_path: Path, without_links: Worktree
 ) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    before = read(without_links, "a")
-    target, name = staged(without_links, "a", b"new")
+    target, name, before = replacing(tmp_path, without_links)
     without_links.swap(target, name)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new", name: b"old"}
     assert without_links.compare_displaced(target, name, before) is None

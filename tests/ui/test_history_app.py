@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 from textual import events
@@ -51,19 +52,14 @@ def three_bursts(daemon: DaemonProcess) -> None:
             s.patch(f"{session}.py", [stet.append_eof(f"more = '{session}'\n")])
 
 
-def run(
-    daemon: DaemonProcess,
-    size: tuple[int, int],
-    story: Callable[..., Awaitable[None]],
-    inside: str = "",
-) -> None:
-    async def main() -> None:
-        app = HistoryApp(str(daemon.base / "w" / inside), endpoint(daemon, control=True))
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await until(pilot, lambda: app.timeline.rows, "no edits are shown")
-            await story(app, pilot)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(
+    daemon: DaemonProcess, size: tuple[int, int] = (80, 24), inside: str = ""
+) -> AsyncIterator[tuple[HistoryApp, Pilot[None]]]:
+    app = HistoryApp(str(daemon.base / "w" / inside), endpoint(daemon, control=True))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.timeline.rows, "no edits are shown")
+        yield app, pilot
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], object], otherwise: str) -> None:
@@ -102,12 +98,12 @@ async def select(app: HistoryApp, pilot: Pilot[None], subject: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_edits_are_shown_by_burst_with_their_diff(
+async def test_edits_are_shown_by_burst_with_their_diff(
     daemon: DaemonProcess, size: tuple[int, int]
 ) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, size) as (app, pilot):
         headings = [row for row in app.timeline.rows if isinstance(row, Burst)]
         assert [each.commits[0].session for each in headings] == ["three", "two", "one"]
         await until(pilot, lambda: "more = 'three'" in shown(app), "the newest edit's diff")
@@ -119,14 +115,12 @@ def test_edits_are_shown_by_burst_with_their_diff(
             "its first changed line",
         )
 
-    run(daemon, size, story)
 
-
-def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonProcess) -> None:
+async def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
     workspace = daemon.base / "w"
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await select(app, pilot, "two.py")
         await pilot.press("space", "up", "space")  # marked, and not any more
         assert not app.timeline.marked
@@ -139,19 +133,18 @@ def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonProcess) 
         await until(pilot, lambda: not (workspace / "two.py").exists(), "nothing was undone")
         await until(pilot, lambda: "undo" in subjects(app)[0], "the undo is not shown")
         await until(pilot, lambda: not app.timeline.marked, "what was undone stays marked")
-
-    run(daemon, (80, 24), story)
     assert {path.name for path in workspace.iterdir()} == {"one.py", "three.py"}
 
 
 @pytest.mark.parametrize("key", ["R", "o"])
-def test_what_changed_while_it_was_asked_is_shown_before_it_is_done(
+async def test_what_changed_while_it_was_asked_is_shown_before_it_is_done(
     daemon: DaemonProcess, key: str
 ) -> None:
     three_bursts(daemon)
     path = daemon.base / "w" / "three.py"
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, (80, 40)) as (app, pilot):
+
         def asked(text: str) -> Callable[[], bool]:
             return lambda: bool(app.screen.query("#lines")) and says(app, text)
 
@@ -166,30 +159,26 @@ def test_what_changed_while_it_was_asked_is_shown_before_it_is_done(
         await pilot.press("enter")
         await until(pilot, lambda: not path.exists() or "four" not in path.read_text(), "not done")
 
-    run(daemon, (80, 40), story)
 
-
-def test_what_conflicts_is_shown_and_changes_nothing(daemon: DaemonProcess) -> None:
+async def test_what_conflicts_is_shown_and_changes_nothing(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("a.py", [stet.overwrite("x = 1\n")])
         s.patch("a.py", [stet.replace("x = 1", "x = 2")])
         s.patch("a.py", [stet.replace("x = 2", "x = 3")])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("down", "u")
         await until(pilot, lambda: bool(app.screen.query("#lines")), "nothing is shown")
         assert "a.py" in str(app.screen.query_one("#lines", Static).visual)
         await pilot.press("enter")
         await pilot.press("escape")
-
-    run(daemon, (80, 24), story)
     assert (daemon.base / "w" / "a.py").read_text() == "x = 3\n"
 
 
-def test_new_edits_come_by_themselves_through_a_restart(daemon: DaemonProcess) -> None:
+async def test_new_edits_come_by_themselves_through_a_restart(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         with agent(daemon, "four") as s:
             s.patch("four.py", [stet.overwrite("4\n")])
         await until(pilot, lambda: "four.py" in subjects(app)[0], "an edit is not shown")
@@ -198,29 +187,25 @@ def test_new_edits_come_by_themselves_through_a_restart(daemon: DaemonProcess) -
             s.patch("five.py", [stet.overwrite("5\n")])
         await until(pilot, lambda: "five.py" in subjects(app)[0], "none after the restart")
 
-    run(daemon, (80, 24), story)
 
-
-def test_a_request_pops_up_and_is_decided(daemon: DaemonProcess) -> None:
+async def test_a_request_pops_up_and_is_decided(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
     with agent(daemon, "asks") as s:
         s.mode_set("restricted")
 
-        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        async with opened(daemon) as (app, pilot):
             await asyncio.to_thread(s.request_mode_upgrade, "the tests need it")
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
             await pilot.press("enter", "down", "enter")  # the first: for 30 minutes
             await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
             await until(pilot, lambda: s.mode_get().mode == "unrestricted", "it is not lifted")
-
-        run(daemon, (80, 24), story)
         assert s.mode_get().session_until is not None
 
 
-def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) -> None:
+async def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("slash", *"session:two value")
         await until(pilot, lambda: len(edits_of(app.timeline)) == 1, "it is not searched")
         assert edits_of(app.timeline)[0].session == "two"
@@ -230,27 +215,27 @@ def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) 
         await until(pilot, lambda: len(edits_of(app.timeline)) == 6, "the search stays")
         assert not app.query_one("#search", Input).has_class("shown")
 
-    run(daemon, (80, 24), story)
 
-
-def test_what_is_typed_right_after_a_slash_goes_into_the_search(daemon: DaemonProcess) -> None:
+async def test_what_is_typed_right_after_a_slash_goes_into_a_search(
+    daemon: DaemonProcess,
+) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         for key, character in (("slash", "/"), ("t", "t"), ("w", "w"), ("o", "o")):
             app.post_message(events.Key(key, character))
         search = app.query_one("#search", Input)
         await until(pilot, lambda: search.value == "two", "some of it was taken for keys")
 
-    run(daemon, (80, 24), story)
-
 
 @pytest.mark.parametrize("inside", ["", "sub"])
-def test_a_file_is_restored_blamed_and_a_commit_pinned(daemon: DaemonProcess, inside: str) -> None:
+async def test_a_file_is_restored_and_blamed_and_a_commit_pinned(
+    daemon: DaemonProcess, inside: str
+) -> None:
     (daemon.base / "w" / "sub").mkdir()
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, (160, 50), inside) as (app, pilot):
         await pilot.press("down", "o")
         await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
         await pilot.press("enter")
@@ -263,13 +248,11 @@ def test_a_file_is_restored_blamed_and_a_commit_pinned(daemon: DaemonProcess, in
         with agent(daemon, "one") as s:
             await until(pilot, lambda: s.pin_list().pins, "no pin")
 
-    run(daemon, (160, 50), story, inside)
 
-
-def test_the_mode_is_set(daemon: DaemonProcess) -> None:
+async def test_the_mode_is_set(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("m")
         await until(pilot, lambda: isinstance(app.screen, Choose), "nothing is asked")
         app.screen.query_one(OptionList).highlighted = 0
@@ -281,8 +264,6 @@ def test_the_mode_is_set(daemon: DaemonProcess) -> None:
         app.screen.query_one(OptionList).highlighted = 2
         await pilot.press("enter")
         await until(pilot, lambda: "   unrestricted" in str(where.visual), "the mode is not shown")
-
-    run(daemon, (80, 24), story)
     with agent(daemon, "one") as s:
         assert s.mode_get().workspace_until is not None, "thirty minutes never end"
 
@@ -344,7 +325,7 @@ def test_it_is_as_light_as_the_terminal(daemon: DaemonProcess, light: bool) -> N
         ("kind:edit session:one", ["one.py"]),
     ],
 )
-def test_searches_go_by_what_the_list_shows(
+async def test_searches_go_by_what_the_list_shows(
     daemon: DaemonProcess, typed: str, found: list[str]
 ) -> None:
     with agent(daemon, "one") as s:
@@ -352,7 +333,7 @@ def test_searches_go_by_what_the_list_shows(
     with agent(daemon, "two") as s:
         s.patch("sub/two.py", [stet.overwrite('say("two")\n')])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, inside="sub") as (app, pilot):
         app.action_search()
         app.query_one("#search", Input).value = typed
         await until(
@@ -361,13 +342,11 @@ def test_searches_go_by_what_the_list_shows(
             f"{typed} finds {subjects(app)}",
         )
 
-    run(daemon, (80, 24), story, "sub")
 
-
-def test_a_time_that_is_not_typed_to_its_end_ends_nothing(daemon: DaemonProcess) -> None:
+async def test_a_time_that_is_not_typed_to_its_end_ends_nothing(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         app.action_search()
         search = app.query_one("#search", Input)
         search.value = "since:2026-"
@@ -377,15 +356,13 @@ def test_a_time_that_is_not_typed_to_its_end_ends_nothing(daemon: DaemonProcess)
         await until(pilot, lambda: len(edits_of(app.timeline)) == 2, "it is not searched")
         assert not notes(app)
 
-    run(daemon, (80, 24), story)
-
 
 def notes(app: HistoryApp) -> str:
     """What is said at the edge of the screen."""
     return " ".join(each.message for each in app._notifications)
 
 
-def test_a_search_goes_on_over_pages_without_a_commit(
+async def test_a_search_goes_on_over_pages_without_a_commit(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_bursts(daemon)
@@ -401,17 +378,15 @@ def test_a_search_goes_on_over_pages_without_a_commit(
 
     monkeypatch.setattr(HistoryApp, "_page", searching)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         app.action_search()
         app.query_one("#search", Input).value = "value"
         await until(pilot, lambda: len(edits_of(app.timeline)) == 3, "it gives up")
         assert app.timeline.selected is not None
         await until(pilot, lambda: "value = 'three'" in shown(app), "none is selected")
 
-    run(daemon, (80, 24), story)
 
-
-def test_a_slow_answer_to_an_earlier_search_is_not_shown(
+async def test_a_slow_answer_to_an_earlier_search_is_not_shown(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_bursts(daemon)
@@ -423,7 +398,7 @@ def test_a_slow_answer_to_an_earlier_search_is_not_shown(
             await answers.wait()
         return found
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         monkeypatch.setattr(HistoryApp, "_page", slow)
         app._search = filters_of("two")
         loading = asyncio.create_task(app._load())
@@ -434,16 +409,14 @@ def test_a_slow_answer_to_an_earlier_search_is_not_shown(
         await loading
         assert {each.session for each in edits_of(app.timeline)} == {"one"}
 
-    run(daemon, (80, 24), story)
 
-
-def test_a_daemon_that_hangs_is_told_and_keys_still_work(
+async def test_a_daemon_that_hangs_is_told_and_keys_still_work(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_bursts(daemon)
     monkeypatch.setattr("stet.ui.app._SILENT_S", 0.3)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, (160, 50)) as (app, pilot):
         daemon.process.send_signal(signal.SIGSTOP)
         try:
             await pilot.press("a", "u")
@@ -453,16 +426,14 @@ def test_a_daemon_that_hangs_is_told_and_keys_still_work(
         finally:
             daemon.process.send_signal(signal.SIGCONT)
 
-    run(daemon, (160, 50), story)
 
-
-def test_home_shows_what_came_while_somebody_read_further_down(
+async def test_home_shows_what_came_while_somebody_read_further_down(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stet.ui.app._FOLLOWED", 3)
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("end")
         with agent(daemon, "four") as s:
             s.patch("four.py", [stet.overwrite("4\n")])
@@ -471,10 +442,8 @@ def test_home_shows_what_came_while_somebody_read_further_down(
         await pilot.press("home")
         await until(pilot, lambda: "four.py" in subjects(app)[0], "Home does not show it")
 
-    run(daemon, (80, 24), story)
 
-
-def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
+async def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stet.ui.app.PAGE", 2)
@@ -482,7 +451,7 @@ def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
     with agent(daemon, "long") as s:
         s.patch("long.py", [stet.overwrite("".join(f"line_{n} = {n}\n" for n in range(100)))])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await until(pilot, lambda: len(edits_of(app.timeline)) == 7, "not all are loaded")
         await pilot.press("end", "space", "home")
         await until(pilot, lambda: "line_99" in shown(app), "no diff")
@@ -498,13 +467,11 @@ def test_marks_and_the_place_in_a_diff_stay_when_edits_come(
         await until(pilot, lambda: not says(app, "1 marked"), "the marks stay")
         assert not any(line.startswith("*") for line in on_screen(app))
 
-    run(daemon, (80, 24), story)
 
-
-def test_a_diff_takes_the_room_that_there_is(daemon: DaemonProcess) -> None:
+async def test_a_diff_takes_the_room_that_there_is(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await until(pilot, lambda: says(app, "+more = 'three'"), "no diff")
         await pilot.resize_terminal(170, 40)
         side_by_side = " │ +more = 'three'"
@@ -518,25 +485,21 @@ def test_a_diff_takes_the_room_that_there_is(daemon: DaemonProcess) -> None:
         assert says(app, "three.py  + ")
         assert "unrestricted" in on_screen(app)[0]
 
-    run(daemon, (80, 24), story)
-
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24)])
-def test_all_of_what_comes_of_an_undo_can_be_seen(
+async def test_all_of_what_comes_of_an_undo_can_be_seen(
     daemon: DaemonProcess, size: tuple[int, int]
 ) -> None:
     with agent(daemon, "one") as s:
         s.patch("a.py", [stet.overwrite("".join(f"line_{n} = {n}\n" for n in range(60)))])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, size) as (app, pilot):
         await pilot.press("u")
         await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
         await until(pilot, lambda: says(app, "Enter: do it"), "the keys are out of sight")
         await pilot.press(*["down"] * 70)
         await until(pilot, lambda: says(app, "-line_59 = 59"), "the end is out of reach")
         assert says(app, "Enter: do it")
-
-    run(daemon, size, story)
 
 
 def test_what_is_long_is_cut_before_it_is_coloured() -> None:
@@ -550,34 +513,30 @@ def test_what_is_long_is_cut_before_it_is_coloured() -> None:
     assert time.process_time() - began < 2
 
 
-def test_it_is_said_how_much_of_a_diff_is_left_out(daemon: DaemonProcess) -> None:
+async def test_it_is_said_how_much_of_a_diff_is_left_out(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("long.txt", [stet.overwrite("line\n" * 2_000)])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await until(pilot, lambda: "long.txt" in shown(app), "it is not shown")
         assert "1,0" in shown(app).splitlines()[-1]
         assert shown(app).endswith(" more lines")
 
-    run(daemon, (80, 24), story)
 
-
-def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProcess) -> None:
+async def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("说明.py", [stet.overwrite("\ta\tb\n")])
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, (160, 24)) as (app, pilot):
         await until(pilot, lambda: says(app, "── 说明.py ─"), "the name is git's")
         await until(pilot, lambda: says(app, "说明.py  + a b  +1"), "no first line")
         assert not any("\t" in line for line in on_screen(app))
 
-    run(daemon, (160, 24), story)
 
-
-def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
+async def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("u")
         await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
         await pilot.press("enter")
@@ -587,20 +546,18 @@ def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
         await until(pilot, lambda: says(app, "was not undone"), "another undo is redone")
         assert not isinstance(app.screen, Confirm)
 
-    run(daemon, (80, 24), story)
-
 
 # -- requests, modes and a daemon that comes and goes
 
 
-def test_enter_alone_decides_no_request_and_a_long_reason_hides_no_choice(
+async def test_enter_alone_decides_no_request_and_a_long_reason_hides_no_choice(
     daemon: DaemonProcess,
 ) -> None:
     three_bursts(daemon)
     with agent(daemon, "asks") as s:
         s.mode_set("restricted")
 
-        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        async with opened(daemon) as (app, pilot):
             reason = "one\ntwo " + "more " * 380
             asked = await asyncio.to_thread(s.request_mode_upgrade, reason)
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
@@ -624,10 +581,8 @@ def test_enter_alone_decides_no_request_and_a_long_reason_hides_no_choice(
                 pilot, lambda: not says(app, "asks for write access"), "what is decided is asked"
             )
 
-        run(daemon, (80, 24), story)
 
-
-def test_what_was_asked_and_set_while_it_was_away_is_seen(daemon: DaemonProcess) -> None:
+async def test_what_was_asked_and_set_while_it_was_away_is_seen(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
     with agent(daemon, "asks") as s:
         s.mode_set("restricted")
@@ -639,20 +594,18 @@ def test_what_was_asked_and_set_while_it_was_away_is_seen(daemon: DaemonProcess)
             control.call("mode_set", mode="restricted", scope="workspace", workspace=root)
             s.request_mode_upgrade("now")
 
-        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        async with opened(daemon) as (app, pilot):
             await pilot.pause(0.5)
             await asyncio.to_thread(restart)
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
             await until(pilot, lambda: says(app, "   restricted"), "the mode is not seen")
 
-        run(daemon, (80, 24), story)
 
-
-def test_it_outlives_a_workspace_that_is_moved_and_comes_back(daemon: DaemonProcess) -> None:
+async def test_it_outlives_a_workspace_that_is_moved_and_comes_back(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
     workspace, elsewhere = daemon.base / "w", daemon.base / "elsewhere"
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.pause(0.5)
         workspace.rename(elsewhere)
         await asyncio.to_thread(daemon.restart)
@@ -665,20 +618,20 @@ def test_it_outlives_a_workspace_that_is_moved_and_comes_back(daemon: DaemonProc
             s.patch("four.py", [stet.overwrite("4\n")])
         await until(pilot, lambda: "four.py" in subjects(app)[0], "it does not go on")
 
-    run(daemon, (80, 24), story)
-
 
 # -- boxes, and what goes on below them
 
 
-def test_a_file_that_is_chosen_while_the_list_goes_on_is_blamed(daemon: DaemonProcess) -> None:
+async def test_a_file_chosen_while_the_list_goes_on_is_blamed(
+    daemon: DaemonProcess,
+) -> None:
     three_bursts(daemon)
     with agent(daemon, "both") as s:
         s.apply_patch(
             "*** Begin Patch\n*** Add File: a.py\n+a\n*** Add File: b.py\n+b\n*** End Patch\n"
         )
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon, (160, 50)) as (app, pilot):
         await until(pilot, lambda: "b.py" in shown(app), "no diff")
         await pilot.press("b")
         await until(pilot, lambda: isinstance(app.screen, Choose), "no file is to be chosen")
@@ -688,10 +641,8 @@ def test_a_file_that_is_chosen_while_the_list_goes_on_is_blamed(daemon: DaemonPr
         await until(pilot, lambda: "@@" not in shown(app), "the diff stays")
         assert "b" in shown(app)
 
-    run(daemon, (160, 50), story)
 
-
-def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
+async def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
     daemon: DaemonProcess,
 ) -> None:
     three_bursts(daemon)
@@ -699,7 +650,7 @@ def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
         one.mode_set("restricted")
         two.mode_set("restricted")
 
-        async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        async with opened(daemon) as (app, pilot):
             asked = await asyncio.to_thread(one.request_mode_upgrade, "a")
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
             await asyncio.to_thread(two.request_mode_upgrade, "b")
@@ -713,26 +664,22 @@ def test_a_request_below_another_that_is_decided_meanwhile_is_closed(
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1, "what is decided is asked")
 
-        run(daemon, (80, 24), story)
 
-
-def test_a_choice_without_room_takes_every_key(daemon: DaemonProcess) -> None:
+async def test_a_choice_without_room_takes_every_key(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("m")
         await until(pilot, lambda: bool(app.screen.query(OptionList)), "nothing is asked")
         for size in ((40, 3), (25, 2), (10, 3), (8, 5), (1, 1), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.press("down", "down", "pagedown", "pageup", "end", "home")
 
-    run(daemon, (80, 24), story)
 
-
-def test_enter_twice_closes_one_dialog(daemon: DaemonProcess) -> None:
+async def test_enter_twice_closes_one_dialog(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
-    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+    async with opened(daemon) as (app, pilot):
         await pilot.press("m")
         await until(pilot, lambda: bool(app.screen.query(OptionList)), "nothing is asked")
         choices = app.screen.query_one(OptionList)
@@ -740,5 +687,3 @@ def test_enter_twice_closes_one_dialog(daemon: DaemonProcess) -> None:
         choices.action_select()
         await until(pilot, lambda: app._mode == "restricted", "the mode is not set")
         assert len(app.screen_stack) == 1
-
-    run(daemon, (80, 24), story)
