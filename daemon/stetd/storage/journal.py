@@ -7,6 +7,7 @@ zeros: a sync then writes no metadata, and does not wait for what other programs
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -117,9 +118,7 @@ class Journal:
         #: Monotonic time of the newest segment's first private content (journal_format.Change).
         self.private_since: float | None = None
         numbers = segment_numbers(directory)
-        self._sizes = {
-            n: os.path.getsize(os.path.join(directory, segment_name(n))) for n in numbers
-        }
+        self._sizes = {n: os.path.getsize(self._path_of(n)) for n in numbers}
         self.position = Position(max(numbers, default=0), 0)
         self.start_segment()
 
@@ -139,7 +138,7 @@ class Journal:
     def start_segment(self) -> None:
         """Open the next segment. It is durable, with its name, when this returns."""
         number = self.position.segment + 1
-        path = os.path.join(self._directory, segment_name(number))
+        path = self._path_of(number)
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         head = MAGIC + frames(Opened(number, self._boot, self._version, LEVEL))
         failpoint("journal.segment_created")
@@ -168,6 +167,7 @@ class Journal:
         """
         if self.broken:
             raise JournalBroken(self.broken)
+        self._check_place()
         data = frames(*records)
         start = self.position.offset
         needed = start + len(data) + reserve
@@ -184,6 +184,18 @@ class Journal:
             isinstance(record, Change | Abort) and record.private for record in records
         ):
             self.private_since = time.monotonic()
+
+    def _check_place(self) -> None:
+        """Raises OSError if the segment is elsewhere: the next start would not find the records."""
+        path = self._path_of(self.position.segment)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path), os.fstat(self._fd)):
+                return
+        what = "the journal was moved or removed. Put it back, or begin anew with: stet stop"
+        raise FileNotFoundError(errno.ENOENT, what, path)
+
+    def _path_of(self, segment: int) -> str:
+        return os.path.join(self._directory, segment_name(segment))
 
     def _reserve(self, needed: int) -> None:
         """Reserve space for a segment of ``needed`` bytes. Raises OSError."""
@@ -229,8 +241,7 @@ class Journal:
 
         With a descriptor of its own: the kernel reports an error once to each descriptor.
         """
-        name = segment_name(self.position.segment)
-        fd = self._disk.open(os.path.join(self._directory, name), os.O_RDONLY)
+        fd = self._disk.open(self._path_of(self.position.segment), os.O_RDONLY)
         try:
             self._sync(fd)
         finally:
@@ -254,7 +265,7 @@ class Journal:
         :meth:`forget`.
         """
         for number in segments:
-            self._disk.unlink(os.path.join(self._directory, segment_name(number)))
+            self._disk.unlink(self._path_of(number))
             failpoint("journal.dropped_one")
         self._disk.sync_directory(self._directory)
 
