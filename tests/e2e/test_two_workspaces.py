@@ -209,6 +209,8 @@ def test_a_workspace_whose_directory_was_away_at_the_start_works_again(own_site:
     site.agent.call("undo")
     assert [each["kind"] for each in site.log()] == ["undo", "edit"]
     assert site.fsck() == ""
+    # The historian was begun anew on purpose; `stet doctor` showed it as the last error.
+    assert "is deferred" in site.person.call("status")["last_error"]["message"]
 
 
 def test_a_workspace_whose_directory_comes_back_works_again(own_site: Site) -> None:

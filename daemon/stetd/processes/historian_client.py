@@ -120,6 +120,7 @@ class Historian:
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
         self._closing = False
+        self._replacing = False
         self._heard_at = 0.0
         self._watching: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -189,9 +190,10 @@ class Historian:
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
                 self._settle(number, error=HistorianLost("the historian has ended"))
-        if not self._closing:
+        if not self._closing and not self._replacing:
             _log.error("the historian has ended (%d); another one is started", status)
             self.trouble = "the process that keeps it has ended"
+        self._replacing = False
 
     def follow(self) -> None:
         """Tell the historian soon that the journal has grown."""
@@ -239,6 +241,7 @@ class Historian:
         for waiting in self._waiting.values():
             waiting.asked = 0
         if self._running is not None:
+            self._replacing = True
             self._running.kill()
 
     async def close(self) -> None:
