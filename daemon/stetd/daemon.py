@@ -189,6 +189,7 @@ async def _checkpoint_now(writer: Writer) -> None:
                 await done.wait()
         if historian.failures > failures + 1 or time.monotonic() > deadline:
             _log.error("no checkpoint could be written: %s", historian.trouble)
+            writer.checkpoints.give_up()  # the next one would begin after all is closed
             return
 
 
