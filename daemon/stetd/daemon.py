@@ -179,8 +179,7 @@ class Daemon(msgspec.Struct):
 async def _checkpoint_now(writer: Writer) -> None:
     """Take a checkpoint and wait for it; give up soon if writing fails."""
     done = asyncio.Event()
-    historian = writer.historian
-    failures = historian.failures
+    historian, failures = writer.historian, writer.historian.failures
     writer.checkpoints.begin(done.set)
     deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
     while not done.is_set():

@@ -279,11 +279,12 @@ def test_while_the_journal_is_away_nothing_is_answered_as_done(own_site: Site, h
         shutil.copytree(away, state)
     elif how == "removed":
         shutil.rmtree(away)
-    for method, params in [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("patch", {"path": "a.txt", "patches": [{"operation": "overwrite", "newText": "x"}]}),
         ("clipboard_set", {"name": "c", "text": "x"}),
         ("mode_set", {"mode": "restricted"}),
-    ]:
+    ]
+    for method, params in calls:
         refusal = site.agent.refusal(method, **params)
         assert_refused(refusal, "io_error", "was moved or removed", "Nothing was changed.")
     assert site.bytes_of("a.txt") == b"by hand\n"
