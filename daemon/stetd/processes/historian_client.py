@@ -121,6 +121,7 @@ class Historian:
         self._last_id = 0
         self._closing = False
         self._replacing = False
+        self._lost = _LOST
         self._heard_at = 0.0
         self._watching: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -269,7 +270,7 @@ class Historian:
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, error=refused_anew(_LOST))
+                self._settle(number, error=refused_anew(self._lost))
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:
@@ -328,6 +329,8 @@ class Historian:
                 self.on_commits(said.shadow)
             case messages.OtherVersion():
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
+                why = f"stetd was upgraded to {said.version} meanwhile: restart it with stet stop."
+                self._lost = refuse(Kind.OVERLOADED, f"{why} Nothing was changed.")
 
     def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
         """Resolve a question's future, unless it is cancelled."""
