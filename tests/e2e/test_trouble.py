@@ -265,6 +265,35 @@ def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
     assert site.fsck() == ""
 
 
+@pytest.mark.parametrize("how", ["moved", "copied", "removed"])
+def test_while_the_journal_is_away_nothing_is_answered_as_done(own_site: Site, how: str) -> None:
+    """As by `rm -r ~/.local/state/stet` beside the daemon: what it does would be nowhere."""
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    site.write("a.txt", "by hand\n")
+    before, state = site.picture(), site.daemon.state
+    away = state.rename(state.with_name("away"))
+    if how == "copied":
+        shutil.copytree(away, state)
+    elif how == "removed":
+        shutil.rmtree(away)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("patch", {"path": "a.txt", "patches": [{"operation": "overwrite", "newText": "x"}]}),
+        ("clipboard_set", {"name": "c", "text": "x"}),
+        ("mode_set", {"mode": "restricted"}),
+    ]
+    for method, params in calls:
+        refusal = site.agent.refusal(method, **params)
+        assert_refused(refusal, "io_error", "was moved or removed", "Nothing was changed.")
+    assert site.bytes_of("a.txt") == b"by hand\n"
+    if how == "moved":
+        away.rename(state)
+        assert site.picture() == before
+        assert site.overwrite("a.txt", "two\n")["outside"] is not None
+    site.daemon.restart()
+    assert (site.root / "a.txt").read_text() == ("two\n" if how == "moved" else "by hand\n")
+
+
 def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site) -> None:
     """It waits in memory."""
     site = own_site

@@ -201,6 +201,8 @@ def test_a_workspace_whose_directory_was_away_at_the_start_works_again(own_site:
     assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
     site.agent.call("undo")
     assert site.kinds() == ["undo", "edit"]
+    # The historian was begun anew on purpose; `stet doctor` showed it as the last error.
+    assert "is deferred" in site.person.call("status")["last_error"]["message"]
     assert site.fsck() == ""
 
 

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from e2e.running_daemon import git
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import VerifyResult
 from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.queries import verify as verifying
@@ -106,6 +107,21 @@ def test_files_as_the_history_has_them_are_not_counted(made: Histories, worktree
     assert verify(made, worktree).changed_outside == 1
     Path(worktree.root, "d0/f.txt").chmod(0o755)
     assert verify(made, worktree).changed_outside == 2
+
+
+def test_a_file_that_may_not_be_read_is_counted_and_keeps_nothing_from_being_verified(
+    made: Histories, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(worktree.root, "d0/f.txt")
+    path.parent.mkdir()
+    path.write_text("9\n")
+
+    def forbidden(*_: object) -> None:
+        raise refuse(Kind.IO_ERROR, "d0/f.txt: Permission denied")
+
+    monkeypatch.setattr(Worktree, "read", forbidden)
+    result = verify(made, worktree)
+    assert (told(result), result.changed_outside) == ([], 3)
 
 
 def test_an_expected_commit_must_be_in_the_chain(made: Histories, worktree: Worktree) -> None:

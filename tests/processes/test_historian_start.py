@@ -225,6 +225,8 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
         async with asyncio.timeout(20):
             while f"stetd was upgraded to {__version__} meanwhile: restart it" not in caplog.text:
                 await asyncio.sleep(0.01)
+            with pytest.raises(Refused, match=f"upgraded to {__version__} meanwhile: restart it"):
+                await historian.ask("reached", "/state/workspaces/w", type(None))
         await historian.close()
 
     asyncio.run(story())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from e2e.running_daemon import git
 from stetd.repository.making_repository import create_repository
 from stetd.repository.references import (
+    HISTORY,
     PINS,
     DamagedReference,
     delete_pin,
@@ -21,6 +23,7 @@ from stetd.repository.references import (
     read_reference,
     set_pin,
     why_no_pin_name,
+    write_reference,
 )
 from stetd.storage.disk import Disk, NotRegular
 from storage.histories import Histories
@@ -47,6 +50,22 @@ def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:
     git(made.path, "gc", "-q", "--prune=now")
     assert git(made.path, "rev-list", "--all").split() == [made.oids[0]]
     assert pinned_id(made.path, "before-refactoring") == made.oids[0]
+
+
+class FullDisk(Disk):
+    def write_all(self, fd: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("name", [HISTORY, f"{PINS}/new"])
+def test_what_a_full_disk_leaves_of_a_reference_is_none_to_git(made: Histories, name: str) -> None:
+    """A historian that started on a full disk left one that ended `git log --all`."""
+    with pytest.raises(OSError, match="No space left"):
+        write_reference(made.path, name, made.oids[0], FullDisk())
+    assert git(made.path, "log", "--all", "--format=%H").split() == made.oids[::-1]
+    git(made.path, "fsck", "--strict")
+    write_reference(made.path, name, made.oids[0], Disk())
+    assert read_reference(made.path, name) == made.oids[0]
 
 
 def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) -> None:
@@ -121,7 +140,7 @@ def test_a_pin_is_durable_before_it_counts(made: Histories) -> None:
             super().fsync(fd)
 
     set_pin(made.path, "x", made.oids[0], Watched())
-    assert done == ["refs/pins/x.tmp", "refs/pins"]
+    assert done == ["refs/pins/x.lock", "refs/pins"]
     done.clear()
     delete_pin(made.path, "x", Watched())
     assert done == ["refs/pins"]
@@ -143,10 +162,10 @@ def test_what_a_kill_left_of_a_pin_is_no_pin_and_is_cleared(made: Histories) -> 
 @pytest.mark.timeout(10)
 def test_a_pipe_keeps_no_writer_waiting(made: Histories) -> None:
     path = os.path.join(made.path, PINS, "a")
-    os.mkfifo(path + ".tmp")
+    os.mkfifo(path + ".lock")
     with pytest.raises(OSError, match="No such device"):
         set_pin(made.path, "a", made.oids[0], Disk())
-    os.rename(path + ".tmp", path)
+    os.rename(path + ".lock", path)
     with pytest.raises(NotRegular):
         Disk().sync_path(path)
     set_pin(made.path, "a", made.oids[0], Disk())

@@ -40,7 +40,7 @@ def no_fsync() -> None:
 
 def no_journal_sync() -> None:
     """A call's record is written, but not synced."""
-    Journal.sync = lambda self: None  # type: ignore[method-assign]
+    Journal.sync = _no_sync  # type: ignore[method-assign]
 
 
 def checkpoint_without_git_sync() -> None:
@@ -94,10 +94,14 @@ def abort_without_sync() -> None:
     writer.__dict__["abort"] = transaction.abort
 
 
+def _no_sync(self: Journal, *, always: bool = False) -> None:
+    pass
+
+
 def _without_sync(act: Any) -> Any:
     def acting(*arguments: Any, **named: Any) -> Any:
         sync = Journal.sync
-        Journal.sync = lambda self: None  # type: ignore[method-assign]
+        Journal.sync = _no_sync  # type: ignore[method-assign]
         try:
             return act(*arguments, **named)
         finally:
@@ -178,19 +182,7 @@ def displaced_saves_cleared() -> None:
 
 def decisions_not_synced() -> None:
     """Recovery acts on what it has decided before that is durable."""
-    settling.FileRecovery.journal = _without_sync_always(settling.FileRecovery.journal)  # type: ignore[method-assign]
-
-
-def _without_sync_always(act: Any) -> Any:
-    def acting(*arguments: Any) -> None:
-        sync = Journal.sync_always
-        Journal.sync_always = lambda self: None  # type: ignore[method-assign]
-        try:
-            act(*arguments)
-        finally:
-            Journal.sync_always = sync  # type: ignore[method-assign]
-
-    return acting
+    settling.FileRecovery.journal = _without_sync(settling.FileRecovery.journal)  # type: ignore[method-assign]
 
 
 def journal_read_without_sync() -> None:

@@ -30,8 +30,8 @@ class Told(Journal):
         super().append(*records, reserve=reserve)
         self.told += records
 
-    def sync_always(self) -> None:
-        super().sync_always()
+    def sync(self, *, always: bool = False) -> None:
+        super().sync(always=always)
         self.told.append("synced")
 
 

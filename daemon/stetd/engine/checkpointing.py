@@ -131,6 +131,8 @@ class Checkpointer:
         while not done.is_set():
             if self._historian.failures > failures + 1 or time.monotonic() > deadline:
                 _log.error("no checkpoint could be written: %s", self._historian.trouble)
+                with suppress(ValueError):  # nobody waits for the next one: don't begin it
+                    self._waiting.remove(done.set)
                 return None
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):

@@ -22,7 +22,7 @@ from stetd.repository.stored_objects import BrokenRepository, MissingObject, Sto
 from stetd.state.state import shadow_path
 from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
-from stetd.storage.journal import segment_name
+from stetd.storage.journal import segment_path
 from stetd.storage.journal_format import (
     MAGIC,
     Abort,
@@ -133,7 +133,7 @@ class Following(msgspec.Struct):
         segment, offset = self._place
         while (segment, offset) < end:
             last = segment == end[0]
-            path = os.path.join(self.begin.state, "journal", segment_name(segment))
+            path = segment_path(os.path.join(self.begin.state, "journal"), segment)
             try:
                 with open(path, "rb") as file:
                     file.seek(offset)

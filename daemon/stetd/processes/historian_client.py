@@ -119,6 +119,8 @@ class Historian:
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
         self._closing = False
+        self._replacing = False
+        self._lost = _LOST
         self._heard_at = 0.0
         self._watching: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -188,9 +190,10 @@ class Historian:
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
                 self._settle(number, error=HistorianLost("the historian has ended"))
-        if not self._closing:
+        if not self._closing and not self._replacing:
             _log.error("the historian has ended (%d); another one is started", status)
             self.trouble = "the process that keeps it has ended"
+        self._replacing = False
 
     def follow(self) -> None:
         """Tell the historian soon that the journal has grown."""
@@ -238,6 +241,7 @@ class Historian:
         for waiting in self._waiting.values():
             waiting.asked = 0
         if self._running is not None:
+            self._replacing = True
             self._running.kill()
 
     async def close(self) -> None:
@@ -265,7 +269,7 @@ class Historian:
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, error=_LOST.copy())
+                self._settle(number, error=self._lost.copy())
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:
@@ -324,6 +328,8 @@ class Historian:
                 self.on_commits(said.shadow)
             case messages.OtherVersion():
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
+                why = f"stetd was upgraded to {said.version} meanwhile: restart it with stet stop."
+                self._lost = refuse(Kind.OVERLOADED, f"{why} Nothing was changed.")
 
     def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
         """Resolve a question's future, unless it is cancelled."""

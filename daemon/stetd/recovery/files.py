@@ -345,7 +345,7 @@ class FileRecovery(msgspec.Struct):
         """Make the decisions durable."""
         if self.records:
             journal.append(*self.records, reserve=1 << 20)
-            journal.sync_always()
+            journal.sync(always=True)
         failpoint("recovery.decided")
 
     def carry_out(self, journal: Journal) -> None:

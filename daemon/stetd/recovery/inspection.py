@@ -13,7 +13,8 @@ import sys
 import msgspec
 
 from stetd.config.directories import Directories
-from stetd.storage.journal import segment_name, segment_numbers
+from stetd.storage.disk import read_file
+from stetd.storage.journal import segment_numbers, segment_path
 from stetd.storage.journal_format import FormatError, TooNew, read_segment
 
 
@@ -46,9 +47,8 @@ def inspect(state: str) -> Inspected:
     torn = []
     try:
         for number in numbers:
-            path = os.path.join(directory, segment_name(number))
-            with open(path, "rb") as file:
-                data = file.read()
+            path = segment_path(directory, number)
+            data = read_file(path)
             try:
                 _, end = read_segment(data)
             except FormatError as error:

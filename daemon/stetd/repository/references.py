@@ -111,7 +111,7 @@ def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o700)
         disk.sync_directory(os.path.dirname(folder))
-    replace_file(path, oid.encode() + b"\n", disk)
+    replace_file(path, oid.encode() + b"\n", disk, ".lock")  # Git takes a ".tmp" for a reference
 
 
 def delete_pin(repository: str, name: str, disk: Disk) -> None:

@@ -168,10 +168,10 @@ def read_if_exists(path: str) -> bytes:
         return b""
 
 
-def replace_file(path: str, content: bytes, disk: Disk) -> None:
-    """Replace the content of a file durably and atomically."""
-    write_durably(path + ".tmp", content, disk)
-    os.replace(path + ".tmp", path)
+def replace_file(path: str, content: bytes, disk: Disk, unfinished: str = ".tmp") -> None:
+    """Replace a file durably and atomically; ``unfinished`` ends the name of the new one so far."""
+    write_durably(path + unfinished, content, disk)
+    os.replace(path + unfinished, path)
     disk.sync_directory(os.path.dirname(path))
 
 

@@ -7,6 +7,7 @@ zeros: a sync then writes no metadata, and does not wait for what other programs
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -17,7 +18,7 @@ from contextlib import suppress
 import msgspec
 
 from stetd.failpoints import failpoint
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, read_file
 from stetd.storage.journal_format import (
     LEVEL,
     MAGIC,
@@ -56,9 +57,9 @@ class ReadSegment(msgspec.Struct, frozen=True):
     records: list[tuple[int, Record]]
 
 
-def segment_name(number: int) -> str:
-    """The name of a segment's file."""
-    return f"{number:08d}.wal"
+def segment_path(directory: str, number: int) -> str:
+    """The path of a segment's file."""
+    return os.path.join(directory, f"{number:08d}.wal")
 
 
 def segment_numbers(directory: str) -> list[int]:
@@ -76,9 +77,8 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     segments = []
     ends = {}
     for number in segment_numbers(directory):
-        path = os.path.join(directory, segment_name(number))
-        with open(path, "rb") as file:
-            data = file.read()
+        path = segment_path(directory, number)
+        data = read_file(path)
         try:
             records, end = read_segment(data)
         except FormatError as error:
@@ -117,9 +117,7 @@ class Journal:
         #: Monotonic time of the newest segment's first private content (journal_format.Change).
         self.private_since: float | None = None
         numbers = segment_numbers(directory)
-        self._sizes = {
-            n: os.path.getsize(os.path.join(directory, segment_name(n))) for n in numbers
-        }
+        self._sizes = {n: os.path.getsize(segment_path(directory, n)) for n in numbers}
         self.position = Position(max(numbers, default=0), 0)
         self.start_segment()
 
@@ -139,7 +137,7 @@ class Journal:
     def start_segment(self) -> None:
         """Open the next segment. It is durable, with its name, when this returns."""
         number = self.position.segment + 1
-        path = os.path.join(self._directory, segment_name(number))
+        path = segment_path(self._directory, number)
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         head = MAGIC + frames(Opened(number, self._boot, self._version, LEVEL))
         failpoint("journal.segment_created")
@@ -152,8 +150,7 @@ class Journal:
             os.close(fd)
             self._disk.unlink(path)
             raise
-        if self._fd >= 0:
-            _close_segment(self._disk, self._fd, self.position.offset)
+        self.close()
         self._fd = fd
         self.private_since = None
         self._reserved = len(head)
@@ -168,6 +165,7 @@ class Journal:
         """
         if self.broken:
             raise JournalBroken(self.broken)
+        self._check_place()
         data = frames(*records)
         start = self.position.offset
         needed = start + len(data) + reserve
@@ -184,6 +182,15 @@ class Journal:
             isinstance(record, Change | Abort) and record.private for record in records
         ):
             self.private_since = time.monotonic()
+
+    def _check_place(self) -> None:
+        """Raises OSError if the segment is elsewhere: the next start would not find the records."""
+        path = segment_path(self._directory, self.position.segment)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path), os.fstat(self._fd)):
+                return
+        what = "the journal was moved or removed. Put it back, or begin anew with: stet stop"
+        raise FileNotFoundError(errno.ENOENT, what, path)
 
     def _reserve(self, needed: int) -> None:
         """Reserve space for a segment of ``needed`` bytes. Raises OSError."""
@@ -209,28 +216,24 @@ class Journal:
             self.broken = f"writing the journal failed: {cause.strerror}"
             raise JournalBroken(self.broken) from error
 
-    def sync(self) -> None:
-        """Make all appended records durable (a no-op under ``durability = "relaxed"``).
+    def sync(self, *, always: bool = False) -> None:
+        """Make all appended records durable; under ``durability = "relaxed"`` only if ``always``.
 
         A failure breaks the journal for good: a second sync might succeed with the data lost.
         """
-        if self._relaxed:
+        if self._relaxed and not always:
             return
         began = time.monotonic()
-        self.sync_always()
+        self._sync(self._fd)
         self._syncs.append(time.monotonic() - began)
 
-    def sync_always(self) -> None:
-        """As :meth:`sync`, but under any durability: for recovery."""
-        self._sync(self._fd)
-
     def sync_in_thread(self) -> None:
-        """As :meth:`sync_always`, in another thread than the one that appends: for checkpoints.
+        """Make them durable in another thread than the one that appends: for checkpoints.
 
         With a descriptor of its own: the kernel reports an error once to each descriptor.
         """
-        name = segment_name(self.position.segment)
-        fd = self._disk.open(os.path.join(self._directory, name), os.O_RDONLY)
+        path = segment_path(self._directory, self.position.segment)
+        fd = self._disk.open(path, os.O_RDONLY)
         try:
             self._sync(fd)
         finally:
@@ -254,7 +257,7 @@ class Journal:
         :meth:`forget`.
         """
         for number in segments:
-            self._disk.unlink(os.path.join(self._directory, segment_name(number)))
+            self._disk.unlink(segment_path(self._directory, number))
             failpoint("journal.dropped_one")
         self._disk.sync_directory(self._directory)
 
@@ -264,17 +267,13 @@ class Journal:
             del self._sizes[number]
 
     def close(self) -> None:
-        """Close the segment and free its reserved space."""
-        if self._fd >= 0:
-            _close_segment(self._disk, self._fd, self.position.offset)
+        """Close the segment and free its reserved space; if that fails, zeros mark the end."""
+        if self._fd < 0:
+            return
+        try:
+            self._disk.truncate(self._fd, self.position.offset)
+        except OSError as error:
+            _log.warning("a segment of the journal keeps its reserved space: %s", error)
+        finally:
+            os.close(self._fd)
             self._fd = -1
-
-
-def _close_segment(disk: Disk, fd: int, length: int) -> None:
-    """Close a segment and free its reserved space. If that fails, zeros mark the end anyway."""
-    try:
-        disk.truncate(fd, length)
-    except OSError as error:
-        _log.warning("a segment of the journal keeps its reserved space: %s", error)
-    finally:
-        os.close(fd)

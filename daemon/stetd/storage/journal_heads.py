@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stetd.storage.journal import Position, segment_name, segment_numbers
+from stetd.storage.disk import read_file
+from stetd.storage.journal import Position, segment_numbers, segment_path
 from stetd.storage.journal_format import (
     Abort,
     Change,
@@ -69,7 +70,8 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
                 changes.append(_Commits(place, record.number, commits, start))
     mark, head, count = (0, 0), None, 0
     if checkpoint is not None:
-        _check_segments(directory, range(checkpoint.segment, until.segment + 1))
+        for number in range(checkpoint.segment, until.segment + 1):
+            os.stat(segment_path(directory, number))
         mark = checkpoint.segment, checkpoint.offset
         for known in checkpoint.workspaces:
             if known.name == workspace:
@@ -92,22 +94,17 @@ def _follow(head: str | None, count: int, valid: list[_Commits], damage: list[st
     return JournalHead(head, count, damage)
 
 
-def _check_segments(directory: str, needed: range) -> None:
-    for number in needed:
-        os.stat(os.path.join(directory, segment_name(number)))
-
-
 def _records(
     directory: str, until: Position, damage: list[str]
 ) -> Iterator[tuple[tuple[int, int], Record]]:
     numbers = segment_numbers(directory)
-    _check_segments(directory, range(until.segment, until.segment + 1))
+    os.stat(segment_path(directory, until.segment))
     for number in numbers:
         if number > until.segment:
             break
-        name = segment_name(number)
-        with open(os.path.join(directory, name), "rb") as file:
-            data = file.read(until.offset) if number == until.segment else file.read()
+        path = segment_path(directory, number)
+        name = os.path.basename(path)
+        data = read_file(path, until.offset if number == until.segment else -1)
         if number == until.segment and len(data) < until.offset:
             damage.append(f"segment {name} of the journal is cut short")
         try:

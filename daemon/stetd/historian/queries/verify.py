@@ -19,7 +19,7 @@ from contextlib import closing
 import msgspec
 from msgspec.structs import asdict
 
-from stet.wire.failures import Kind, Refused
+from stet.wire.failures import Refused
 from stet.wire.results import Problem, VerifyResult
 from stetd.historian.index.history_index import HistoryIndex, damage
 from stetd.historian.queries.files import present
@@ -525,11 +525,7 @@ class _Verification(msgspec.Struct):
     def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
         try:
             found = present(worktree, path, self.asked.max_file_bytes)
-        except Refused as refusal:
-            if refusal.kind != Kind.FILE_TOO_LARGE:
-                raise
-            return None
-        except OSError:
+        except (Refused, OSError):  # it can't be read, or is too large
             return None
         image = found.image if found else None
         return (b"%o" % image.git_mode, bytes.fromhex(image.oid)) if image else None
