@@ -267,6 +267,11 @@ def test_a_text_that_is_escaped_once_too_often_is_told_where_it_stands() -> None
     assert nearest is None
     told, _ = near_miss.explain_miss(document, "a = 1 \\\n    return b", "b", "oldText")
     assert "backslashes" not in told
+    told, _ = near_miss.explain_miss(
+        Document.from_bytes(b"see foo_bar now\n"), "foo\\_bar", "foo_bar", "oldText"
+    )
+    assert told.startswith("The new text already stands at line 1")
+    assert "backslashes" not in told
 
 
 def test_a_line_that_differs_in_white_space_alone_is_found() -> None:

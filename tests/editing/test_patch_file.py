@@ -135,6 +135,15 @@ class TestLimits:
         grown = change("case 3:\n", "case 3:\n  // a\n")
         assert [(7, 8), (9, 9)] == lines(plan(data, grown, change("go()", "on()", near_line=9)))
 
+    def test_a_near_line_among_lines_that_an_earlier_change_replaced_is_refused(self) -> None:
+        block = "".join(f"b{number}\n" for number in range(2, 11))
+        data = f"top\n{block}x\n1\n2\n3\n4\n5\n6\nx\n".encode()
+        near = change("x\n", "y\n", near_line=10)
+        assert [(11, 11)] == lines(plan(data, near))
+        assert refusal(data, change(block, ""), near).failures[0].candidates == [2, 9]
+        grown = f"x\n{block}x\n".encode()
+        assert refusal(grown, change(block, "c\n" * 30), near).failures[0].candidates == [1, 32]
+
     def test_an_edit_that_joins_two_lines_is_mentioned(self) -> None:
         (warning,) = plan(b"  a\n  b\n", change("  a\n", "  c")).warnings
         assert "what it replaces begins or ends with a newline that replace lacks" in warning

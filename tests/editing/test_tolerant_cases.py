@@ -623,11 +623,3 @@ def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> Non
 def test_names_are_unique() -> None:
     names = [case.name for case in CASES] + [case.name for case in REFUSALS]
     assert len(names) == len(set(names))
-
-
-def test_a_line_that_is_deleted_without_its_indentation_does_not_leave_it_to_the_next() -> None:
-    before = b"- a\n  - b\n  - c\n"
-    assert edited(before, "- b\n", "") == (b"- a\n  - c\n", Rung.INDENT)
-    assert edited(before, "- b\n  - c\n", "") == (b"- a\n", Rung.INDENT)
-    assert edited(b"{\r\n\t}\r\n}\r\n", "}\n}\n", "") == (b"{\r\n", Rung.INDENT)
-    assert edited(before, "- b", "") == (b"- a\n  \n  - c\n", Rung.EXACT)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from server.echo_server import EchoHandlers, eventually, serving
-from stet.wire.failures import Kind, refuse
 from stet.wire.framing import Encoding
 from stetd.config.settings import Settings
 from stetd.server.server import Server, SocketInTheWay, listen
@@ -141,20 +140,15 @@ def test_a_connection_that_says_nothing_is_not_opened(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("against", "kind"),
-    [(refuse(Kind.OVERLOADED, "not now"), "overloaded"), (RuntimeError("a defect"), "internal")],
-    ids=["refused", "defect"],
-)
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_connection_that_can_not_be_opened_is_told_and_closed(
-    tmp_path: Path, against: Exception, kind: str, whole: bool
+    tmp_path: Path, whole: bool
 ) -> None:
     async def main() -> None:
         async with serving(tmp_path) as served, await served.client() as client:
-            served.handlers.against = against
+            served.handlers.against = RuntimeError("a defect")
             client.raw(b'{"id":7,"method":"echo"}\n' if whole else b'{"id":7,')
-            assert await client.kinds_until_closed() == [(7 if whole else None, kind)]
+            assert await client.kinds_until_closed() == [(7 if whole else None, "internal")]
             served.handlers.against = None
             assert await (await served.client()).ask("echo") == {"id": 1, "result": {}}
 

@@ -130,7 +130,8 @@ class Checkpointer:
         deadline = time.monotonic() + seconds
         while not done.is_set():
             if self._historian.failures > failures + 1 or time.monotonic() > deadline:
-                _log.error("no checkpoint could be written: %s", self._historian.trouble)
+                why = self._historian.trouble or "it takes too long"
+                _log.error("no checkpoint could be written: %s", why)
                 with suppress(ValueError):  # nobody waits for the next one: don't begin it
                     self._waiting.remove(done.set)
                 return None

@@ -47,6 +47,10 @@ async def retain(
                 await collect(writer, workspace, progress, drop=True)
             return 0
         choice = found[0]
+        # If none can be taken, nothing is recorded of what would then not be dropped.
+        check_open(writer, workspace)
+        cut = writer.state.known[workspace.name].cut
+        await _take_checkpoint(writer, workspace.name, cut)
         cut = _record(writer, workspace, choice)
         if cut is not None:
             break
@@ -92,7 +96,7 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
     return cut
 
 
-async def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
+async def _take_checkpoint(writer: Writer, name: str, cut: Cut | None) -> None:
     """Wait for a checkpoint that has the cut. Raises Refused if none can be taken."""
     recorded = await writer.checkpoints.take(CHECKPOINT_TIMEOUT_S)
     known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}

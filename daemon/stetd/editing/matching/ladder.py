@@ -49,8 +49,8 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 )
 #: Rungs that compare the text as it is.
 _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
-#: Rungs that also find a text within lines.
-_STRETCHES = (*_LITERAL, Rung.TYPOGRAPHY)
+#: Tolerant rungs that also find a text within lines.
+_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
 _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
 #: Lines that may be missing in the text before the blank lines at its end.
@@ -223,11 +223,9 @@ def _climb(
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
-    indentation = _indentation_left_of(document, place, old) if rung in _STRETCHES else ""
-    if indentation and rung in _LITERAL and not new and old.endswith(_ENDS):
-        # It would be left to the next line.
-        place, rung = Place(place.start - len(indentation), place.end), Rung.INDENT
-    elif indentation and _lacks_indentation(document, place, old, new, rung):
+    if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
+        document, place, old, new, exact=rung is Rung.EXACT
+    ):
         return None
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
@@ -270,24 +268,24 @@ def written_at(
     return text
 
 
-def _indentation_left_of(document: Document, place: Place, old: str) -> str:
-    """The indentation that ``old`` lacks at a place; "" if there is none or more before it."""
-    before = document.text[max(0, place.start - _DEEPEST) : place.start]
-    above = before.rstrip(INDENTATION)
-    begins = above[-1:] in ("", *_ENDS) and not is_blank(split_lines(old)[0][0])
-    return before[len(above) :] if begins else ""
-
-
-def _lacks_indentation(document: Document, place: Place, old: str, new: str, rung: Rung) -> bool:
-    """Whether a text without its indentation was found within a line: whole lines must decide.
+def _lacks_indentation(
+    document: Document, place: Place, old: str, new: str, *, exact: bool
+) -> bool:
+    """Whether a text was found within a line and lacks its indentation: whole lines must decide.
 
     Otherwise more new lines would not be indented, or removed lines' indentation would stay. Exact
     text is taken as it is, unless the line itself would lose its indentation.
     """
+    before = document.text[max(0, place.start - _DEEPEST) : place.start]
+    above = before.rstrip(INDENTATION)
+    if above == before or above[-1:] not in ("", *_ENDS):
+        return False
     given, lines = split_lines(old)[0], split_lines(new)[0]
+    if is_blank(given[0]):
+        return False
     whole = old.endswith(_ENDS) or document.text[place.end : place.end + 1] in ("", *_ENDS)
     loses = whole and given[0] in lines[1:] and given[0] != lines[0]
-    if rung is Rung.EXACT or loses:
+    if exact or loses:
         return loses
     if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
         return True

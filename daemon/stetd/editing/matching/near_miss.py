@@ -52,16 +52,12 @@ _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\
 def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
     """Sentences about ``old`` (which the dialect calls ``called``), and the nearest passage."""
     nearest = _nearest(document, old, called)
-    meant = _unescaped(old)
-    place = locate(document, meant, "") if meant != old else None
-    if isinstance(place, Match) and not (nearest and "in escaping" in nearest.first_difference):
-        line = document.line_at(place.start)
-        read = f"if the backslashes in {called} are read as escapes (\\n as the end of a line)"
-        return f"It stands at line {line} {read}: send it escaped once less.", None
     telling = len("".join(new.split())) >= _TELLING and new not in old
     applied = locate(document, new, new) if telling else None
     if not isinstance(applied, Match) or applied.rung is Rung.TRIM_EDGES:
         applied = None
+    if applied is None and (escaped := _unescaped_place(document, old, called, nearest)):
+        return escaped, None
     sentences: list[str] = []
     if applied is not None:
         sentences.append(
@@ -79,6 +75,18 @@ def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[s
     elif applied is None:
         sentences.append("Send the text exactly as it stands in the file.")
     return "\n".join(sentences), nearest
+
+
+def _unescaped_place(document: Document, old: str, called: str, nearest: Nearest | None) -> str:
+    """The sentence about a text that was escaped once too often, or ""."""
+    meant = _unescaped(old)
+    place = locate(document, meant, "") if meant != old else None
+    if not isinstance(place, Match) or (nearest and "in escaping" in nearest.first_difference):
+        return ""
+    return (
+        f"It stands at line {document.line_at(place.start)} if the backslashes in {called} are "
+        "read as escapes (\\n as the end of a line): send it escaped once less."
+    )
 
 
 def _numbered(nearest: Nearest) -> str:
@@ -149,12 +157,13 @@ def _shared_lines(document: Document, keys: Sequence[str], shortest: int = _TELL
 
 def _shared_but_for_spaces(document: Document, keys: Sequence[str]) -> _Votes:
     """Votes by lines that have one of the longest ones, apart from all white space."""
-    lines = ["".join(line.split()) for line in document.form(NormalForms).folded_lines]
+    lines = document.form(NormalForms).dense_lines
     for key in sorted(keys, key=len, reverse=True)[:3]:
         time_limit.check_time()
         dense = "".join(key.split())
-        near = enumerate(lines) if len(dense) >= _TELLING else ()
-        found = [line for line, here in near if dense in here]
+        if len(dense) < _TELLING:
+            break
+        found = [line for line, here in enumerate(lines) if dense in here]
         if len(found) <= _RARE:
             yield from ((line - keys.index(key), len(dense)) for line in found)
 

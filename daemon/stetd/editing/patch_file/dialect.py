@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -126,23 +126,14 @@ def _make_changes(
     deadline = time.thread_time() + _MOST_SECONDS
     steps = ChangingText(target.document.text)
     document = target.document
-    #: By index, the present number of each near_line to come, if it was counted in the file before.
-    nears = {each.subject.index: line for each in changes if (line := each.change.near_line)}
+    #: By index, the present lines that each near_line to come may mean, if it was counted in the
+    #: file before.
+    nears = {each.subject.index: [line] for each in changes if (line := each.change.near_line)}
     for checked in changes:
         step = find_change(checked, document, allowance)
-        near = nears.pop(checked.subject.index, None)
-        if isinstance(step, LocatedEdit) and near != checked.change.near_line:
-            asked = replace(checked, change=replace(checked.change, near_line=near))
-            other = find_change(asked, document, allowance)
-            if isinstance(other, LocatedEdit) and other.start != step.start:
-                lines = sorted(map(document.line_at, (step.start, other.start)))
-                step = checked.subject.failure(
-                    Kind.OLD_TEXT_NOT_UNIQUE,
-                    f"near_line {checked.change.near_line} means different places with and without "
-                    f"the changes before this one, {spelled_lines(lines)}. Put this change first, "
-                    "or send more lines in search.",
-                    candidates=lines,
-                )
+        meant = nears.pop(checked.subject.index, ())
+        if isinstance(step, LocatedEdit):
+            step = _unless_moved(checked, step, meant, document, allowance)
         if isinstance(step, Failure):
             raise Refused(_with_earlier_changes(step, checked, changes, target, document))
         if joins_lines(document.text, step.start, step.end, step.replacement):
@@ -159,13 +150,55 @@ def _make_changes(
                 path=target.path,
             )
         if nears:
-            now, inside = steps.landed[-1].changed_end, max(0, end - 1)
-            numbers = line_numbers(document.text, [end, inside])
-            grown = line_numbers(steps.text, [now])[now] - numbers[end]
-            last = numbers[inside] if end else 0
-            nears = {index: line + (line > last) * grown for index, line in nears.items()}
+            landed = steps.landed[-1]
+            inside = max(0, end - 1)
+            numbers = line_numbers(document.text, [landed.changed_start, inside, end])
+            now = line_numbers(steps.text, [landed.changed_end])[landed.changed_end]
+            first, last = numbers[landed.changed_start], numbers[inside] if end else 0
+            for index, meant in nears.items():
+                nears[index] = _moved_lines(meant, first, last, now - numbers[end])
         document = Document(document.bom, steps.text)
     return steps
+
+
+def _unless_moved(
+    checked: CheckedChange,
+    step: LocatedEdit,
+    meant: Iterable[int],
+    document: Document,
+    allowance: Allowance,
+) -> LocatedEdit | Failure:
+    """The step, or a failure if one of the lines that ``near_line`` may mean has another place."""
+    given = checked.change.near_line
+    for line in {*meant} - {given}:
+        asked = replace(checked, change=replace(checked.change, near_line=line))
+        other = find_change(asked, document, allowance)
+        if isinstance(other, LocatedEdit) and other.start != step.start:
+            lines = sorted(map(document.line_at, (step.start, other.start)))
+            return checked.subject.failure(
+                Kind.OLD_TEXT_NOT_UNIQUE,
+                f"near_line {given} means different places with and without the changes before "
+                f"this one, {spelled_lines(lines)}. Put this change first, or send more lines in "
+                "search.",
+                candidates=lines,
+            )
+    return step
+
+
+def _moved_lines(lines: Iterable[int], first: int, last: int, grown: int) -> list[int]:
+    """The lines after lines ``first`` to ``last`` have changed, and their number has ``grown``.
+
+    A line that has changed itself may be anywhere in what is there now.
+    """
+    moved: set[int] = set()
+    for line in lines:
+        if line > last:
+            moved.add(line + grown)
+        elif line < first or not grown:
+            moved.add(line)
+        else:
+            moved.update((first, max(first, last + grown)))
+    return [min(moved), max(moved)]
 
 
 def _with_earlier_changes(

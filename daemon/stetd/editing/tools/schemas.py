@@ -154,8 +154,9 @@ def _mcp(tool: Tool) -> dict[str, object]:
     # twice is refused or made twice, a second undo takes another edit back, a second request for
     # access is a new one.
     return {
-        **_named(tool),
+        "name": tool.name,
         "title": tool.title,
+        "description": DESCRIPTIONS[tool.name],
         "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
         "annotations": {
