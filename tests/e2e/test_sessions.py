@@ -84,7 +84,7 @@ def test_a_hello_without_a_workspace_leaves_the_session(site: Site) -> None:
     person = site.greeted(site.daemon.control(), session=site.session)
     assert person.call("hello", protocol=1)["session"] is None
     assert (
-        "no session None"
+        "no session of this connection"
         in person.refusal("mode_set", mode="restricted", workspace=str(site.root)).message
     )
     assert site.agent.call("mode_get")["mode"] == "unrestricted"
