@@ -206,18 +206,6 @@ def test_a_cancelled_call_that_was_sent_and_is_made_again_is_carried_out_once(
     assert not (site.root / "sent.txt").exists()
 
 
-def test_a_call_whose_answer_crosses_its_cancellation_is_carried_out_once(
-    site: Site, server: RawClient
-) -> None:
-    talk = {"stet/session": "crosses"}
-    done = server.begin_call("patch", talk, **append("x", "crosses.txt"))
-    assert server.result(done)["isError"] is False
-    server.send(cancellation(done))
-    assert server.call("patch", talk, **append("x", "crosses.txt"))["replayed"] is True
-    assert server.call("patch", talk, **append("x", "crosses.txt"))["replayed"] is False
-    assert site.bytes_of("crosses.txt") == b"x\nx\n"
-
-
 def test_what_is_made_after_something_else_is_no_retry(site: Site, server: RawClient) -> None:
     talk = {"stet/session": "else"}
     server.call("patch", talk, **append("x", "else.txt"))

@@ -99,7 +99,6 @@ class _Server:
             for task, request in self._running.items():
                 if request == asked.request:
                     task.cancel()
-            self._sessions.cancel(asked.request)
 
     def _begin(self, answering: Coroutine[Any, Any, None], call: Id | None = None) -> None:
         task = asyncio.create_task(answering)
@@ -126,7 +125,7 @@ class _Server:
             meta[SESSION_KEY] = caller.session
             if call.params.get("session") == OWN_SESSION:
                 call.params["session"] = caller.session
-            result = await self._sessions.perform(caller, call, asked.request)
+            result = await self._sessions.perform(caller, call)
             request = result.request if call.result is EditResult else None
             answer = answered(result, call.params, caller.session)
         except StetError as error:

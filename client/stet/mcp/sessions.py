@@ -20,7 +20,6 @@ import msgspec
 from stet import aio
 from stet.calls import Call, new_id
 from stet.errors import OutcomeUnknown, StetError, TransportError
-from stet.mcp.protocol import Id
 from stet.mcp.tool_calls import Caller
 from stet.wire.results import EditResult
 
@@ -48,8 +47,8 @@ class Sessions:
         #: Calls of unknown outcome of closed sessions, the oldest first.
         self._unsettled: dict[Caller, _Unsettled] = {}
 
-    async def perform(self, caller: Caller, call: Call[T], asked: Id | None = None) -> T:
-        """Perform a call. ``asked``: the client's id for it. Raises StetError."""
+    async def perform(self, caller: Caller, call: Call[T]) -> T:
+        """Perform a call. Raises StetError."""
         session = self._open.pop(caller, None)
         if session is None:
             connection = aio.connect(
@@ -60,14 +59,9 @@ class Sessions:
         session.users += 1
         try:
             await self._close_unused()
-            return await session.perform(call, asked)
+            return await session.perform(call)
         finally:
             session.users -= 1
-
-    def cancel(self, asked: Id) -> None:
-        """Keep a call that is answered, but cancelled: the client may not have read the answer."""
-        for session in self._open.values():
-            session.unsettled.update(session.answered.pop(asked, {}))
 
     async def _close_unused(self) -> None:
         """Close the least recently used sessions, which are the first ones of the dict."""
@@ -89,18 +83,16 @@ class _Session:
 
     def __init__(self, connection: aio.AsyncSession, unsettled: _Unsettled) -> None:
         self.connection, self.unsettled = connection, unsettled
-        #: The newest writing call that was answered, by the client's id for it.
-        self.answered: dict[Id | None, _Unsettled] = {}
         self.users = 0
         self._turns = asyncio.Semaphore(MOST_UNDER_WAY)
 
-    async def perform(self, call: Call[T], asked: Id | None) -> T:
+    async def perform(self, call: Call[T]) -> T:
         async with self._turns:
             if call.result is not EditResult or call.request_id is not None:
                 return await self.connection.perform(call)
-            return await self._perform_once(call, asked)
+            return await self._perform_once(call)
 
-    async def _perform_once(self, call: Call[T], asked: Id | None) -> T:
+    async def _perform_once(self, call: Call[T]) -> T:
         """Perform a writing call for which the client gave no request id."""
         key = msgspec.json.encode([call.method, call.params], order="deterministic")
         known = self.unsettled.pop(key, None)
@@ -109,7 +101,7 @@ class _Session:
         request = known or new_id()
         call = msgspec.structs.replace(call, params={**call.params, "request_id": request})
         try:
-            result = await self.connection.perform(call)
+            return await self.connection.perform(call)
         except (TransportError, OutcomeUnknown, asyncio.CancelledError):
             self.unsettled[key] = request
             raise
@@ -119,5 +111,3 @@ class _Session:
             if known is not None:
                 self.unsettled[key] = known
             raise
-        self.answered = {asked: {key: request}}
-        return result
