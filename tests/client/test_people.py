@@ -24,7 +24,7 @@ from client.test_taking_back_commands import on_terminal
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
 from stet.cli.asking import notice_if_silent
-from stet.cli.doctor_places import command_for_space
+from stet.cli.doctor_places import disk_command
 from stet.cli.history import parse_time
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments, UsageError
@@ -403,7 +403,7 @@ def test_what_frees_space_mounts_a_read_only_disk_first(monkeypatch: pytest.Monk
     found = list(os.statvfs("/"))
     found[8] |= os.ST_RDONLY
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
-    assert "mount -o remount,rw '" in command_for_space("/")
+    assert "mount -o remount,rw '" in disk_command("/")
 
 
 def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installation) -> None:

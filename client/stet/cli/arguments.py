@@ -107,7 +107,8 @@ def parse(argv: Sequence[str]) -> Arguments:
             name = arguments.prog.removeprefix("stet").strip() or "overview"
             names = [each for line in COMMANDS[name].lines for each in parse_line(line)[0]]
             options = [each for each in names if each.startswith("-")]
-            near = similar(unknown[0].partition("=")[0], options, ". Did you mean: {}?")
+            word = unknown[0].partition("=")[0]
+            near = similar(word, options, ". Did you mean: {}?") if word.startswith("-") else ""
             whole.parsers[name].error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     if own[0] == "diff":
         arguments.paths = paths

@@ -113,7 +113,8 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         yield wrong("daemon", f"read-only: {status.read_only}", restart)
         return
     said = f"version {status.version} answers, process {status.pid}"
-    states = {os.path.realpath(f"{each.shadow}/../..") for each in workspaces}
+    shadows = (os.path.dirname(each.shadow) for each in workspaces)
+    states = {os.path.realpath(os.path.dirname(each)) for each in shadows}
     for state in states - {os.path.realpath(endpoint.state)}:
         mend = f"export STET_STATE_DIR={shlex.quote(state)}"
         yield wrong("daemon", f"{said}, but its history is {state}, not {endpoint.state}", mend)
@@ -125,7 +126,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
         yield fine("daemon", said)
     if status.trouble:
-        yield wrong("history", status.trouble, doctor_places.command_for_space(endpoint.state))
+        yield wrong("history", status.trouble, doctor_places.disk_command(endpoint.state))
     else:
         held = f"{plural(status.commits or 0, 'commit')} of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"

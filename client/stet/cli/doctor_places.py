@@ -154,7 +154,7 @@ def state(directory: str) -> Finding:
         return wrong(name, foreign, _chown_command(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
-        return wrong(name, detail, command_for_space(directory))
+        return wrong(name, detail, disk_command(directory))
     private = f"chmod 700 {quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{directory} is read-only: its mode forbids writing", private)
@@ -188,14 +188,14 @@ def space(directory: str) -> Finding:
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
     if free < _SPARE_BYTES:
-        return wrong(name, detail, command_for_space(directory, free))
+        return wrong(name, detail, disk_command(directory, free))
     if found.f_files and found.f_favail < _SPARE_FILES:
         detail = f"only {found.f_favail} more files can be made on the disk of the history"
         return wrong(name, detail, "stet gc")
     return fine(name, detail)
 
 
-def command_for_space(directory: str, free: int = 0) -> str:
+def disk_command(directory: str, free: int = 0) -> str:
     """The command that frees space on the disk of the history, which has ``free`` bytes left.
 
     It truncates the logs if that is enough. Otherwise it lists the largest files for the person.
