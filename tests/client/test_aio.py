@@ -268,7 +268,9 @@ async def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: 
         await session.close()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert time.monotonic() - began < 2
-        assert {type(outcome) for outcome in outcomes} == {stet.ConnectionLost}
+        # Which of them depends on how far each call was when the session closed.
+        failed = {type(outcome) for outcome in outcomes}
+        assert failed <= {stet.ConnectionLost, stet.ShuttingDown}
 
 
 async def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
