@@ -165,7 +165,7 @@ class Modes(msgspec.Struct):
             raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
-        if mode_at(workspace.standing, now) == RESTRICTED:
+        if mode_at(self.state.known[workspace.name].standing, now) == RESTRICTED:
             raise refuse(
                 Kind.NOT_PERMITTED,
                 f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
@@ -190,11 +190,12 @@ class Modes(msgspec.Struct):
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
         """Approve the requests of sessions that may write since a mode was set."""
         now = self.state.now()
+        ceiling = self.state.known[workspace.name].standing
         for request in pending_in(self.state.upgrades.values(), workspace.name):
             session = self.state.sessions.get((workspace.name, request.session))
             if session is None or self.state.effective_mode(session, workspace) == RESTRICTED:
                 continue
-            ends = [grant_end(session.standing, now), grant_end(workspace.standing, now)]
+            ends = [grant_end(session.standing, now), grant_end(ceiling, now)]
             end = min((each for each in ends if each is not None), default=None)
             decided = decide(request, True, time=int(now.wall), note="", until=end)
             self._record_and_apply(UpgradeSet(decided))
@@ -226,7 +227,7 @@ class Modes(msgspec.Struct):
         if session is None and session_name is not None:
             session = self.state.sessions.get((name, session_name))
         mode, own, ceiling = self.state.modes(session, workspace)
-        end = grant_end(session.standing if session else workspace.standing, now)
+        end = grant_end((session or self.state.known[name]).standing, now)
         self.events.publish(
             AccessChanged(
                 name,

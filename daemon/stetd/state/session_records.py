@@ -135,6 +135,5 @@ class Sessions(msgspec.Struct):
         )
 
     def _mode_of_new(self, workspace: str) -> str:
-        ceiling = self.state.standing_of(workspace, None)
-        assert ceiling is not None, "BUG: a session without a workspace"
+        ceiling = self.state.known[workspace].standing
         return stricter(self.default_mode, mode_at(ceiling, self.state.now()))

@@ -95,8 +95,7 @@ class State(msgspec.Struct):
 
     def open_workspace(self, known: WorkspaceState, repository: StoredObjects) -> Workspace:
         """Open an allowed workspace. Raises OSError if its directory is not there."""
-        standing = Standing(known.mode, known.grant)
-        workspace = Workspace(known.name, known.root, repository, standing, self.disk)
+        workspace = Workspace(known.name, known.root, repository, self.disk)
         workspace.excludes = self.excludes
         workspace.worktree.leftovers.update(known.leftovers)
         self.open[known.name] = workspace
@@ -125,7 +124,7 @@ class State(msgspec.Struct):
         """The mode in force now, and the session's and the workspace's, from which it follows."""
         now = self.now()
         own = mode_at(session.standing, now) if session else None
-        ceiling = mode_at(workspace.standing, now)
+        ceiling = mode_at(self.known[workspace.name].standing, now)
         return stricter(own, ceiling), own, ceiling
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
@@ -135,7 +134,7 @@ class State(msgspec.Struct):
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
         """The workspaces inside this one that are restricted now: prefix of their paths, root."""
         for path, known in self.inside(workspace):
-            if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
+            if mode_at(known.standing, self.now()) == RESTRICTED:
                 yield path, known.root
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
@@ -151,7 +150,7 @@ class State(msgspec.Struct):
             found = self.sessions.get((name, session))
             return found.standing if found else None
         known = self.known.get(name)
-        return Standing(known.mode, known.grant) if known else None
+        return known.standing if known else None
 
     def apply(self, record: SessionRecord) -> None:
         """Apply a durable record."""
@@ -178,8 +177,6 @@ class State(msgspec.Struct):
                 self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
         else:
             self.change_known(name, mode=standing.mode, grant=standing.grant)
-            if name in self.open:
-                self.open[name].standing = standing
         if standing.grant is not None:
             self.granted.add((name, session))
 

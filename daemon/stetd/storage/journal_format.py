@@ -31,7 +31,7 @@ import msgspec
 
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
-from stetd.session.modes import Grant
+from stetd.session.modes import Grant, Standing
 from stetd.session.sessions import Session
 from stetd.session.upgrades import UpgradeRequest
 
@@ -278,6 +278,11 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     forgetting: Rewritten | None = None
     #: Unrestricted until the grant ends, whatever ``mode`` says.
     grant: Grant | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Its mode and its grant."""
+        return Standing(self.mode, self.grant)
 
 
 class Checkpoint(_Record, frozen=True):
