@@ -41,7 +41,7 @@ from stetd.session.upgrades import (
     pending_in,
 )
 from stetd.state.events import AccessChanged, Events
-from stetd.state.state import State
+from stetd.state.state import SessionRecord, State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
 
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 class Modes(msgspec.Struct):
-    """Changes modes and requests. ``record`` makes records durable or raises Refused."""
+    """Modes and requests. ``change`` makes a record durable, then in force, or raises Refused."""
 
     state: State
     events: Events
-    record: Callable[..., None]
+    change: Callable[[SessionRecord], None]
     #: Called with a new request, and with a decided one.
     on_asked: Callable[[UpgradeRequest], None] = lambda _: None
     on_decided: Callable[[UpgradeRequest], None] = lambda _: None
@@ -66,7 +66,7 @@ class Modes(msgspec.Struct):
         Pending requests of sessions that may write now are approved.
         """
         name = session.name if session else None
-        self._record_and_apply(ModeSet(workspace.name, name, standing.mode, standing.grant))
+        self.change(ModeSet(workspace.name, name, standing.mode, standing.grant))
         self._publish_mode(workspace.name, name)
         self._approve_satisfied_requests(workspace)
 
@@ -88,7 +88,7 @@ class Modes(msgspec.Struct):
             assert standing is not None, "BUG: a grant without a session or workspace"
             ended = ModeSet(name, session, standing.mode)
             try:
-                self._record_and_apply(ended)
+                self.change(ended)
             except Refused as error:
                 # It has ended anyway; the next start finds that, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
@@ -118,7 +118,7 @@ class Modes(msgspec.Struct):
     def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
         """The session's request: the pending one, a denied one that it has not seen, or a new one.
 
-        Raises Refused: overloaded, or an error of ``record``.
+        Raises Refused: overloaded, or an error of ``change``.
         """
         requests = self.state.upgrades.values()
         known = latest_of(requests, workspace.name, session.name)
@@ -151,7 +151,7 @@ class Modes(msgspec.Struct):
         """Record that the session has learned of a denial."""
         if request.status == DENIED:
             with contextlib.suppress(Refused):  # not recorded, it is returned again
-                self._record_and_apply(UpgradeSet(msgspec.structs.replace(request, told=True)))
+                self.change(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(
         self, request: UpgradeRequest, *, note: str, seconds: float | None
@@ -177,14 +177,14 @@ class Modes(msgspec.Struct):
             standing = with_grant(session.standing, seconds, now)
         end = standing.grant.until if standing.grant else None
         decided = decide(request, True, time=int(now.wall), note=note, until=end)
-        self._record_and_apply(UpgradeSet(decided, standing.mode, standing.grant))
+        self.change(UpgradeSet(decided, standing.mode, standing.grant))
         self._publish_mode(workspace.name, session.name)
         return self._decided(decided)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
         """Deny a request; the mode stays. Raises Refused."""
         decided = decide(request, False, time=int(self.state.now().wall), note=note)
-        self._record_and_apply(UpgradeSet(decided))
+        self.change(UpgradeSet(decided))
         return self._decided(decided)
 
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
@@ -198,17 +198,13 @@ class Modes(msgspec.Struct):
             ends = [grant_end(session.standing, now), grant_end(ceiling, now)]
             end = min((each for each in ends if each is not None), default=None)
             decided = decide(request, True, time=int(now.wall), note="", until=end)
-            self._record_and_apply(UpgradeSet(decided))
+            self.change(UpgradeSet(decided))
             self._decided(decided)
 
-    # -- durable, in force, reported
-
-    def _record_and_apply(self, record: ModeSet | UpgradeSet) -> None:
-        self.record(record)
-        self.state.apply(record)
+    # -- reported
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
-        self._record_and_apply(UpgradeSet(request))
+        self.change(UpgradeSet(request))
         self._publish_request(request)
         return request
 

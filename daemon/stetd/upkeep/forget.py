@@ -120,9 +120,8 @@ class Forgetting(msgspec.Struct):
 
     def _remove_clipboards(self, found: RewrittenHistory) -> None:
         for each in self._clipboards().keys() & self._holding(found):
-            removed = ClipboardSet(self.workspace.name, each.session, each.clipboard, None)
-            self.writer.record(removed)
-            self.writer.state.apply(removed)
+            name = self.workspace.name
+            self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
 
     # -- the switch
 
