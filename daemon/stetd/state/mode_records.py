@@ -73,7 +73,7 @@ class Modes(msgspec.Struct):
     def due_in(self) -> float | None:
         """Seconds until the first grant ends; None if there is no grant."""
         now = self.state.now()
-        left = [max(0.0, remaining(g, now)) for _, _, g in self._grants()]
+        left = [max(0.0, remaining(grant, now)) for *_, grant in self._grants()]
         return min(left, default=None)
 
     def end_grants(self) -> None:
@@ -81,29 +81,28 @@ class Modes(msgspec.Struct):
         if not self.state.granted:
             return
         now = self.state.now()
-        for name, session, grant in self._grants():
+        for name, session, mode, grant in self._grants():
             if remaining(grant, now) > 0:
                 continue
-            standing = self.state.standing_of(name, session)
-            assert standing is not None, "BUG: a grant without a session or workspace"
-            ended = ModeSet(name, session, standing.mode)
+            ended = ModeSet(name, session, mode)
             try:
                 self.change(ended)
             except Refused as error:
                 # It has ended anyway; the next start finds that, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
                 self.state.apply(ended)
-            if standing.mode == RESTRICTED:
+            if mode == RESTRICTED:
                 self._publish_mode(name, session)
 
-    def _grants(self) -> list[tuple[str, str | None, Grant]]:
+    def _grants(self) -> list[tuple[str, str | None, str, Grant]]:
+        """All grants: workspace, session, the mode that returns, the grant."""
         found = []
         for name, session in list(self.state.granted):
             standing = self.state.standing_of(name, session)
             if standing is None or standing.grant is None:  # its session was removed
                 self.state.granted.discard((name, session))
             else:
-                found.append((name, session, standing.grant))
+                found.append((name, session, standing.mode, standing.grant))
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:

@@ -84,11 +84,10 @@ class Sessions(msgspec.Struct):
                 f"session_end: there is no session {name!r} in {workspace.root}. "
                 "`session_list` lists those that are there.",
             )
-        request = latest_of(self.state.upgrades.values(), workspace.name, name)
-        if request is not None:
-            pending = request.status == PENDING
-            time = int(self.state.now().wall)
-            request = decide(request, False, time=time, note=_ENDED) if pending else None
+        request = None
+        asked = latest_of(self.state.upgrades.values(), workspace.name, name)
+        if asked is not None and asked.status == PENDING:
+            request = decide(asked, False, time=int(self.state.now().wall), note=_ENDED)
         self.change(SessionEnded(workspace.name, name, request))
         fresh = self._new_session(Entrant(workspace.name, name, session.agent, None, False))
         self.modes.session_ended(session, fresh, request)
