@@ -28,7 +28,6 @@ from stetd.storage.journal_format import (
     ModeSet,
     SessionEnded,
     SessionOpened,
-    Unsettled,
     UpgradeSet,
     WorkspaceState,
 )
@@ -62,8 +61,6 @@ class State(msgspec.Struct):
     sessions: dict[tuple[str, str], Session] = {}
     #: Answered calls since the last checkpoint, by (workspace, session, request).
     requests: dict[tuple[str, str, str], RequestRecord] = {}
-    #: Deferred workspaces, by name: where their records are in the journal.
-    unsettled: dict[str, Unsettled] = {}
     #: Deferred workspaces, by name: the reason, a sentence for clients.
     troubles: dict[str, str] = {}
     #: Workspaces not allowed any more whose history is damaged: a checkpoint does not need it.
@@ -189,7 +186,6 @@ class State(msgspec.Struct):
         self.number = checkpoint.number
         self.known = {w.name: w for w in checkpoint.workspaces}
         self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
-        self.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
         self.upgrades = {each.id: each for each in checkpoint.upgrades}
         self.granted = {key for key, session in self.sessions.items() if session.grant}
         self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
@@ -206,7 +202,6 @@ class State(msgspec.Struct):
                     commits=workspace.head.commits,
                     leftovers=sorted(workspace.worktree.leftovers),
                 )
-            unsettled = self.unsettled.get(known.name)
-            workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
+            workspaces.append(known)
         sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
         return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)

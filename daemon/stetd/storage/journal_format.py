@@ -271,6 +271,7 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     #: Files and directories that could not be removed yet: temporary files, and directories (with
     #: a slash at the end) that a call has left empty.
     leftovers: list[str] = []
+    #: Of a deferred workspace: where its records are in the journal.
     unsettled: Unsettled | None = None
     #: Dropped commits are still counted in ``commits``.
     cut: Cut | None = None

@@ -83,7 +83,7 @@ class Forgetting(msgspec.Struct):
 
     def _check_open(self) -> None:
         check_open(self.writer, self.workspace)
-        if self.writer.state.unsettled:
+        if any(known.unsettled for known in self.writer.state.known.values()):
             raise refuse(
                 Kind.IO_ERROR,
                 "forget: the journal keeps calls for a deferred workspace, and perhaps with them "
