@@ -98,6 +98,14 @@ class State(msgspec.Struct):
         self.open[known.name] = workspace
         return workspace
 
+    def present(self, workspace: Workspace) -> WorkspaceState:
+        """What a checkpoint says of an open workspace."""
+        known, head = self.known[workspace.name], workspace.head
+        leftovers = sorted(workspace.worktree.leftovers)
+        return msgspec.structs.replace(
+            known, head=head.commit, commits=head.commits, leftovers=leftovers
+        )
+
     def name_at(self, root: str) -> str:
         """The name of the workspace with a root. It is found even if a link is there now."""
         known = self.known.get(workspace_name(root))
@@ -192,16 +200,9 @@ class State(msgspec.Struct):
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
-        workspaces = []
-        for known in self.known.values():
-            workspace = self.open.get(known.name)
-            if workspace is not None:
-                known = msgspec.structs.replace(
-                    known,
-                    head=workspace.head.commit,
-                    commits=workspace.head.commits,
-                    leftovers=sorted(workspace.worktree.leftovers),
-                )
-            workspaces.append(known)
+        workspaces = [
+            self.present(self.open[name]) if name in self.open else known
+            for name, known in self.known.items()
+        ]
         sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
         return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)
