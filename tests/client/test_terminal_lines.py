@@ -203,7 +203,7 @@ def test_a_diff_is_cut_into_files_and_hunks_and_keeps_its_text() -> None:
     files = diff_lines.files_of(DIFF)
     assert [len(file.hunks) for file in files] == [2, 0, 1]
     assert files[0].hunks[1].lines == ["--- a", "+++ b", " c", "\\ No newline at end of file"]
-    assert (files[0].hunks[1].old, files[0].hunks[1].new) == (10, 11)
+    assert files[0].hunks[1].header == "@@ -10,2 +11,2 @@"
     plain = ["".join(span.text for span in line) for line in diff_lines.diff(DIFF)]
     assert "\n".join(plain) + "\n" == DIFF
 

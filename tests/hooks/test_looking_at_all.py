@@ -51,5 +51,5 @@ def test_what_the_history_does_not_know_is_not_read_before_it_is_recorded(
     asked = ScanRequest(100, time.monotonic() + 60)
     found = scan_workspace(view, KnownFiles(str(tmp_path / "no snapshot")), asked)
     worktree.close()
-    assert (found.paths, found.complete) == ([("new.txt", 4)], True)
+    assert (found.paths, found.why) == ([("new.txt", 4)], "")
     assert seen == ["known.txt"]

@@ -22,6 +22,9 @@ from storage.histories import Histories
 X, Y = (Image(object_id("blob", data), 0o100644) for data in (b"x\n", b"y\n"))
 
 
+SEEN, CHANGED = "first seen", "changed outside"
+
+
 @pytest.fixture
 def histories(tmp_path: Path) -> Histories:
     made = Histories(tmp_path)
@@ -30,19 +33,19 @@ def histories(tmp_path: Path) -> Histories:
 
 
 @pytest.mark.parametrize(
-    ("found", "changes", "first_seen"),
+    ("found", "changes", "subject"),
     [
-        ({"f": X}, {}, True),
-        ({"new": X}, {"new": X}, True),
-        ({"f": Y}, {"f": Y}, False),
-        ({"f": Y, "new": X}, {"f": Y, "new": X}, False),
-        ({"f": None}, {"f": None}, False),
-        ({"nowhere": None}, {}, True),
+        ({"f": X}, {}, SEEN),
+        ({"new": X}, {"new": X}, SEEN),
+        ({"f": Y}, {"f": Y}, CHANGED),
+        ({"f": Y, "new": X}, {"f": Y, "new": X}, CHANGED),
+        ({"f": None}, {"f": None}, CHANGED),
+        ({"nowhere": None}, {}, SEEN),
         # A file where the history has a directory, and the other way round: what it has is gone.
-        ({"d": X}, {"d/a": None, "d/b": None, "d": X}, False),
-        ({"d": X, "d/a": None}, {"d/a": None, "d/b": None, "d": X}, False),
-        ({"f/new": X}, {"f": None, "f/new": X}, False),
-        ({"f/new": None}, {"f": None}, False),
+        ({"d": X}, {"d/a": None, "d/b": None, "d": X}, CHANGED),
+        ({"d": X, "d/a": None}, {"d/a": None, "d/b": None, "d": X}, CHANGED),
+        ({"f/new": X}, {"f": None, "f/new": X}, CHANGED),
+        ({"f/new": None}, {"f": None}, CHANGED),
     ],
     ids=str,
 )
@@ -50,10 +53,10 @@ def test_what_was_found_is_told_from_what_the_history_has(
     histories: Histories,
     found: dict[str, Image | None],
     changes: dict[str, Image | None],
-    first_seen: bool,
+    subject: str,
 ) -> None:
     history = HistoryBuilder(histories.head, histories.repository.load_tree, 0)
-    assert (changes, first_seen) == outside_changes(history, found)
+    assert (changes, subject) == outside_changes(history, found)
 
 
 def test_a_record_of_what_was_found_says_what_the_history_had_before_each(

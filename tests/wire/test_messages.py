@@ -167,7 +167,6 @@ def test_null_result_is_a_result(encoding: Encoding) -> None:
 
 def test_wire_bytes_are_these() -> None:
     assert encode_request(JSON, 1, "a", {"b": 2}) == b'{"id":1,"method":"a","params":{"b":2}}'
-    assert encode_request(JSON, None, "a", {}) == b'{"method":"a","params":{}}'
     assert encode_result(JSON, "x", [1]) == b'{"id":"x","result":[1]}'
     assert encode_error(JSON, None, -32700, "m", {"kind": "parse_error"}) == (
         b'{"id":null,"error":{"code":-32700,"message":"m","data":{"kind":"parse_error"}}}'

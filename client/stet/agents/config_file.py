@@ -29,8 +29,6 @@ _LARGEST = 32 * 1024 * 1024
 class ConnectTrouble(StetError):
     """A client's configuration could not be changed as asked; nothing was changed."""
 
-    KIND = "connect_trouble"
-
 
 class ConfigFile(msgspec.Struct, frozen=True):
     """A file as it was read. ``path`` is the file behind all links; ``data`` None: no file."""

@@ -24,7 +24,7 @@ from stet.cli.arguments import COMMANDS
 from stet.cli.output import Output
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments
-from stet.terminal.spans import named, short, visible
+from stet.terminal.spans import SHORT, named, short, visible, who
 from stet.wire.results import CommitInfo
 
 #: Timeout of the daemon's answers, in seconds.
@@ -124,10 +124,8 @@ def _find_commits(session: stet.Session, prefix: str) -> dict[str | None, str]:
     found: dict[str | None, str] = dict(_find_pins(session, prefix))
     for commit in _log(session):
         undone = ", undone" if commit.reverted_by else ""
-        who = named(commit.agent, commit.session) or commit.kind
-        short_id = short(str(commit.commit))
-        word = short_id if len(prefix) <= len(short_id) else commit.commit
-        found[word] = f"{who}{undone}: {commit.message}"
+        word = short(commit.commit) if len(prefix) <= SHORT else commit.commit
+        found[word] = f"{who(commit)}{undone}: {commit.message}"
     return found
 
 

@@ -153,7 +153,7 @@ def mcp(arguments: Arguments, _output: Output) -> None:
         session=arguments.session or os.environ.get("STET_SESSION") or None,
         own_session=f"mcp-{os.urandom(6).hex()}",
         agent=arguments.agent or os.environ.get("STET_AGENT") or None,
-        dialects=_dialects(arguments.tools or ",".join(catalogue.DIALECTS)),
+        dialects=_dialects(arguments.tools) if arguments.tools else catalogue.DIALECTS,
         secret=os.environ.get("STET_SECRET") or None,
         structured=arguments.structured,
     )

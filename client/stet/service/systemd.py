@@ -20,8 +20,6 @@ class NoUserManager(StetError):
 class UnitTrouble(StetError):
     """systemctl failed; the message has its output."""
 
-    KIND = "unit_trouble"
-
 
 def why_not() -> str | None:
     """Why no user manager can be reached; None if one can."""

@@ -32,8 +32,6 @@ _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 class UnusablePath(StetError):
     """A path that can't be written in a unit file."""
 
-    KIND = "unusable_path"
-
 
 class Installed(NamedTuple):
     """An installation: the program with its arguments, and its directories; absolute paths."""

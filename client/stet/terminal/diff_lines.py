@@ -21,16 +21,14 @@ import msgspec
 
 from stet.terminal.spans import Line, Span
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _STYLES = {"+": "green", "-": "red"}
 
 
 class Hunk(msgspec.Struct):
-    """A hunk: its header, its first line in the old and the new file, and its lines."""
+    """A hunk: its header and its lines."""
 
     header: str
-    old: int
-    new: int
     lines: list[str] = []
 
 
@@ -52,10 +50,10 @@ def files_of(text: str) -> list[FileDiff]:
             new -= line[:1] in ("+", " ", "")
             hunk.lines.append(line)
         elif found := _HUNK.match(line):
-            old, new = (int(found[n] or 1) for n in (2, 4))
+            old, new = (int(count or 1) for count in found.groups())
             if not files:
                 files.append(FileDiff())
-            files[-1].hunks.append(Hunk(line, int(found[1]), int(found[3])))
+            files[-1].hunks.append(Hunk(line))
         else:
             if not files or files[-1].hunks or line.startswith("diff --git "):
                 files.append(FileDiff())

@@ -263,9 +263,8 @@ def check_params(value: object, depth: int = MAX_DEPTH) -> None:
 
 
 def encode_request(encoding: Encoding, request: Id, method: str, params: object) -> bytes:
-    """A request's payload. ``request``: its id; None makes it a notification."""
-    message: dict[str, object] = {"method": method, "params": params}
-    return _ENCODERS[encoding](message if request is None else {"id": request, **message})
+    """A request's payload. ``request``: its id."""
+    return _ENCODERS[encoding]({"id": request, "method": method, "params": params})
 
 
 def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:

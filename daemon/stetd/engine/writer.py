@@ -49,7 +49,7 @@ from stetd.refusals import (
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
 from stetd.state.session_records import Sessions
-from stetd.state.state import State
+from stetd.state.state import SessionRecord, State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import CommitRecord, Record
@@ -114,8 +114,8 @@ class Writer:
         self.journal = journal
         self.historian = historian
         self.events = Events()
-        self.modes = Modes(state, self.events, self.record)
-        self.sessions = Sessions(state, self.modes, self.record, settings.default_mode)
+        self.modes = Modes(state, self.events, self.change)
+        self.sessions = Sessions(state, self.modes, self.change, settings.default_mode)
         #: Processes that plan long calls; None: the writer plans every call itself.
         self._planners = planners
         self._queue = FairQueue()
@@ -637,6 +637,11 @@ class Writer:
             raise io_failure(error) from error
         self.checkpoints.needed = True
         self._housekeep_soon()
+
+    def change(self, record: SessionRecord) -> None:
+        """Make a record durable, then in force. Raises Refused."""
+        self.record(record)
+        self.state.apply(record)
 
     # -- late writes
 

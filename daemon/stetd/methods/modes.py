@@ -74,7 +74,8 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     workspace = caller.workspace_at(setting.workspace)
     modes = caller.shared.writer.modes
     if setting.scope == "workspace":
-        modes.set(workspace, None, _new_standing(caller, setting, workspace.standing, "workspace"))
+        now = caller.state.known[workspace.name].standing
+        modes.set(workspace, None, _new_standing(caller, setting, now, "workspace"))
         changed = caller.current_session() if workspace.name == caller.workspace else None
     else:
         session = _session(caller, setting, workspace)
@@ -118,7 +119,7 @@ def _mode_result(caller: Caller, session: Session | None, workspace: Workspace) 
     mode, own, ceiling = caller.state.modes(session, workspace)
     ends = {
         "session_until": grant_end(session.standing, now) if session else None,
-        "workspace_until": grant_end(workspace.standing, now),
+        "workspace_until": grant_end(caller.state.known[workspace.name].standing, now),
     }
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
@@ -149,7 +150,8 @@ def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) ->
     session, workspace = caller.require_session(), caller.open_workspace()
     state = caller.state
     if state.effective_mode(session, workspace) != RESTRICTED:
-        ends = [grant_end(each.standing, state.now()) for each in (session, workspace)]
+        known_workspace = state.known[workspace.name]
+        ends = [grant_end(each.standing, state.now()) for each in (session, known_workspace)]
         known = upgrades.latest_of(state.upgrades.values(), workspace.name, session.name)
         if known and (known.status != APPROVED or known.time < session.created):
             known = None  # older than this session: an earlier one of the same name asked

@@ -72,7 +72,7 @@ async def _observe_paths(caller: Caller, asked: Observe, common: Params) -> Obse
         watched.expect(caller.session, asked.use, result.note.paths)
     else:
         watched.done(caller.session, asked.use)
-    return _observe_result(result, complete=True)
+    return _observe_result(result)
 
 
 async def _observe_workspace(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
@@ -89,7 +89,7 @@ async def _observe_workspace(caller: Caller, asked: Observe, common: Params) -> 
     )
     result = await _submit(caller, _request_params(asked), planned, common)
     watched.done(caller.session, asked.use)
-    return _observe_result(result, complete=found.complete, why=found.why)
+    return _observe_result(result, found.why)
 
 
 async def _record_before(
@@ -99,7 +99,7 @@ async def _record_before(
     outside = None
     for chunk in _chunks(found.paths):
         if time.monotonic() > deadline:
-            found.complete, found.why = False, "there was no time to record all of it"
+            found.why = "there was no time to record all of it"
             break
         planned = Observation(phase="before", paths=chunk, whole=True)
         part = await _submit(caller, _request_params(asked), planned, {})
@@ -108,11 +108,11 @@ async def _record_before(
             found.add_skipped(part.note.passed)
     note = BeforeNote(
         whole=True,
-        complete=found.complete,
+        complete=not found.why,
         passed=found.passed,
         modes=found.modes,
         tree=found.tree,
-        ignores=found.changed_ignores if found.complete else {},
+        ignores={} if found.why else found.changed_ignores,
         excludes=found.excludes,
     )
     planned = _observation(asked, "before", found.kept, note=note)
@@ -126,7 +126,7 @@ async def _record_before(
     inside = " is a workspace of its own; what the tool changes there is found there, as outside."
     warnings = [*(f"not scanned: {each}{inside}" for each in found.inner), *result.warnings]
     result = msgspec.structs.replace(result, outside=outside, warnings=first_few(warnings))
-    return _observe_result(result, complete=found.complete, why=found.why)
+    return _observe_result(result, found.why)
 
 
 async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
@@ -191,9 +191,10 @@ def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _observe_result(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:
+def _observe_result(result: EditResult, why: str = "") -> ObserveResult:
+    """The reply; ``why`` the workspace was not scanned as a whole, if it was not."""
     warnings = list(result.warnings)
-    if not complete:
+    if why:
         warnings.append(
             f"the workspace was not scanned as a whole: {why}. What the tool changes in files "
             "that the history does not know is recorded as outside, when it is found."
@@ -202,7 +203,7 @@ def _observe_result(result: EditResult, *, complete: bool, why: str = "") -> Obs
         commit=result.commit,
         outside=result.outside,
         files=msgspec.convert(result.files, list[ObservedFile], from_attributes=True),
-        complete=complete,
+        complete=not why,
         untold=NOT_TOLD in warnings,
         warnings=warnings,
         replayed=result.replayed,

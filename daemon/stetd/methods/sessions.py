@@ -67,9 +67,7 @@ def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName
     if text is not None:  # removing works also above a limit that was lowered since
         check_clipboards(session, {name: text}, caller.shared.settings.max_clipboard_bytes)
     caller.shared.writer.sessions.keep(session)
-    record = ClipboardSet(session.workspace, session.name, name, text)
-    caller.shared.writer.record(record)
-    caller.state.apply(record)
+    caller.shared.writer.change(ClipboardSet(session.workspace, session.name, name, text))
     return ClipboardName(name)
 
 

@@ -91,11 +91,10 @@ def _differing(
         if time.monotonic() > asked.deadline:
             found.why = NO_TIME
             return found
-    found.complete = True
     large = {path for _, path in scan.large}
     for folder, name in scan.unknown:
         if time.monotonic() > asked.deadline:
-            found.complete, found.why = False, "there was no time to read all of it"
+            found.why = "there was no time to read all of it"
             break
         path = folder.path + name
         if path not in large and (name not in folder.tracked or _differs(view, folder, name)):
@@ -117,8 +116,8 @@ def _differing(
     }
     if len(found.modes) > _MAX_MODES:
         found.modes = {}
-    if len(found.changed_ignores) > _MAX_IGNORES and found.complete:
-        found.complete, found.why = False, f"more than {_MAX_IGNORES:,} .gitignore files are new"
+    if len(found.changed_ignores) > _MAX_IGNORES and not found.why:
+        found.why = f"more than {_MAX_IGNORES:,} .gitignore files are new"
     known.learn(scan.folders)
     return found
 

@@ -110,15 +110,14 @@ class CurrentContent(msgspec.Struct):
 class ScanResult(msgspec.Struct):
     """What a scan has found: the ``paths`` that may differ, with their sizes.
 
-    ``complete``: no other file differs, except those that :class:`BeforeNote
-    <stetd.observing.before_note.BeforeNote>` excepts. ``why``: the reason if it is incomplete.
+    ``why``: why other files may differ, too; "": none does, except those that :class:`BeforeNote
+    <stetd.observing.before_note.BeforeNote>` excepts.
     ``passed``, ``ignores``, ``changed_ignores``: as in :class:`stetd.storage.scanning.Scan`.
     ``inner``: workspaces inside this one, which are not scanned. ``kept``: the late files of the
     request that no ``.gitignore`` ignores.
     """
 
     paths: list[tuple[str, int]] = []
-    complete: bool = False
     passed: list[str] = []
     modes: dict[str, int] = {}
     tree: str = ""
@@ -132,8 +131,7 @@ class ScanResult(msgspec.Struct):
     def add_skipped(self, paths: list[str]) -> None:
         """Note paths that were not read. With more than MOST_PASSED the scan is incomplete."""
         self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
-        if len(self.passed) > MOST_PASSED and self.complete:
-            self.complete = False
+        if len(self.passed) > MOST_PASSED and not self.why:
             self.why = f"more than {MOST_PASSED:,} files and directories can't be scanned"
 
 

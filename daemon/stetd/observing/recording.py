@@ -167,13 +167,12 @@ class _Recorder(msgspec.Struct):
 
     def before(self) -> tuple[EditResult, list[PathChange]]:
         """Commit the files that differ as outside, and note which files do not exist."""
-        changes, first_seen = self._changes()
+        changes, subject = self._changes()
         changed = self._path_changes(changes)
         images = self.seen.images
         paths = [] if self.asked.whole else list(images)
         outside = None
         if changes:
-            subject = "first seen" if first_seen else "changed outside"
             outside = self.history.add_outside(changes, subject)
         scanned = self.asked.note or BeforeNote()
         note = msgspec.structs.replace(
@@ -238,7 +237,7 @@ class _Recorder(msgspec.Struct):
         )
         return result, paths
 
-    def _changes(self) -> tuple[dict[str, Image | None], bool]:
+    def _changes(self) -> tuple[dict[str, Image | None], str]:
         images = self.seen.images
         return outside_changes(self.history, images, images.keys() - self.seen.missing.keys())
 

@@ -143,7 +143,8 @@ class Recovery:
                     pending.last = placed.segment
         if not isinstance(record, Change | Abort):
             return
-        held = self._state.unsettled.get(record.workspace)
+        known = self._state.known.get(record.workspace)
+        held = known.unsettled if known is not None else None
         if place < watermark and (held is None or not held.holds(*place)):
             return
         pending = self._pending.setdefault(record.workspace, PendingRecords(first=place))
@@ -176,7 +177,7 @@ class Recovery:
                 if anew:
                     known = with_new_history(known)
                     self._starts.pop(name, None)
-                    self.forget(name)
+                    self._pending.pop(name, None)
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
             case WorkspaceForgotten(name):
                 state.change_known(name, allowed=False)
@@ -333,9 +334,10 @@ class Recovery:
         pending = self._pending.get(name)
         if pending is not None and (pending.chains or (damaged and pending.commits)):
             start = self.start_of(name) if damaged else None
-            self._state.unsettled[name] = Unsettled(*pending.first, pending.last, start)
+            held = Unsettled(*pending.first, pending.last, start)
+            self._state.change_known(name, unsettled=held)
 
     def forget(self, name: str) -> None:
         """Drop the workspace's records: its files are settled."""
         self._pending.pop(name, None)
-        self._state.unsettled.pop(name, None)
+        self._state.change_known(name, unsettled=None)

@@ -149,12 +149,7 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
 
     def _close(self, workspace: Workspace) -> None:
         """Close a workspace; its state goes to ``State.known`` for the next checkpoint."""
-        self.state.change_known(
-            workspace.name,
-            head=workspace.head.commit,
-            commits=workspace.head.commits,
-            leftovers=sorted(workspace.worktree.leftovers),
-        )
+        self.state.known[workspace.name] = self.state.present(workspace)
         del self.state.open[workspace.name]
         workspace.close()
 

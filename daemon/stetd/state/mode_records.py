@@ -41,7 +41,7 @@ from stetd.session.upgrades import (
     pending_in,
 )
 from stetd.state.events import AccessChanged, Events
-from stetd.state.state import State
+from stetd.state.state import SessionRecord, State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
 
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 class Modes(msgspec.Struct):
-    """Changes modes and requests. ``record`` makes records durable or raises Refused."""
+    """Modes and requests. ``change`` makes a record durable, then in force, or raises Refused."""
 
     state: State
     events: Events
-    record: Callable[..., None]
+    change: Callable[[SessionRecord], None]
     #: Called with a new request, and with a decided one.
     on_asked: Callable[[UpgradeRequest], None] = lambda _: None
     on_decided: Callable[[UpgradeRequest], None] = lambda _: None
@@ -66,14 +66,14 @@ class Modes(msgspec.Struct):
         Pending requests of sessions that may write now are approved.
         """
         name = session.name if session else None
-        self._record_and_apply(ModeSet(workspace.name, name, standing.mode, standing.grant))
+        self.change(ModeSet(workspace.name, name, standing.mode, standing.grant))
         self._publish_mode(workspace.name, name)
         self._approve_satisfied_requests(workspace)
 
     def due_in(self) -> float | None:
         """Seconds until the first grant ends; None if there is no grant."""
         now = self.state.now()
-        left = [max(0.0, remaining(g, now)) for _, _, g in self._grants()]
+        left = [max(0.0, remaining(grant, now)) for *_, grant in self._grants()]
         return min(left, default=None)
 
     def end_grants(self) -> None:
@@ -81,29 +81,28 @@ class Modes(msgspec.Struct):
         if not self.state.granted:
             return
         now = self.state.now()
-        for name, session, grant in self._grants():
+        for name, session, mode, grant in self._grants():
             if remaining(grant, now) > 0:
                 continue
-            standing = self.state.standing_of(name, session)
-            assert standing is not None, "BUG: a grant without a session or workspace"
-            ended = ModeSet(name, session, standing.mode)
+            ended = ModeSet(name, session, mode)
             try:
-                self._record_and_apply(ended)
+                self.change(ended)
             except Refused as error:
                 # It has ended anyway; the next start finds that, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
                 self.state.apply(ended)
-            if standing.mode == RESTRICTED:
+            if mode == RESTRICTED:
                 self._publish_mode(name, session)
 
-    def _grants(self) -> list[tuple[str, str | None, Grant]]:
+    def _grants(self) -> list[tuple[str, str | None, str, Grant]]:
+        """All grants: workspace, session, the mode that returns, the grant."""
         found = []
         for name, session in list(self.state.granted):
             standing = self.state.standing_of(name, session)
             if standing is None or standing.grant is None:  # its session was removed
                 self.state.granted.discard((name, session))
             else:
-                found.append((name, session, standing.grant))
+                found.append((name, session, standing.mode, standing.grant))
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
@@ -118,7 +117,7 @@ class Modes(msgspec.Struct):
     def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
         """The session's request: the pending one, a denied one that it has not seen, or a new one.
 
-        Raises Refused: overloaded, or an error of ``record``.
+        Raises Refused: overloaded, or an error of ``change``.
         """
         requests = self.state.upgrades.values()
         known = latest_of(requests, workspace.name, session.name)
@@ -151,7 +150,7 @@ class Modes(msgspec.Struct):
         """Record that the session has learned of a denial."""
         if request.status == DENIED:
             with contextlib.suppress(Refused):  # not recorded, it is returned again
-                self._record_and_apply(UpgradeSet(msgspec.structs.replace(request, told=True)))
+                self.change(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(
         self, request: UpgradeRequest, *, note: str, seconds: float | None
@@ -165,7 +164,7 @@ class Modes(msgspec.Struct):
             raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
-        if mode_at(workspace.standing, now) == RESTRICTED:
+        if mode_at(self.state.known[workspace.name].standing, now) == RESTRICTED:
             raise refuse(
                 Kind.NOT_PERMITTED,
                 f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
@@ -177,37 +176,34 @@ class Modes(msgspec.Struct):
             standing = with_grant(session.standing, seconds, now)
         end = standing.grant.until if standing.grant else None
         decided = decide(request, True, time=int(now.wall), note=note, until=end)
-        self._record_and_apply(UpgradeSet(decided, standing.mode, standing.grant))
+        self.change(UpgradeSet(decided, standing.mode, standing.grant))
         self._publish_mode(workspace.name, session.name)
         return self._decided(decided)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
         """Deny a request; the mode stays. Raises Refused."""
         decided = decide(request, False, time=int(self.state.now().wall), note=note)
-        self._record_and_apply(UpgradeSet(decided))
+        self.change(UpgradeSet(decided))
         return self._decided(decided)
 
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
         """Approve the requests of sessions that may write since a mode was set."""
         now = self.state.now()
+        ceiling = self.state.known[workspace.name].standing
         for request in pending_in(self.state.upgrades.values(), workspace.name):
             session = self.state.sessions.get((workspace.name, request.session))
             if session is None or self.state.effective_mode(session, workspace) == RESTRICTED:
                 continue
-            ends = [grant_end(session.standing, now), grant_end(workspace.standing, now)]
+            ends = [grant_end(session.standing, now), grant_end(ceiling, now)]
             end = min((each for each in ends if each is not None), default=None)
             decided = decide(request, True, time=int(now.wall), note="", until=end)
-            self._record_and_apply(UpgradeSet(decided))
+            self.change(UpgradeSet(decided))
             self._decided(decided)
 
-    # -- durable, in force, reported
-
-    def _record_and_apply(self, record: ModeSet | UpgradeSet) -> None:
-        self.record(record)
-        self.state.apply(record)
+    # -- reported
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
-        self._record_and_apply(UpgradeSet(request))
+        self.change(UpgradeSet(request))
         self._publish_request(request)
         return request
 
@@ -226,7 +222,7 @@ class Modes(msgspec.Struct):
         if session is None and session_name is not None:
             session = self.state.sessions.get((name, session_name))
         mode, own, ceiling = self.state.modes(session, workspace)
-        end = grant_end(session.standing if session else workspace.standing, now)
+        end = grant_end((session or self.state.known[name]).standing, now)
         self.events.publish(
             AccessChanged(
                 name,

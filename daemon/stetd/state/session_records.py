@@ -22,7 +22,7 @@ from stetd.session.modes import mode_at, stricter
 from stetd.session.sessions import Entrant, Session, expired, hash_secret, is_idle, secret_matches
 from stetd.session.upgrades import PENDING, decide, latest_of
 from stetd.state.mode_records import Modes
-from stetd.state.state import State
+from stetd.state.state import SessionRecord, State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import SessionEnded, SessionOpened
 
@@ -33,11 +33,11 @@ _ENDED = (
 
 
 class Sessions(msgspec.Struct):
-    """Opens and ends sessions. ``record`` makes records durable or raises Refused."""
+    """Opens and ends sessions. ``change`` is that of Modes."""
 
     state: State
     modes: Modes
-    record: Callable[..., None]
+    change: Callable[[SessionRecord], None]
     #: The mode of new sessions.
     default_mode: str
     #: Gives the (workspace, session) of every connection.
@@ -68,13 +68,13 @@ class Sessions(msgspec.Struct):
         if not who.control and who.agent not in (None, session.agent):
             session = msgspec.structs.replace(session, agent=who.agent)
         if self.state.sessions.get((who.workspace, who.session)) is not session:
-            self._open(session)
+            self.change(SessionOpened(session))
         return session
 
     def keep(self, session: Session) -> None:
         """Record a session if it is new. Raises Refused."""
         if (session.workspace, session.name) not in self.state.sessions:
-            self._open(session)
+            self.change(SessionOpened(session))
 
     def end(self, workspace: Workspace, name: str) -> EndedSession:
         """End a session: drop all that it holds, deny its pending request. Raises Refused."""
@@ -84,14 +84,11 @@ class Sessions(msgspec.Struct):
                 f"session_end: there is no session {name!r} in {workspace.root}. "
                 "`session_list` lists those that are there.",
             )
-        request = latest_of(self.state.upgrades.values(), workspace.name, name)
-        if request is not None:
-            pending = request.status == PENDING
-            time = int(self.state.now().wall)
-            request = decide(request, False, time=time, note=_ENDED) if pending else None
-        ended = SessionEnded(workspace.name, name, request)
-        self.record(ended)
-        self.state.apply(ended)
+        request = None
+        asked = latest_of(self.state.upgrades.values(), workspace.name, name)
+        if asked is not None and asked.status == PENDING:
+            request = decide(asked, False, time=int(self.state.now().wall), note=_ENDED)
+        self.change(SessionEnded(workspace.name, name, request))
         fresh = self._new_session(Entrant(workspace.name, name, session.agent, None, False))
         self.modes.session_ended(session, fresh, request)
         return EndedSession(
@@ -116,11 +113,6 @@ class Sessions(msgspec.Struct):
         for session in expired(idle, state.now().wall):
             del state.sessions[session.workspace, session.name]
 
-    def _open(self, session: Session) -> None:
-        opened = SessionOpened(session)
-        self.record(opened)
-        self.state.apply(opened)
-
     def _new_session(self, who: Entrant) -> Session:
         now = int(self.state.now().wall)
         return Session(
@@ -135,6 +127,5 @@ class Sessions(msgspec.Struct):
         )
 
     def _mode_of_new(self, workspace: str) -> str:
-        ceiling = self.state.standing_of(workspace, None)
-        assert ceiling is not None, "BUG: a session without a workspace"
+        ceiling = self.state.known[workspace].standing
         return stricter(self.default_mode, mode_at(ceiling, self.state.now()))

@@ -28,7 +28,6 @@ from stetd.storage.journal_format import (
     ModeSet,
     SessionEnded,
     SessionOpened,
-    Unsettled,
     UpgradeSet,
     WorkspaceState,
 )
@@ -62,8 +61,6 @@ class State(msgspec.Struct):
     sessions: dict[tuple[str, str], Session] = {}
     #: Answered calls since the last checkpoint, by (workspace, session, request).
     requests: dict[tuple[str, str, str], RequestRecord] = {}
-    #: Deferred workspaces, by name: where their records are in the journal.
-    unsettled: dict[str, Unsettled] = {}
     #: Deferred workspaces, by name: the reason, a sentence for clients.
     troubles: dict[str, str] = {}
     #: Workspaces not allowed any more whose history is damaged: a checkpoint does not need it.
@@ -95,12 +92,19 @@ class State(msgspec.Struct):
 
     def open_workspace(self, known: WorkspaceState, repository: StoredObjects) -> Workspace:
         """Open an allowed workspace. Raises OSError if its directory is not there."""
-        standing = Standing(known.mode, known.grant)
-        workspace = Workspace(known.name, known.root, repository, standing, self.disk)
+        workspace = Workspace(known.name, known.root, repository, self.disk)
         workspace.excludes = self.excludes
         workspace.worktree.leftovers.update(known.leftovers)
         self.open[known.name] = workspace
         return workspace
+
+    def present(self, workspace: Workspace) -> WorkspaceState:
+        """What a checkpoint says of an open workspace."""
+        known, head = self.known[workspace.name], workspace.head
+        leftovers = sorted(workspace.worktree.leftovers)
+        return msgspec.structs.replace(
+            known, head=head.commit, commits=head.commits, leftovers=leftovers
+        )
 
     def name_at(self, root: str) -> str:
         """The name of the workspace with a root. It is found even if a link is there now."""
@@ -125,7 +129,7 @@ class State(msgspec.Struct):
         """The mode in force now, and the session's and the workspace's, from which it follows."""
         now = self.now()
         own = mode_at(session.standing, now) if session else None
-        ceiling = mode_at(workspace.standing, now)
+        ceiling = mode_at(self.known[workspace.name].standing, now)
         return stricter(own, ceiling), own, ceiling
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
@@ -135,7 +139,7 @@ class State(msgspec.Struct):
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
         """The workspaces inside this one that are restricted now: prefix of their paths, root."""
         for path, known in self.inside(workspace):
-            if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
+            if mode_at(known.standing, self.now()) == RESTRICTED:
                 yield path, known.root
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
@@ -151,7 +155,7 @@ class State(msgspec.Struct):
             found = self.sessions.get((name, session))
             return found.standing if found else None
         known = self.known.get(name)
-        return Standing(known.mode, known.grant) if known else None
+        return known.standing if known else None
 
     def apply(self, record: SessionRecord) -> None:
         """Apply a durable record."""
@@ -178,8 +182,6 @@ class State(msgspec.Struct):
                 self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
         else:
             self.change_known(name, mode=standing.mode, grant=standing.grant)
-            if name in self.open:
-                self.open[name].standing = standing
         if standing.grant is not None:
             self.granted.add((name, session))
 
@@ -192,24 +194,15 @@ class State(msgspec.Struct):
         self.number = checkpoint.number
         self.known = {w.name: w for w in checkpoint.workspaces}
         self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
-        self.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
         self.upgrades = {each.id: each for each in checkpoint.upgrades}
         self.granted = {key for key, session in self.sessions.items() if session.grant}
         self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
-        workspaces = []
-        for known in self.known.values():
-            workspace = self.open.get(known.name)
-            if workspace is not None:
-                known = msgspec.structs.replace(
-                    known,
-                    head=workspace.head.commit,
-                    commits=workspace.head.commits,
-                    leftovers=sorted(workspace.worktree.leftovers),
-                )
-            unsettled = self.unsettled.get(known.name)
-            workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
+        workspaces = [
+            self.present(self.open[name]) if name in self.open else known
+            for name, known in self.known.items()
+        ]
         sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
         return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)

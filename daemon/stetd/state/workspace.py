@@ -12,7 +12,6 @@ from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
 from stetd.processes.recorded_plans import PlanOutdated
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
 from stetd.storage.worktree import OnDisk, Worktree
@@ -26,13 +25,10 @@ _REMEMBERED = 1000
 class Workspace:
     """An allowed directory, its history's head and its files."""
 
-    def __init__(
-        self, name: str, root: str, repository: StoredObjects, standing: Standing, disk: Disk
-    ) -> None:
+    def __init__(self, name: str, root: str, repository: StoredObjects, disk: Disk) -> None:
         self.name = name
         self.root = root
         self.repository = repository
-        self.standing = standing
         #: Files that are kept out of the history.
         self.excludes: Excludes = NOTHING_EXCLUDED
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)

@@ -31,7 +31,7 @@ import msgspec
 
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
-from stetd.session.modes import Grant
+from stetd.session.modes import Grant, Standing
 from stetd.session.sessions import Session
 from stetd.session.upgrades import UpgradeRequest
 
@@ -271,6 +271,7 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     #: Files and directories that could not be removed yet: temporary files, and directories (with
     #: a slash at the end) that a call has left empty.
     leftovers: list[str] = []
+    #: Of a deferred workspace: where its records are in the journal.
     unsettled: Unsettled | None = None
     #: Dropped commits are still counted in ``commits``.
     cut: Cut | None = None
@@ -278,6 +279,11 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     forgetting: Rewritten | None = None
     #: Unrestricted until the grant ends, whatever ``mode`` says.
     grant: Grant | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Its mode and its grant."""
+        return Standing(self.mode, self.grant)
 
 
 class Checkpoint(_Record, frozen=True):

@@ -173,11 +173,11 @@ def regraded(
 
 def outside_changes(
     history: HistoryBuilder, found: Mapping[str, Image | None], blocked: Container[str] = ()
-) -> tuple[dict[str, Image | None], bool]:
+) -> tuple[dict[str, Image | None], str]:
     """The changes that bring the history to what was found on disk, without excluded files.
 
     ``blocked``: directories, and paths below files: what is in their way in the history may be on
-    disk. Also returns whether all of them are files that are seen for the first time.
+    disk. Also returns the subject of a commit of these changes.
     """
     tree, load = history.head.tree, history.load
     changes: dict[str, Image | None] = {}
@@ -194,7 +194,7 @@ def outside_changes(
         if not same_image(known, image):
             changes[path] = image
             first_seen = first_seen and known is None
-    return changes, first_seen
+    return changes, "first seen" if first_seen else "changed outside"
 
 
 def split_blobs(

@@ -71,12 +71,11 @@ def seal(
     time, excludes = history.time, history.excludes
     works = [_work(item, worktree) for item in draft.files]
     found = {work.target.path: work.before_image for work in works}
-    outside, first_seen = outside_changes(history, found)
+    outside, subject = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
     if changed or draft.commit_if_unchanged:
         if outside:
-            subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
         images = [(work.target.path, work.before_image, work.after) for work in changed]

@@ -83,7 +83,7 @@ class Forgetting(msgspec.Struct):
 
     def _check_open(self) -> None:
         check_open(self.writer, self.workspace)
-        if self.writer.state.unsettled:
+        if any(known.unsettled for known in self.writer.state.known.values()):
             raise refuse(
                 Kind.IO_ERROR,
                 "forget: the journal keeps calls for a deferred workspace, and perhaps with them "
@@ -120,9 +120,8 @@ class Forgetting(msgspec.Struct):
 
     def _remove_clipboards(self, found: RewrittenHistory) -> None:
         for each in self._clipboards().keys() & self._holding(found):
-            removed = ClipboardSet(self.workspace.name, each.session, each.clipboard, None)
-            self.writer.record(removed)
-            self.writer.state.apply(removed)
+            name = self.workspace.name
+            self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
 
     # -- the switch
 
