@@ -39,9 +39,13 @@ def mounted(where: Path, *arguments: str) -> Iterator[Path]:
 def unmount(where: Path) -> None:
     """Unmount; lazily if it stays busy. A process that was just killed may hold it for a moment."""
     deadline = time.monotonic() + _BUSY_S
-    while subprocess.run(["umount", str(where)], capture_output=True, check=False).returncode != 0:
+    while True:
+        # Who mounts the image next must find all of it, also if another test's namespace has a copy
+        # of the mount: then umount writes nothing.
+        subprocess.run(["sync", "-f", str(where)], capture_output=True, check=False)
+        if not subprocess.run(["umount", str(where)], capture_output=True, check=False).returncode:
+            return
         if time.monotonic() > deadline:
-            run("sync", "-f", str(where))  # who mounts the image next must find all of it
             run("umount", "-l", str(where))
             return
         time.sleep(0.02)
