@@ -10,11 +10,12 @@ import pytest
 
 from stetd.history.commits import CommitMeta
 from stetd.recovery.inspection import Inspected, inspect
-from stetd.recovery.startup import PlacedRecord, Recovery
+from stetd.recovery.startup import Recovery
 from stetd.session.modes import RESTRICTED, UNRESTRICTED
 from stetd.session.sessions import Session
 from stetd.state.state import State
 from stetd.storage.disk import Disk
+from stetd.storage.journal import PlacedRecord
 from stetd.storage.journal_format import (
     Abort,
     Change,

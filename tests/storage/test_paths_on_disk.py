@@ -88,7 +88,17 @@ def test_path_is_relative_to_the_sessions_directory(canonical: Callable[..., str
 
 @pytest.mark.parametrize(
     "path",
-    ["..", "../x", "d/../../x", "/", "/etc/passwd", "{root}-evil/x", "{root}/../x", "/{root}x/f"],
+    [
+        "..",
+        "../x",
+        "d/../../x",
+        "/",
+        "/etc/passwd",
+        "/etc\0/x",
+        "{root}-evil/x",
+        "{root}/../x",
+        "/{root}x/f",
+    ],
 )
 def test_outside_is_refused(resolver: Resolver, root: Path, path: str) -> None:
     assert refusal(resolver, path.format(root=root)).kind == "path_outside_workspace"

@@ -186,7 +186,5 @@ def test_a_call_that_a_full_disk_keeps_from_being_marked_has_happened(
     mark_published(calls.journal, 1)
     calls.disk.full = False
     mark_published(calls.journal, 2)
-    [segment] = read_journal(str(tmp_path / "journal"), Disk())
-    assert [record for _, record in segment.records if isinstance(record, Published)] == [
-        Published(2)
-    ]
+    records = [placed.record for placed in read_journal(str(tmp_path / "journal"), Disk())]
+    assert [each for each in records if isinstance(each, Published)] == [Published(2)]

@@ -110,7 +110,7 @@ class Document:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
-        """Decode a file. Never fails, and ``to_bytes`` reproduces the bytes."""
+        """Decode a file. Never fails, and ``to_bytes`` of its text reproduces the bytes."""
         bom = data.startswith(_BOM)
         body = data[len(_BOM) :] if bom else data
         return cls(bom, body.decode("utf-8", "surrogateescape"))
@@ -127,9 +127,9 @@ class Document:
         form: Form = self._forms[kind]
         return form
 
-    def to_bytes(self, text: str | None = None) -> bytes:
-        """The file's bytes: its BOM and ``text`` (default: the document's own)."""
-        body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
+    def to_bytes(self, text: str) -> bytes:
+        """The file's bytes with this text: its BOM, if it has one, and the text."""
+        body = text.encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
 
     @cached_property

@@ -7,7 +7,7 @@ import stat
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
-from stetd.editing.text import Document, looks_binary
+from stetd.editing.text import Document, looks_binary, presentable
 from stetd.history.objects import object_id
 from stetd.parameters import Read
 from stetd.state.read_view import ReadView
@@ -48,7 +48,7 @@ def read_lines(params: Read, data: bytes, mode: str) -> ReadResult:
         )
     text = document.text[starts[first - 1] : starts[last]] if last >= first else ""
     return ReadResult(
-        text=text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        text=presentable(text),
         oid=object_id("blob", data),
         mode=mode,
         lines=document.line_count,

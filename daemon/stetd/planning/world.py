@@ -136,11 +136,13 @@ class CallWorld:
         unpublished: Mapping[str, OnDisk | None] = MappingProxyType({}),
     ) -> None:
         self._worktree = worktree
+        self.root = worktree.root
         self._unpublished = unpublished
         self._directory = call.directory
         self.limits = limits
         self._bytes = 0
-        self._clipboards = clipboards
+        #: The session's clipboards, as the calls planned so far leave them.
+        self.clipboards = clipboards
         #: (path as spelled, follow_last) to its canonical path and the links that lead there.
         self._spelled: dict[tuple[str, bool], tuple[str, tuple[str, ...]]] = {}
         #: The links that paths of the present call lead through.
@@ -150,16 +152,6 @@ class CallWorld:
         #: Canonical path to the file as earlier calls of the same transaction leave it.
         self._planned: dict[str, SourceFile] = {}
 
-    @property
-    def root(self) -> str:
-        """The absolute path of the workspace's root."""
-        return self._worktree.root
-
-    @property
-    def clipboards(self) -> Mapping[str, str]:
-        """The session's clipboards, as the calls planned so far leave them."""
-        return self._clipboards
-
     def apply(self, plan: Plan) -> None:
         """Let the next call of a transaction see the changes of this one."""
         for planned in plan.files:
@@ -168,7 +160,7 @@ class CallWorld:
                 before = self._source(planned.path)
                 mode = None if before.is_link else before.mode
             self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
-        self._clipboards = {**self._clipboards, **plan.clipboards}
+        self.clipboards = {**self.clipboards, **plan.clipboards}
         self._followed = set()
 
     def check_links(self, plan: Plan) -> None:

@@ -26,7 +26,7 @@ from stetd.session.modes import UNRESTRICTED
 from stetd.session.sessions import with_clipboards
 from stetd.state.state import State
 from stetd.state.workspace import Workspace, head_at
-from stetd.storage.journal import Journal, ReadSegment
+from stetd.storage.journal import Journal, PlacedRecord
 from stetd.storage.journal_format import (
     Abort,
     Change,
@@ -50,25 +50,15 @@ from stetd.storage.request_record import answered
 from stetd.transaction.heads import Head, HistoryBuilder, RecordContradicts, remake
 
 
-class PlacedRecord(msgspec.Struct, frozen=True):
-    """A record, its place in the journal, and the id of the boot in which it was written."""
-
-    segment: int
-    offset: int
-    boot: str
-    record: Record
-
-
-def split_records(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[PlacedRecord]]:
+def split_records(read: Iterable[PlacedRecord]) -> tuple[Checkpoint | None, list[PlacedRecord]]:
     """The newest checkpoint, and all records but checkpoints in order."""
     checkpoint = None
     records = []
-    for segment in segments:
-        for offset, record in segment.records:
-            if isinstance(record, Checkpoint):
-                checkpoint = record
-            else:
-                records.append(PlacedRecord(segment.number, offset, segment.boot, record))
+    for placed in read:
+        if isinstance(placed.record, Checkpoint):
+            checkpoint = placed.record
+        else:
+            records.append(placed)
     return checkpoint, records
 
 
@@ -301,15 +291,14 @@ class Recovery:
     # -- the workspace's files
 
     def settle(self, workspace: Workspace, journal: Journal) -> Settled:
-        """Bring the files of a workspace to their last image; adds commits to its head.
+        """Bring the files of a workspace to their last image, after :meth:`head_of`; adds commits
+        to its head.
 
         The decisions are journalled and synced before any of them is carried out. Raises OSError
         and JournalBroken if that fails; MissingObject, with nothing journalled, if the history
         lacks content that is needed. If a path stays unsettled, the workspace is deferred.
         """
-        pending = self._pending.get(workspace.name)
-        if pending is None:
-            return Settled([], set(), {})
+        pending = self._pending[workspace.name]
         settling = FileRecovery(
             self._state, workspace, pending, self._boot, self._published, self.report
         )

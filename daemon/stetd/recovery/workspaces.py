@@ -158,11 +158,10 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
             repository, _ = self._history(known)
         except _Damaged as damage:
             _log.warning("history of %s, which is no workspace now: %s", known.root, damage)
-            self._damaged.add(known.name)
-            self.give_up(known)
-            return
+            self.state.given_up.add(known.name)
+        else:
+            repository.close()
         self.recovery.forget(known.name)
-        repository.close()
 
     def give_up(self, known: WorkspaceState) -> None:
         """Drop the records that the journal keeps for a workspace that is not allowed any more.

@@ -149,7 +149,6 @@ class GitWriter:
         tried again, and must be quick, because readers may wait for later objects.
         """
         future: Future[None] = Future()
-        future.set_running_or_notify_cancel()
         self._put(_Task(repository, task, future))
         return future
 

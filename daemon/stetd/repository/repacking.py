@@ -175,8 +175,7 @@ class Repacking:
 
     def _sweep(self, packs: list[Pack], written: list[str], before: bytes) -> None:
         self._progress.begin("removing what was copied", len(self._loose) // 20)
-        new = {os.path.basename(path) for path in written}
-        gone = [p.name for p in packs if os.path.basename(p.pack_name) not in new]
+        gone = [p.name for p in packs if os.path.join(self._repository, p.pack_name) not in written]
         if self.dropped:
             # Garbage may become reachable until it is removed, so it is removed in one step.
             loose, self._loose = self._loose, b""

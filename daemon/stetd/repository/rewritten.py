@@ -23,9 +23,8 @@ _NAME, _NEXT = "rewritten", "rewritten.next"
 def successors(repository: str, prefix: str) -> list[str]:
     """The ordered present ids of the commits whose old id has this prefix."""
     content = read_if_exists(os.path.join(repository, _NAME))
-    pattern = rb"^%s[0-9a-f]{%d} ([0-9a-f]{40})$" % (prefix.encode(), 40 - len(prefix))
-    found = re.findall(pattern, content, re.MULTILINE) if content else []
-    return sorted({oid.decode() for oid in found})
+    sought = prefix.encode()
+    return sorted({new.decode() for old, new in _LINE.findall(content) if old.startswith(sought)})
 
 
 def read_pending(repository: str) -> dict[str, str]:

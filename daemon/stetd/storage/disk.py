@@ -32,8 +32,8 @@ _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 UNSUPPORTED_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
 
 
-def _renameat2(src_fd: int, src: str, dst_fd: int, dst: str, flags: int) -> None:
-    done = _libc.renameat2(src_fd, os.fsencode(src), dst_fd, os.fsencode(dst), flags)
+def _renameat2(dir_fd: int, src: str, dst: str, flags: int) -> None:
+    done = _libc.renameat2(dir_fd, os.fsencode(src), dir_fd, os.fsencode(dst), flags)
     if done != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), dst)
@@ -104,11 +104,11 @@ class Disk:
 
     def exchange(self, first: str, second: str, dir_fd: int) -> None:
         """Swap two names of one directory atomically (``RENAME_EXCHANGE``)."""
-        _renameat2(dir_fd, first, dir_fd, second, _RENAME_EXCHANGE)
+        _renameat2(dir_fd, first, second, _RENAME_EXCHANGE)
 
     def rename_new(self, src: str, dst: str, dir_fd: int) -> None:
         """Rename to a name that must be free (``RENAME_NOREPLACE``). Raises FileExistsError."""
-        _renameat2(dir_fd, src, dir_fd, dst, _RENAME_NOREPLACE)
+        _renameat2(dir_fd, src, dst, _RENAME_NOREPLACE)
 
     def rename(self, src: str, dst: str, dir_fd: int) -> None:
         """Rename, replacing an existing file."""

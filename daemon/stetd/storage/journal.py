@@ -49,12 +49,13 @@ class Position(msgspec.Struct, frozen=True):
     offset: int
 
 
-class ReadSegment(msgspec.Struct, frozen=True):
-    """A segment: its boot id ("" if even the first record is torn), its records with offsets."""
+class PlacedRecord(msgspec.Struct, frozen=True):
+    """A record, its place in the journal, and the id of the boot in which it was written."""
 
-    number: int
+    segment: int
+    offset: int
     boot: str
-    records: list[tuple[int, Record]]
+    record: Record
 
 
 def segment_path(directory: str, number: int) -> str:
@@ -68,13 +69,13 @@ def segment_numbers(directory: str) -> list[int]:
     return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
 
 
-def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
-    """Every segment in order, each made durable as it was read (ARCHITECTURE.md 6).
+def read_journal(directory: str, disk: Disk) -> list[PlacedRecord]:
+    """All records in order. Every segment is made durable as it was read (ARCHITECTURE.md 6).
 
     A torn tail is cut off, so that a later recovery never reads anything else. Raises FormatError
     for a segment of a newer version, and then changes nothing.
     """
-    segments = []
+    placed = []
     ends = {}
     for number in segment_numbers(directory):
         path = segment_path(directory, number)
@@ -85,7 +86,7 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
             raise FormatError(f"{path}: {error}") from error
         first = records[0][1] if records else None
         boot = first.boot if isinstance(first, Opened) else ""
-        segments.append(ReadSegment(number, boot, records))
+        placed += [PlacedRecord(number, offset, boot, record) for offset, record in records]
         ends[path] = end, len(data)
     for path, (end, length) in ends.items():
         fd = disk.open(path, os.O_RDWR)
@@ -96,7 +97,7 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
         finally:
             os.close(fd)
     disk.sync_directory(directory)
-    return segments
+    return placed
 
 
 class Journal:

@@ -113,7 +113,7 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
             folder, name = os.path.split(path.rstrip("/"))
             try:
                 path = os.path.join(os.path.realpath(folder), name)
-            except OSError as error:  # a link was replaced while it was followed
+            except (OSError, ValueError) as error:  # a link was replaced meanwhile; a NUL in it
                 raise _outside(asked or path, root) from error
         if not path.startswith(prefix):
             raise _outside(asked or path, root)

@@ -115,13 +115,13 @@ class _Planning(msgspec.Struct):
                 "is not what you expected, read the file again.",
             )
             raise Refused(failure)
-        reports = self.files.reports()
+        reports, statuses = self.files.reports(), list(self.files.statuses(files))
         return Plan(
             files=files,
             edits=tuple(reports),
-            message=self._message(reports),
+            message=self._message(reports, statuses),
             warnings=tuple(self.warnings),
-            subject=self._commit_subject(operations),
+            subject=_commit_subject(operations, statuses),
         )
 
     # -- operations
@@ -252,9 +252,8 @@ class _Planning(msgspec.Struct):
         if warning and warning not in self.warnings:
             self.warnings.append(warning)
 
-    def _message(self, reports: Sequence[EditReport]) -> str:
+    def _message(self, reports: Sequence[EditReport], statuses: Sequence[tuple[str, str]]) -> str:
         """The text for the model: the files, then what else there is to say."""
-        statuses = list(self.files.statuses())
         root = self.files.world.root
         lines = [SUCCESS]
         for letter in "AMD":
@@ -265,18 +264,18 @@ class _Planning(msgspec.Struct):
         lines += (f"warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
-    def _commit_subject(self, operations: Sequence[Operation]) -> str:
-        """``apply_patch src/a.py: 2 edits``, or how many files for several."""
-        statuses = list(self.files.statuses())
-        if len(statuses) > 1:
-            return f"apply_patch: {refusals.counted(len(statuses), 'file')}"
-        [(status, path)] = statuses
-        updates = [each for each in operations if isinstance(each, Update)]
-        if status == "M" and updates:
-            edits = sum(len(each.hunks) for each in updates)
-            return f"apply_patch {path}: {refusals.counted(edits, 'edit') if edits else 'moved'}"
-        what = {"A": "added", "M": "replaced", "D": "deleted"}[status]
-        return f"apply_patch {path}: {what}"
+
+def _commit_subject(operations: Sequence[Operation], statuses: Sequence[tuple[str, str]]) -> str:
+    """``apply_patch src/a.py: 2 edits``, or how many files for several."""
+    if len(statuses) > 1:
+        return f"apply_patch: {refusals.counted(len(statuses), 'file')}"
+    [(status, path)] = statuses
+    updates = [each for each in operations if isinstance(each, Update)]
+    if status == "M" and updates:
+        edits = sum(len(each.hunks) for each in updates)
+        return f"apply_patch {path}: {refusals.counted(edits, 'edit') if edits else 'moved'}"
+    what = {"A": "added", "M": "replaced", "D": "deleted"}[status]
+    return f"apply_patch {path}: {what}"
 
 
 # -- what is refused

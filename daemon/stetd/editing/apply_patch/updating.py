@@ -326,10 +326,10 @@ class Composition(msgspec.Struct):
         """The paths of files that were moved away."""
         return {node.origin for path, node in self._nodes.items() if node.origin != path}
 
-    def statuses(self) -> Iterator[tuple[str, str]]:
+    def statuses(self, planned: Iterable[PlannedFile]) -> Iterator[tuple[str, str]]:
         """``A``, ``M`` or ``D``, and the path of each changed file; for a move M and the target."""
         moved = self._moved()
-        for file in self.planned():
+        for file in planned:
             if file.after is not None:
                 new = file.before is None and self._nodes[file.path].origin is None
                 yield "A" if new else "M", file.path

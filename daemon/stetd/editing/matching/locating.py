@@ -72,7 +72,7 @@ def find(
             f"old text {refusals.repeated(found.lines, subject.path, found.rung)}; it must stand "
             f"there exactly once. Send more of the surrounding lines in {subject.old}, so that "
             "only the place you mean matches.",
-            candidates=list(found.lines),
+            candidates=found.lines,
         )
     return found
 

@@ -238,7 +238,7 @@ def _no_nearest(
         f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
         f"mean, {spelled_lines(lines)}: the place must be nearest by its first line, and the line "
         f"may not lie inside another one. Send the line where it begins{counted}.",
-        candidates=list(lines),
+        candidates=lines,
     )
 
 
@@ -250,7 +250,7 @@ def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Fai
         Kind.OCCURRENCE_OUT_OF_RANGE,
         f"there is no occurrence {change.occurrence}: {_what(change)} only {count} in "
         f"{subject.path}, {spelled_lines(found.lines)}. {advice}",
-        candidates=list(found.lines),
+        candidates=found.lines,
     )
 
 

@@ -62,7 +62,8 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             progress.begin("looking for its contents")
             anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
             anywhere.follow(view.head)
-            left = {oid for path, oid in anywhere.left_out if path not in rewriting.paths}
+            paths = rewriting.paths
+            left = {oid for path, oid in anywhere.left_out if path not in paths}
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)

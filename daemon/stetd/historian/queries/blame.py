@@ -100,7 +100,6 @@ class _Versions:
     def __init__(self, lookup: CommitLookup) -> None:
         self._lookup = lookup
         self._index = lookup.index
-        self._repository = lookup.repository
         self._blobs: dict[FileVersion, str | None] = {}
         self._found: dict[FileVersion, tuple[int, FileRow]] = {}
 
@@ -157,5 +156,5 @@ class _Versions:
     def _compare(self, old: str | None, new: str | None) -> Sequence[Hunk]:
         if old == new:
             return ()
-        before, after = (self._repository.blob(oid) if oid else None for oid in (old, new))
+        before, after = (self._lookup.repository.blob(oid) if oid else None for oid in (old, new))
         return compare_lines(before, after).hunks
