@@ -26,6 +26,7 @@ from stetd.storage.progress import Progress
 from stetd.upkeep import retention
 from stetd.upkeep.retention import retain
 from stetd.upkeep.schedule import collect
+from unwritable import unwritable
 
 
 @pytest.fixture
@@ -80,6 +81,19 @@ def test_the_oldest_commits_go_and_the_others_keep_their_ids(small: Site) -> Non
     assert site.person.call("verify")["problems"] == []
     assert {path: site.bytes_of(path) for path in files} == files
     assert collected(site)["dropped_commits"] == 0
+
+
+def test_nothing_is_recorded_as_dropped_while_no_checkpoint_can_be_taken(small: Site) -> None:
+    """It needs a checkpoint, and that needs the histories of all workspaces."""
+    site = small
+    stuck = site.daemon.site("stuck")
+    site.once_written()
+    with unwritable(stuck.shadow):
+        stuck.overwrite("b.txt", "b\n")
+        refusal = site.person.refusal("gc")
+        assert "no checkpoint could be taken" in refusal.message
+        assert "retention" not in site.kinds()
+    assert collected(site)["dropped_commits"] > 2
 
 
 def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) -> None:
