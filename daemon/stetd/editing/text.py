@@ -194,8 +194,11 @@ class Document:
     def eol(self) -> str:
         """The kind of line ends: ``lf``, ``crlf``, ``cr``, ``mixed``, or ``none``."""
         pairs = self.text.count("\r\n")
-        lf, cr = (self.text.count(end) - pairs for end in "\n\r")
-        counts = {"lf": lf, "crlf": pairs, "cr": cr}
+        counts = {
+            "lf": self.text.count("\n") - pairs,
+            "crlf": pairs,
+            "cr": self.text.count("\r") - pairs,
+        }
         used = [name for name, count in counts.items() if count]
         return used[0] if len(used) == 1 else "mixed" if used else "none"
 

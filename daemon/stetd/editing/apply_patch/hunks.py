@@ -79,8 +79,12 @@ class Problem(Exception):
         other: Hunk | None = None,
     ) -> None:
         super().__init__(reason)
-        self.reason, self.hunk, self.places = reason, hunk, places
-        self.rung, self.anchor, self.other = rung, anchor, other
+        self.reason = reason
+        self.hunk = hunk
+        self.places = places
+        self.rung = rung
+        self.anchor = anchor
+        self.other = other
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -175,7 +179,9 @@ class Placer:
         #: The placed hunks' first lines with their numbers, ascending; the most lines of one hunk.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
-        self._document, self._first, self._cursor = document, first, 0
+        self._document = document
+        self._first = first
+        self._cursor = 0
         #: The end of the placed hunks, their last context lines included.
         self._covered = 0
         self._known = {

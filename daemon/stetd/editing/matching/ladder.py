@@ -91,10 +91,16 @@ def trimmings(old: str, new: str) -> Iterator[Trimmed]:
             telling = left != put and any(map(str.isalnum, "".join(left)))
             if head == tail == _NOTHING or not core or ((first or last) and not telling):
                 continue
-            texts = "".join(left), "".join(put), "".join(core)
-            grows_up = head == _BLANK_LINES and _grows(left, put)
-            grows_down = tail == _BLANK_LINES and _grows(left[::-1], put[::-1])
-            yield Trimmed(*texts, head + tail, first, last, grows_up, grows_down)
+            yield Trimmed(
+                "".join(left),
+                "".join(put),
+                "".join(core),
+                head + tail,
+                first,
+                last,
+                grows_up=head == _BLANK_LINES and _grows(left, put),
+                grows_down=tail == _BLANK_LINES and _grows(left[::-1], put[::-1]),
+            )
 
 
 def _trimmed_heads(

@@ -168,7 +168,9 @@ def _shared_but_for_spaces(document: Document, keys: Sequence[str]) -> _Votes:
             yield from ((line - keys.index(key), len(dense)) for line in found)
 
 
-def _shared_words(document: Document, text: str, keys: Sequence[str], shortest: int = 3) -> _Votes:
+def _shared_words(
+    document: Document, text: str, keys: Sequence[str], shortest: int = _TELLING
+) -> _Votes:
     """Votes by words, longest first; ``text``: the folded text, perhaps in lower case."""
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):

@@ -83,15 +83,20 @@ class _Patch(msgspec.Struct):
 
     def warning(self, text: str) -> str:
         """The warning if its text becomes part of a line of ``text``, the file; else ""."""
-        edit, operation = self.edit, self.request.operation
-        added, where = edit.replacement if edit else "", ""
-        if edit and operation == "replace" and joins_lines(text, edit.start, edit.end, added):
-            return refusals.joined_warning(self.subject)
-        if operation == "append_eof" and text[-1:] not in "\r\n" and added[:1] not in "\r\n":
-            where = "last"
-        if operation == "prepend_bof" and added[-1:] not in "\r\n" and text[:1] not in "\r\n":
-            where = "first"
-        return where and (
+        edit = self.edit
+        if edit is None or not text:
+            return ""
+        added, ends = edit.replacement, ("\r", "\n")
+        match self.request.operation:
+            case "replace" if joins_lines(text, edit.start, edit.end, added):
+                return refusals.joined_warning(self.subject)
+            case "append_eof" if added and not (text.endswith(ends) or added.startswith(ends)):
+                where = "last"
+            case "prepend_bof" if added and not (added.endswith(ends) or text.startswith(ends)):
+                where = "first"
+            case _:
+                return ""
+        return (
             f"{self.subject.label}: no newline stands between the file's {where} line and the text "
             "added to it, so they are one line now; text is taken literally."
         )

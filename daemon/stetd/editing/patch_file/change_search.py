@@ -108,8 +108,9 @@ def find_change(
     elif change.occurrence is not None:
         counted = nth_place(document, change.search, change.occurrence)
         if isinstance(counted, TooFew):
-            out = counted.count and _out_of_range(checked.subject, counted, change)
-            return out or _miss(checked, document)
+            if counted.count:
+                return _out_of_range(checked.subject, counted, change)
+            return _miss(checked, document)
         rung, place = counted
         # If the new text has no line end, a line can only be replaced as a whole.
         match = match_at(document, place, change.search, change.replace, rung)
@@ -137,8 +138,9 @@ def _by_ladder(
     if change.fuzzy is None:
         return _miss(checked, document)
     try:
-        texts = change.search, change.replace
-        like = _find_resembling(subject, document, *texts, change.fuzzy, allowance)
+        like = _find_resembling(
+            subject, document, change.search, change.replace, change.fuzzy, allowance
+        )
     except TimeoutError:
         return _stopped(subject, allowance, _TOO_MUCH)
     if not isinstance(like, str):

@@ -77,8 +77,18 @@ def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
         origin = get_origin(kinds[0])
         choices = get_args(kinds[0]) if origin is Literal else ()
         element = get_args(kinds[0])[0] if origin is list else None
-        named = info.name, info.encode_name, info.required
-        found.append(Field(*named, kinds, choices, element, bounds, meta.description))
+        found.append(
+            Field(
+                info.name,
+                info.encode_name,
+                info.required,
+                kinds,
+                choices,
+                element,
+                bounds,
+                meta.description,
+            )
+        )
     return tuple(found)
 
 
