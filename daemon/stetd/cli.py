@@ -38,7 +38,7 @@ from stet.service.socket_path import UnsafeDirectory, socket_path
 from stet.version import __version__
 from stetd.config import logs
 from stetd.config.directories import AlreadyRunning, Directories, instance_lock
-from stetd.config.logs import LastError
+from stetd.config.logs import Log
 from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
 from stetd.server import systemd
 from stetd.server.server import Listener, Server, SocketInTheWay, listen
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faulthandler.enable()  # prints all stacks if the watchdog sends SIGABRT
     _raise_descriptor_limit(settings)
     configure_allocator()
-    last_error = logs.set_up(settings.log_level)
+    destination = logs.set_up(settings.log_level)
     with ExitStack() as resources:
         try:
             directories.prepare()
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (UnsafeDirectory, OSError) as error:
             return _complain(str(error), EXIT_FAILED)
         reloading = Reloading(path, must_exist, settings)
-        return _run(reloading, directories, last_error, hangups, locks)
+        return _run(reloading, directories, destination, hangups, locks)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -156,7 +156,7 @@ def _raise_descriptor_limit(settings: Settings) -> None:
 def _run(
     reloading: Reloading,
     directories: Directories,
-    last_error: LastError,
+    destination: Log,
     hangups: list[object],
     locks: list[int],
 ) -> int:
@@ -184,10 +184,10 @@ def _run(
         where = os.fsdecode(error.filename) if error.filename else directories.state
         return _complain(f"{where}: {error.strerror}", EXIT_FAILED)
     daemon.handlers.reloading = reloading
-    daemon.handlers.last_error = lambda: last_error.newest
+    daemon.handlers.last_error = lambda: destination.newest
     try:
         listeners = _listeners(directories)
-        daemon.run(_serve(reloading, daemon, listeners, hangups))
+        daemon.run(_serve(reloading, daemon, listeners, hangups, destination))
     except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
@@ -210,12 +210,22 @@ def _listeners(directories: Directories) -> list[Listener]:
 
 
 async def _serve(
-    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: list[object]
+    reloading: Reloading,
+    daemon: Daemon,
+    listeners: list[Listener],
+    hangups: list[object],
+    destination: Log,
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
-    server = Server(reloading.settings, daemon.handlers, listeners, on_idle=stop.set)
+    server = Server(
+        reloading.settings,
+        daemon.handlers,
+        listeners,
+        on_idle=stop.set,
+        log_call=destination.call,
+    )
     reloading.apply = partial(_reconfigure, daemon, server)
     tasks: set[asyncio.Task[object]] = set()
 

@@ -27,8 +27,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TextIO
 
-import msgspec
-
 from stet.wire.results import LoggedError
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
@@ -39,16 +37,15 @@ _UNQUOTED = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
 #: Logging levels to priorities of syslog(3).
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
+_calls = logging.getLogger("stetd.calls")
 
-class Fields(msgspec.Struct, frozen=True):
-    """Structured fields of a record: ``log.info("call %s", Fields({..}))``."""
 
-    values: Mapping[str, str | int | float | None]
+class Fields:
+    """Fields of a call that are not None. ``text``: ``key=value``, quoted if necessary."""
 
-    def __str__(self) -> str:
-        """``key=value`` separated by spaces; values are quoted if necessary."""
-        known = {key: value for key, value in self.values.items() if value is not None}
-        return " ".join(f"{key}={_quoted(str(value))}" for key, value in known.items())
+    def __init__(self, fields: Mapping[str, str | int | float | None]) -> None:
+        self.values = {key: str(value) for key, value in fields.items() if value is not None}
+        self.text = " ".join([f"{key}={_quoted(value)}" for key, value in self.values.items()])
 
 
 def one_line(text: str) -> str:
@@ -64,24 +61,6 @@ def _quoted(value: str) -> str:
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{one_line(escaped)}"'
-
-
-class LineFormatter(logging.Formatter):
-    """A record as one line, and a traceback as indented lines; ``with_time``: and level, logger."""
-
-    def __init__(self, *, with_time: bool) -> None:
-        super().__init__()
-        self._with_time = with_time
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line or lines of a record."""
-        lines = [one_line(record.getMessage())]
-        if self._with_time:
-            when = f"{_format_second(int(record.created))}.{int(record.msecs):03}Z"
-            lines[0] = f"{when} {record.levelname} {record.name}: {lines[0]}"
-        if record.exc_info and record.exc_info[1] is not None:
-            lines += _traceback_lines(record.exc_info[1])
-        return "\n".join(lines)
 
 
 @lru_cache(maxsize=2)
@@ -101,7 +80,49 @@ def _traceback_lines(error: BaseException) -> list[str]:
     return lines if earlier is None else [*_traceback_lines(earlier), *lines]
 
 
-class JournalHandler(logging.Handler):
+class Log(logging.Handler):
+    """The destination of the log. It never raises: without a log the daemon still works."""
+
+    #: The newest error.
+    newest: LoggedError | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record: its message as one line, and its traceback as indented lines."""
+        lines = [one_line(record.getMessage())]
+        if record.levelno >= logging.ERROR:
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+            self.newest = LoggedError(when, lines[0])
+        if record.exc_info and record.exc_info[1] is not None:
+            lines += _traceback_lines(record.exc_info[1])
+        self.write(record.levelno, record.name, "\n".join(lines))
+
+    def call(self, caller: Fields, answer: Fields) -> None:
+        """Write the line of a call. A record of ``logging`` would take longer than a short call."""
+        if _calls.isEnabledFor(logging.INFO):
+            text = f"call {caller.text} {answer.text}"
+            self.write(logging.INFO, _calls.name, text, caller, answer)
+
+    def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:
+        """Write a line, or several with a traceback. ``fields``: of a call."""
+        raise NotImplementedError
+
+
+class LineLog(Log):
+    """Each record as a line with its time, level and logger, on a stream that flushes each line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:  # noqa: ARG002
+        """Write to the stream."""
+        now = time.time()
+        when = f"{_format_second(int(now))}.{int(now % 1 * 1000):03}Z"
+        with suppress(OSError, ValueError):
+            self._stream.write(f"{when} {logging.getLevelName(level)} {logger}: {text}\n")
+
+
+class JournalLog(Log):
     """Sends records to journald, or to ``fallback`` if journald does not accept them."""
 
     def __init__(self, address: str, fallback: TextIO) -> None:
@@ -109,25 +130,20 @@ class JournalHandler(logging.Handler):
         self._address = address
         self._fallback = fallback
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self.setFormatter(LineFormatter(with_time=False))
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send a record. Never raises: without a log the daemon still works."""
-        text = self.format(record)
-        priority = next((p for level, p in _PRIORITIES.items() if level <= record.levelno), 7)
-        fields: dict[str, str] = {
+    def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:
+        """Send a datagram with all fields."""
+        priority = next((p for known, p in _PRIORITIES.items() if known <= level), 7)
+        pairs = {
             "MESSAGE": text,
             "PRIORITY": str(priority),
             "SYSLOG_IDENTIFIER": "stetd",
             "SYSLOG_PID": str(os.getpid()),
-            "LOGGER": record.name,
+            "LOGGER": logger,
+            **{f"STET_{k.upper()}": v for each in fields for k, v in each.values.items()},
         }
-        for each in record.args or ():
-            if isinstance(each, Fields):
-                values = each.values.items()
-                fields |= {f"STET_{k.upper()}": str(v) for k, v in values if v is not None}
         try:
-            self._socket.sendto(b"".join(map(_field, fields.items())), self._address)
+            self._socket.sendto(b"".join(map(_field, pairs.items())), self._address)
         except OSError:
             lines = "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
             with suppress(OSError):  # journald reads standard error, too, and may have ended
@@ -146,19 +162,6 @@ def _field(item: tuple[str, str]) -> bytes:
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
 
 
-class LastError(logging.Handler):
-    """Remembers the newest error."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.newest: LoggedError | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Remember the record."""
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        self.newest = LoggedError(when, one_line(record.getMessage()))
-
-
 def is_journal(stream: TextIO) -> bool:
     """Whether systemd has connected this stream to the journal."""
     try:
@@ -168,17 +171,12 @@ def is_journal(stream: TextIO) -> bool:
     return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
-def set_up(level: str) -> LastError:
-    """Set up logging at a level. Returns the handler that remembers the newest error."""
-    handler: logging.Handler
-    if is_journal(sys.stderr):
-        handler = JournalHandler(JOURNAL_SOCKET, sys.stderr)
-    else:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(LineFormatter(with_time=True))
-    last = LastError()
+def set_up(level: str) -> Log:
+    """Set up logging at a level."""
+    journald = is_journal(sys.stderr)
+    log = JournalLog(JOURNAL_SOCKET, sys.stderr) if journald else LineLog(sys.stderr)
     # No line has its thread, process or source line: finding them takes a third of the time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging)["_srcfile"] = None
-    logging.basicConfig(level=level.upper(), handlers=[handler, last])
-    return last
+    logging.basicConfig(level=level.upper(), handlers=[log])
+    return log

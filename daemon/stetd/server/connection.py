@@ -25,7 +25,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Coroutine, Generator
-from functools import partial
+from functools import lru_cache, partial
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -64,7 +64,6 @@ _RECEIVED = memoryview(bytearray(256 * 1024))
 _METHOD_NAME = re.compile(r"[a-z_]{1,40}")
 
 log = logging.getLogger("stetd.connection")
-call_log = logging.getLogger("stetd.calls")
 
 
 class CallHandler(Protocol):
@@ -394,19 +393,18 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _log_call(self, method: str, started: float, outcome: str, result: object = None) -> None:
-        if not call_log.isEnabledFor(logging.INFO):
-            return
-        fields: dict[str, str | int | float | None] = {
-            "socket": "control" if self.control else "agent",
-            "pid": self._credentials.pid,
-            "command": self._command,
-            **(self._handler.labels() if self._handler is not None else {}),
+        socket, pid = "control" if self.control else "agent", self._credentials.pid
+        labels = self._handler.labels() if self._handler is not None else {}
+        edit = result if isinstance(result, EditResult) else None
+        answer = {
             "method": _loggable(method),
+            "files": len(edit.files) if edit is not None else None,
+            "commit": edit.commit if edit is not None else None,
+            "ms": round((time.perf_counter() - started) * 1000, 1),
+            "result": outcome,
         }
-        if isinstance(result, EditResult):
-            fields |= {"files": len(result.files), "commit": result.commit}
-        fields |= {"ms": round((time.perf_counter() - started) * 1000, 1), "result": outcome}
-        call_log.info("call %s", Fields(fields))
+        caller = _caller_fields(socket, pid, self._command, *labels.values())
+        self._server.log_call(caller, Fields(answer))
 
     # -- pausing and closing ---------------------------------------------------------------
 
@@ -525,6 +523,15 @@ def _internal(error: Exception) -> Refused:
         f"The daemon failed while it handled this call ({type(error).__name__}); the details are "
         "in its log. To learn whether the call took effect, send it again with the same "
         "request_id: it is carried out at most once.",
+    )
+
+
+@lru_cache(maxsize=256)
+def _caller_fields(
+    socket: str, pid: int, command: str, agent: str | None = None, session: str | None = None
+) -> Fields:
+    return Fields(
+        {"socket": socket, "pid": pid, "command": command, "agent": agent, "session": session}
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.config.logs import Fields
 from stetd.config.settings import Settings
 from stetd.server.connection import LINGER_S, ClientConnection, Handlers
 from stetd.server.peer import Credentials
@@ -90,8 +91,10 @@ class Server:
         listeners: Sequence[Listener],
         *,
         on_idle: Callable[[], None] | None = None,
+        log_call: Callable[[Fields, Fields], None] = lambda *_: None,
     ) -> None:
         self.settings = settings
+        self.log_call = log_call
         self.handlers = handlers
         self._listeners = listeners
         self._on_idle = on_idle
