@@ -14,7 +14,7 @@ marks: removed words are red, added words green.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 import msgspec
@@ -120,13 +120,17 @@ def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
 
 def _pieces(before: list[str], after: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Equal, removed and added pieces in the order of the new text, with marks and style."""
-    same: Iterable[tuple[int, int, int]] = ()
+    same: list[tuple[int, int, int]] = []
     if before and after and len(before) + len(after) <= _MOST_WORDS:
         from rapidfuzz.distance import LCSseq  # difflib takes half a minute for many equal words
 
         numbers = {word: number for number, word in enumerate({*before, *after})}
-        one, two = ([numbers[word] for word in words] for words in (before, after))
-        same = LCSseq.editops(one, two).as_matching_blocks()
+        # Backwards: an added line's indentation is then the first of two, not the last.
+        one, two = ([numbers[word] for word in words[::-1]] for words in (before, after))
+        same = [
+            (len(one) - each.a - each.size, len(two) - each.b - each.size, each.size)
+            for each in reversed(LCSseq.editops(one, two).as_matching_blocks())
+        ]
     old = new = 0
     for old_from, new_from, size in (*same, (len(before), len(after), 0)):
         yield "".join(before[old:old_from]), "[-", "-]", "red"
