@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +85,16 @@ def test_a_rollback_sees_through_a_redo() -> None:
 
 
 # -- random histories
+
+
+def test_a_rollback_over_an_earlier_one_of_many_edits_is_quickly_checked() -> None:
+    edits = [f"e{n}" for n in reversed(range(2000))]
+    rollback = commit("r", "rollback", *edits)
+    reachable = [(rollback, None), *((commit(oid), "r") for oid in edits)]
+    began = time.process_time()
+    assert undone_twice(reachable, ["r", *edits]) is None
+    assert undone_twice(reachable, edits) == UndoneTwice(edits[0], "r")
+    assert time.process_time() - began < 0.5
 
 
 @dataclass

@@ -21,6 +21,7 @@ from stetd.repository.making_repository import create_repository
 from stetd.repository.object_files import ObjectFiles
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.reachable import BrokenHistory
+from stetd.repository.references import set_pin
 from stetd.repository.repacking import Repacking
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
@@ -100,6 +101,21 @@ def test_loose_objects_become_one_small_pack_and_git_reads_the_same(histories: H
     for line in git(histories.path, "rev-list", "--objects", "--all").splitlines():
         reader.read(line.split(" ")[0])
     reader.close()
+
+
+def test_commits_are_looked_at_once_however_many_pins_name_them(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(histories, 30)
+    for number, oid in enumerate(histories.oids):
+        set_pin(histories.path, f"pin-{number}", oid, Disk())
+    phases: list[str] = []
+    monkeypatch.setattr(Progress, "step", lambda self, _=1: phases.append(self.phase))
+    before = all_objects(histories.path)
+    repack(histories.path, drop=True)
+    assert phases.count("comparing versions") == len(histories.oids)
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
 
 
 def test_a_pass_after_another_packs_what_is_new_and_chains_stay_short(

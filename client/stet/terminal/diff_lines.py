@@ -120,16 +120,20 @@ def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
 
 def _pieces(before: list[str], after: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Equal, removed and added pieces in the order of the new text, with marks and style."""
-    opcodes: Sequence[tuple[str, int, int, int, int]]
-    opcodes = [("replace", 0, len(before), 0, len(after))]
+    same: list[tuple[int, int, int]] = []
     if before and after and len(before) + len(after) <= _MOST_WORDS:
-        from difflib import SequenceMatcher
+        from rapidfuzz.distance import LCSseq  # difflib takes half a minute for many equal words
 
-        opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    for kind, old_from, old_to, new_from, new_to in opcodes:
-        come = "".join(after[new_from:new_to])
-        if kind == "equal":
-            yield come, "", "", ""
-        else:
-            yield "".join(before[old_from:old_to]), "[-", "-]", "red"
-            yield come, "{+", "+}", "green"
+        numbers = {word: number for number, word in enumerate({*before, *after})}
+        # Backwards: an added line's indentation is then the first of two, not the last.
+        one, two = ([numbers[word] for word in words[::-1]] for words in (before, after))
+        same = [
+            (len(one) - each.a - each.size, len(two) - each.b - each.size, each.size)
+            for each in reversed(LCSseq.editops(one, two).as_matching_blocks())
+        ]
+    old = new = 0
+    for old_from, new_from, size in (*same, (len(before), len(after), 0)):
+        yield "".join(before[old:old_from]), "[-", "-]", "red"
+        yield "".join(after[new:new_from]), "{+", "+}", "green"
+        old, new = old_from + size, new_from + size
+        yield "".join(after[new_from:new]), "", "", ""

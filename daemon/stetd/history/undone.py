@@ -75,14 +75,13 @@ def undone_twice(
 
     ``reachable``: the chosen commits, what they took back, what that took back and so on,
     newest first, each with the standing commit that took it back so far. ``chosen``: newest
-    first; each step counts, because the files go through each.
+    first; each step that takes others back counts, because the files go through each.
     """
     known = list(reachable)
-    for step in range(len(chosen)):
-        found = _undone_twice(known, set(chosen[: step + 1]))
-        if found is not None:
-            return found
-    return None
+    taking = {commit.oid for commit, _ in known if commit.meta.reverts}
+    ends = [end for end in range(1, len(chosen)) if chosen[end] in taking]
+    found = (_undone_twice(known, set(chosen[:end])) for end in [*ends, len(chosen)])
+    return next(filter(None, found), None)
 
 
 def _undone_twice(

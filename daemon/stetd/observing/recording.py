@@ -295,9 +295,10 @@ class _Recorder(msgspec.Struct):
     ) -> list[FileChange]:
         """The files of the reply, without counts of lines."""
         origins = {new: old for old, new in moves}
+        moved = dict(moves)
         files = []
         for path, image in sorted(own.items()):
-            if path in origins.values():
+            if path in moved:
                 continue
             old_path = origins.get(path)
             before = self._image_before(old_path or path)

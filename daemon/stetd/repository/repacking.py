@@ -243,8 +243,10 @@ class _NewPack:
             newer: bytes | None = None
             oid: str | None = root
             while oid is not None:
-                if self._place(bytes.fromhex(oid)) is None:
-                    break  # older versions were packed before
+                place = self._place(bytes.fromhex(oid))
+                if place is None or self._seen[place]:
+                    break  # older versions were packed before, or are seen from another root
+                self._seen[place] = 1
                 links = dict(LINKS.findall(self._files.read(oid)[1].partition(b"\n\n")[0]))
                 if b"tree" not in links:
                     break
