@@ -23,7 +23,7 @@ from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, near
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, visible
+from stetd.editing.refusals import Subject, old_text_not_found, repeated, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
@@ -213,18 +213,14 @@ def _not_unique(
     subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
 ) -> Failure:
     """``lines``: where the places that ``rung`` found begin."""
-    exact = rung is Rung.EXACT
-    count = f"{len(lines)} times" if len(lines) < MOST_PLACES else f"{len(lines):,} times or more"
-    tolerant = "" if exact else f" (compared with tolerance: {rung.value})"
-    counted = f"occurrence (1 to {len(lines)}) or " if exact else ""
+    counted = f"occurrence (1 to {len(lines)}) or " if rung is Rung.EXACT else ""
     more = "make the pattern more specific" if change.regex else "send more lines in search"
     advice = f"Say which place you mean with {counted}near_line, or {more}."
     if rung is Rung.TRIM_EDGES:  # it does not use near_line
         advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
-        f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
-        f"unique. {advice}",
+        f"{_what(change)} {repeated(lines, subject.path, rung)}, and must be unique. {advice}",
         candidates=lines,
     )
 

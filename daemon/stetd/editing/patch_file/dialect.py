@@ -22,7 +22,6 @@ from stetd.editing.matching import locating
 from stetd.editing.matching.ladder import Match, locate
 from stetd.editing.matching.near_miss import quoted
 from stetd.editing.matching.normal_forms import INDENTATION
-from stetd.editing.matching.rungs import Rung
 from stetd.editing.patch_file.change_search import CheckedChange, check_change, find_change
 from stetd.editing.patch_file.regex_search import Allowance
 from stetd.editing.planning import LocatedEdit, line_spans, moved
@@ -47,7 +46,6 @@ _MOST_SECONDS = 20.0
 #: Numbered backups that there may be beside ``path.bak``.
 _MOST_BACKUPS = 99
 _SET_ID = stat.S_ISUID | stat.S_ISGID
-_LADDER = frozenset(rung.value for rung in Rung)
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
@@ -258,9 +256,8 @@ def _notes(
         yield report_line(report.index + 1, landed, report, line)
         if call.context is not None:
             yield from surroundings(document, report, call.context)
-        if report.rung in _LADDER:
-            subject = Subject(NOUN, report.index, target.path, "search", "replace")
-            tolerant += refusals.tolerance_notes(subject, report)
+        subject = Subject(NOUN, report.index, target.path, "search", "replace")
+        tolerant += refusals.tolerance_notes(subject, report)
     yield from tolerant
 
 
