@@ -311,8 +311,8 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
         case Reason.SEVERAL if hunk.old:
             kind = Kind.OLD_TEXT_NOT_UNIQUE
             sentence = (
-                f"the hunk stands {refusals.repeated(lines, path, problem.rung)}; it must stand there "
-                "once. Add unchanged lines around it until it does, or put the line of the "
+                f"the hunk stands {refusals.repeated(lines, path, problem.rung)}; it must stand "
+                "there once. Add unchanged lines around it until it does, or put the line of the "
                 "function or class above the place after @@."
             )
         case Reason.SEVERAL:

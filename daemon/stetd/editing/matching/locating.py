@@ -68,9 +68,9 @@ def find(
     if isinstance(found, Several):
         return subject.failure(
             Kind.OLD_TEXT_NOT_UNIQUE,
-            f"old text stands {refusals.repeated(found.lines, subject.path, found.rung)}; it must stand "
-            f"there exactly once. Send more of the surrounding lines in {subject.old}, so that "
-            "only the place you mean matches.",
+            f"old text stands {refusals.repeated(found.lines, subject.path, found.rung)}; it must "
+            "stand there exactly once. Send more of the surrounding lines in "
+            f"{subject.old}, so that only the place you mean matches.",
             candidates=found.lines,
         )
     return found
