@@ -297,7 +297,7 @@ class ChangingText(msgspec.Struct):
     text: str
     #: By index, what has become of the line that each near_line to come means, if it was counted in
     #: the file before.
-    nears: dict[int, tuple[int, int]]
+    nears: dict[int, tuple[int, int]] = {}
     landed: list[Landed] = []
     warnings: list[str] = []
 
