@@ -113,10 +113,10 @@ def spelled_lines(lines: Sequence[int]) -> str:
 
 
 def repeated(lines: Sequence[int], path: str, rung: Rung = Rung.EXACT) -> str:
-    """``stands 2 times in a.py, at lines 3 and 7``: the places that ``rung`` found."""
+    """``2 times in a.py, at lines 3 and 7``: the places that ``rung`` found."""
     more = "" if len(lines) < MOST_PLACES else " or more"
     how = "" if rung is Rung.EXACT else f" (compared with tolerance: {rung.value})"
-    return f"stands {len(lines)} times{more} in {path}{how}, {spelled_lines(lines)}"
+    return f"{len(lines):,} times{more} in {path}{how}, {spelled_lines(lines)}"
 
 
 def visible(text: str, limit: int = 80) -> str:
@@ -129,7 +129,7 @@ EXPLAINED_MISSES = 20
 #: Failed edits after which the others are not tried, because a miss takes long.
 MOST_FAILED = 200
 #: Notes for matches by tolerant rungs; ``{old}`` and ``{new}``: the dialect's names of the texts.
-_TOLERANCE = {
+_TOLERANCE: Mapping[str, str] = {
     Rung.LINE_ENDINGS: "the line endings differ",
     Rung.TRAILING_SPACE: "white space at the ends of lines differs",
     Rung.INDENT: "the indentation differs, and {new} was shifted to fit",
@@ -179,12 +179,12 @@ def overlap_failures(
 
 def tolerance_notes(subject: Subject, report: EditReport) -> Iterator[str]:
     """Lines for the model about an edit that was matched with tolerance."""
-    rung = Rung(report.rung)
-    if rung is not Rung.EXACT:
-        how = _TOLERANCE[rung].format(old=subject.old, new=subject.new)
+    how = _TOLERANCE.get(report.rung)
+    if how is not None:
+        differs = how.format(old=subject.old, new=subject.new)
         yield (
-            f"{subject.label}: {subject.old} was matched with tolerance ({rung.value}) at "
-            f"line {report.line}: {how}."
+            f"{subject.label}: {subject.old} was matched with tolerance ({report.rung}) at "
+            f"line {report.line}: {differs}."
         )
 
 

@@ -311,15 +311,15 @@ def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool
         case Reason.SEVERAL if hunk.old:
             kind = Kind.OLD_TEXT_NOT_UNIQUE
             sentence = (
-                f"the hunk {refusals.repeated(lines, path, problem.rung)}; it must stand there "
-                "once. Add unchanged lines around it until it does, or put the line of the "
+                f"the hunk stands {refusals.repeated(lines, path, problem.rung)}; it must stand "
+                "there once. Add unchanged lines around it until it does, or put the line of the "
                 "function or class above the place after @@."
             )
         case Reason.SEVERAL:
             kind = Kind.OLD_TEXT_NOT_UNIQUE
             sentence = (
-                f"the line {anchor} of its @@ {refusals.repeated(lines, path)}, so after which "
-                "one to add can't be told. Give unchanged lines around those you add."
+                f"the line {anchor} of its @@ stands {refusals.repeated(lines, path)}, so after "
+                "which one to add can't be told. Give unchanged lines around those you add."
             )
         case Reason.NO_ANCHOR:
             kind = Kind.CONTEXT_NOT_FOUND

@@ -18,7 +18,6 @@ _HIGH_BYTES = range(0x80, 0x100)
 #: How a model may see bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
 _READINGS = (
     {0xDC00 + byte: "\ufffd" for byte in _HIGH_BYTES},
-    {0xDC00 + byte: chr(byte) for byte in _HIGH_BYTES},
     {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in _HIGH_BYTES},
 )
 
@@ -69,9 +68,9 @@ def find(
     if isinstance(found, Several):
         return subject.failure(
             Kind.OLD_TEXT_NOT_UNIQUE,
-            f"old text {refusals.repeated(found.lines, subject.path, found.rung)}; it must stand "
-            f"there exactly once. Send more of the surrounding lines in {subject.old}, so that "
-            "only the place you mean matches.",
+            f"old text stands {refusals.repeated(found.lines, subject.path, found.rung)}; it must "
+            "stand there exactly once. Send more of the surrounding lines in "
+            f"{subject.old}, so that only the place you mean matches.",
             candidates=found.lines,
         )
     return found

@@ -133,8 +133,6 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else the offsets differ
             vote(_shared_words(document, lower, [key.lower() for key in keys]))
-        if not votes:
-            vote(_shared_but_for_spaces(document, keys))
         if not votes:  # short lines and words are weak evidence, but the only one
             vote(_shared_lines(document, keys, shortest=1))
             vote(_shared_words(document, text, keys, shortest=1))
@@ -153,19 +151,6 @@ def _shared_lines(document: Document, keys: Sequence[str], shortest: int = _TELL
         if len(lines) <= _RARE:
             for line in lines:
                 yield line - index, len(key) * _RARE // len(lines)
-
-
-def _shared_but_for_spaces(document: Document, keys: Sequence[str]) -> _Votes:
-    """Votes by lines that have one of the longest ones, apart from all white space."""
-    lines = document.form(NormalForms).dense_lines
-    for key in sorted(keys, key=len, reverse=True)[:3]:
-        time_limit.check_time()
-        dense = "".join(key.split())
-        if len(dense) < _TELLING:
-            break
-        found = [line for line, here in enumerate(lines) if dense in here]
-        if len(found) <= _RARE:
-            yield from ((line - keys.index(key), len(dense)) for line in found)
 
 
 def _shared_words(

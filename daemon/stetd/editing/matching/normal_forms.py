@@ -208,11 +208,6 @@ class NormalForms(msgspec.Struct, frozen=True, dict=True):
         return self.folded.text.split("\n")[: self.document.line_count]
 
     @cached_property
-    def dense_lines(self) -> list[str]:
-        """The folded lines without any white space."""
-        return ["".join(line.split()) for line in self.folded_lines]
-
-    @cached_property
     def folded_starts(self) -> list[int]:
         """The offset in ``folded.text`` at which each line begins."""
         return starts_of_lines(self.folded_lines)

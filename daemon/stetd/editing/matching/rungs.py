@@ -137,6 +137,8 @@ class Search(Run):
 
 
 Finder = Callable[[Search], list[Place]]
+#: The part of a line that a rung compares.
+Key = Callable[[str], str]
 
 
 def exact(search: Search) -> list[Place]:
@@ -206,69 +208,39 @@ def _stretches(
     return places
 
 
-def terminators(search: Search) -> list[Place]:
-    """Whole lines that differ only in their terminators."""
-    return _equal_lines(search, search.document.lines, search.lines)
+def _whole_lines(key: Key, *, folded: bool = False, shifted: bool = False) -> Finder:
+    """A rung for whole lines that are equal by ``key``, with typography ``folded`` or as they are.
+
+    ``shifted``: their indentation differs by one uniform change.
+    """
+
+    def find(search: Search) -> list[Place]:
+        ours, theirs = search.lines, search.document.lines
+        if folded:
+            ours, theirs = search.folded_lines, search.forms.folded_lines
+        keys = [key(line) for line in ours]
+        places: list[Place] = []
+        for first in search.candidates if search.has_word or not shifted else ():
+            if _alike(theirs, first, keys, key):
+                change = search.change_at(first, ours, theirs) if shifted else None
+                if change or not shifted:
+                    places.append(search.whole_lines(first, change))
+        if places and search.too_many:  # there may be more places among those not tried
+            places = [search.whole_lines(first) for first in search.candidates]
+        return places[:MOST_PLACES]
+
+    return find
 
 
-def trailing_space(search: Search) -> list[Place]:
-    """Whole lines that differ in white space at their ends."""
-    return _equal_lines(search, search.document.lines, search.lines, without_trailing_space)
-
-
-def typographic_lines(search: Search) -> list[Place]:
-    """Whole lines that differ in typography."""
-    return _equal_lines(search, search.forms.folded_lines, search.folded_lines)
-
-
-def indent(search: Search) -> list[Place]:
-    """Whole lines that differ by one uniform change of indentation."""
-    if not search.has_word:
-        return []
-    lines, wanted = search.document.lines, search.lines
-    alike = [without_indentation(line) for line in wanted]
-    firsts = [
-        first for first in search.candidates if _alike(lines, first, alike, without_indentation)
-    ]
-    return _uniform(search, firsts, lines, wanted)
-
-
-def indent_and_typography(search: Search) -> list[Place]:
-    """Whole lines that differ by typography, trailing space, and one change of indentation."""
-    if not search.has_word:
-        return []
-    return _uniform(search, search.candidates, search.forms.folded_lines, search.folded_lines)
-
-
-def _equal_lines(
-    search: Search, lines: Sequence[str], wanted: Sequence[str], key: Callable[[str], str] = str
-) -> list[Place]:
-    alike = [key(line) for line in wanted]
-    firsts = (first for first in search.candidates if _alike(lines, first, alike, key))
-    return _unless_unsure(
-        search, [search.whole_lines(first) for first in islice(firsts, MOST_PLACES)]
-    )
-
-
-def _alike(
-    lines: Sequence[str], first: int, keys: Sequence[str], key: Callable[[str], str]
-) -> bool:
+def _alike(lines: Sequence[str], first: int, keys: Sequence[str], key: Key) -> bool:
     return all(key(lines[first + index]) == wanted for index, wanted in enumerate(keys))
 
 
-def _uniform(
-    search: Search, firsts: Sequence[int], lines: Sequence[str], wanted: Sequence[str]
-) -> list[Place]:
-    changes = ((first, search.change_at(first, wanted, lines)) for first in firsts)
-    places = (search.whole_lines(first, change) for first, change in changes if change)
-    return _unless_unsure(search, list(islice(places, MOST_PLACES)))
-
-
-def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
-    """The places; all candidates if there may be more places among those not tried."""
-    if places and search.too_many:
-        return [search.whole_lines(first) for first in search.candidates[:MOST_PLACES]]
-    return places
+terminators = _whole_lines(str)
+trailing_space = _whole_lines(without_trailing_space)
+indent = _whole_lines(without_indentation, shifted=True)
+typographic_lines = _whole_lines(str, folded=True)
+indent_and_typography = _whole_lines(bare, folded=True, shifted=True)
 
 
 class TooFew(msgspec.Struct, frozen=True):
@@ -369,7 +341,7 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
 def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
     lines, folded = document.lines, document.form(NormalForms).folded_lines
 
-    def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
+    def alike(key: Key, ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
         keys = [key(line) for line in ours]
         return lambda at: _alike(theirs, at, keys, key)
 

@@ -6,10 +6,9 @@ accepts similar lines if the ladder finds nothing, ``regex`` searches a pattern.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from heapq import nsmallest
 from itertools import zip_longest
-from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -20,12 +19,11 @@ from stet.wire.failures import Failure, Kind
 from stetd.editing import time_limit
 from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
-from stetd.editing.matching.normal_forms import NormalForms
 from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.refusals import Subject, old_text_not_found, spelled_lines, visible
+from stetd.editing.refusals import Subject, old_text_not_found, repeated, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
@@ -215,18 +213,14 @@ def _not_unique(
     subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
 ) -> Failure:
     """``lines``: where the places that ``rung`` found begin."""
-    exact = rung is Rung.EXACT
-    count = f"{len(lines)} times" if len(lines) < MOST_PLACES else f"{len(lines):,} times or more"
-    tolerant = "" if exact else f" (compared with tolerance: {rung.value})"
-    counted = f"occurrence (1 to {len(lines)}) or " if exact else ""
+    counted = f"occurrence (1 to {len(lines)}) or " if rung is Rung.EXACT else ""
     more = "make the pattern more specific" if change.regex else "send more lines in search"
     advice = f"Say which place you mean with {counted}near_line, or {more}."
     if rung is Rung.TRIM_EDGES:  # it does not use near_line
         advice = "Send more lines in search."
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
-        f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
-        f"unique. {advice}",
+        f"{_what(change)} {repeated(lines, subject.path, rung)}, and must be unique. {advice}",
         candidates=lines,
     )
 
@@ -292,31 +286,20 @@ def _no_match(subject: Subject, matches: Matches, pattern: str, document: Docume
 # the similarity _LEAST_LINE (rapidfuzz's ratio of the bare lines). Its score is their mean,
 # weighted by length. The best place is chosen if its score is as high as requested, the second best
 # is clearly lower, every line that changes is itself as similar as requested, and one change of
-# indentation explains it. Places that were not compared count as second best with the highest
-# possible score.
+# indentation explains it.
 
 #: Similarity that every line of a place must have.
 _LEAST_LINE = 0.5
 #: The second best score must be lower by this, and at twice the distance from 1.
 _CLEARLY = 0.05
-#: Longest lines of the text that are searched in the whole file.
-_ANCHORS = 3
-#: Places that are compared in full: the likeliest by these lines.
-_LOOKED_AT = 500
+#: Longest lines of the text that no place may differ from so much that it can't matter.
+_TELLING = 3
 
 
 class _Scored(NamedTuple):
     score: float
     first: int
     lines: tuple[float, ...]
-
-
-def _distinct_lines(document: Document) -> dict[str, list[int]]:
-    """The indexes (from 0) of each distinct bare line."""
-    numbers: dict[str, list[int]] = {}
-    for index, key in enumerate(document.form(NormalForms).bare_lines):
-        numbers.setdefault(key, []).append(index)
-    return numbers
 
 
 def _find_resembling(
@@ -330,7 +313,7 @@ def _find_resembling(
     if search.blank:
         return "white space alone resembles nothing"
     with allowance:
-        places, unseen = _ranking(search, least, allowance)
+        places = _ranking(search, least, allowance)
     if not places:
         return "no lines are that much alike, one by one"
     best, *others = places
@@ -339,8 +322,7 @@ def _find_resembling(
     best_score = f"the most alike scores {best.score:.2f}"
     if best.score < least:
         return f"{best_score} ({where})"
-    second = max([unseen, *(each.score for each in others[:1])])
-    if not _clearly(best.score, second):
+    if others and not _clearly(best.score, others[0].score):
         return _several_resemble(
             subject, [each for each in places if not _clearly(best.score, each.score)][:20]
         )
@@ -373,78 +355,38 @@ def _clearly(best: float, other: float) -> bool:
     return best - other >= _CLEARLY and 1 - other >= 2 * (1 - best)
 
 
-def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_Scored], float]:
-    """The best places, best first, and an upper limit of all other places' scores."""
-    keys = search.document.form(NormalForms).bare_lines
-    wanted = search.bare
-    losses = _losses(search.document, wanted, least, allowance)
-    total = sum(map(_weight, wanted))
-    looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
-    unseen = 1 - looked_at.pop()[1] / total if len(looked_at) > _LOOKED_AT else 0.0
-    known: dict[tuple[int, str], float] = {}
-    places: list[_Scored] = []
-    for first, _ in looked_at:
-        allowance.check_time()
-        scored = _scored(keys, wanted, first, known)
-        if scored is not None:
-            places.append(scored)
-    return sorted(places, key=lambda each: (-each.score, each.first)), unseen
+def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored]:
+    """The places whose lines are all similar enough, best first.
 
-
-def _losses(
-    document: Document, wanted: Sequence[str], least: float, allowance: Allowance
-) -> dict[int, float]:
-    """By the first line (from 0) of a possible place, what its longest lines cost in score."""
-    total = sum(map(_weight, wanted))
-    matters = min(least - _CLEARLY, 2 * least - 1)
-    longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
-    distinct = document.form(_distinct_lines)
-    last = document.line_count - len(wanted)
-    losses: dict[int, float] | None = None
-    for index in longest[:_ANCHORS]:
-        if not wanted[index]:
-            break
+    Line after line of the text, the longest first, removes the places at which it is too different.
+    """
+    keys, wanted = search.forms.bare_lines, search.bare
+    weights = [max(1, len(line)) for line in wanted]
+    total, matters = sum(weights), min(least - _CLEARLY, 2 * least - 1)
+    places: Sequence[int] = range(len(keys) - len(wanted) + 1)
+    likeness: dict[int, dict[str, float]] = {}
+    longest = sorted(range(len(wanted)), key=weights.__getitem__, reverse=True)
+    for number, index in enumerate(longest):
         allowance.check_time()
-        weight = _weight(wanted[index])
-        cutoff = 100 * max(_LEAST_LINE, 1 - total * (1 - matters) / weight)
+        # Only the longest lines keep a place from being shown as the most alike.
+        enough = 1 - total * (1 - matters) / weights[index] if number < _TELLING else 0.0
+        here = {keys[first + index] for first in places}
         like = process.extract(
-            wanted[index], list(distinct), scorer=fuzz.ratio, score_cutoff=cutoff, limit=None
+            wanted[index],
+            here,
+            scorer=fuzz.ratio,
+            score_cutoff=100 * max(_LEAST_LINE, enough),
+            limit=None,
         )
-        found = {
-            number - index: weight * (1 - score / 100)
-            for line, score, _ in like
-            for number in distinct[line]
-            if 0 <= number - index <= last
-        }
-        if losses is None:
-            losses = found
-        else:
-            losses = {at: loss + found[at] for at, loss in losses.items() if at in found}
-    return losses or {}
-
-
-def _weight(line: str) -> int:
-    return max(1, len(line))
-
-
-def _scored(
-    keys: Sequence[str], wanted: Sequence[str], first: int, known: dict[tuple[int, str], float]
-) -> _Scored | None:
-    """The place that begins at line ``first``; None if its lines are not similar enough."""
-    total = weights = 0.0
-    lines: list[float] = []
-    for index, line in enumerate(wanted):
-        here = keys[first + index]
-        alike = known.get((index, here))
-        if alike is None:
-            alike = fuzz.ratio(line, here) / 100 if line and here else float(line == here)
-            known[index, here] = alike
-        if alike < _LEAST_LINE:
-            return None
-        weight = _weight(line)
-        total, weights = total + alike * weight, weights + weight
-        lines.append(alike)
-    return _Scored(total / weights, first, tuple(lines))
+        likeness[index] = {line: score / 100 for line, score, _ in like}
+        places = [first for first in places if keys[first + index] in likeness[index]]
+    scored = []
+    for first in places:
+        allowance.check_time()
+        lines = tuple(likeness[index][keys[first + index]] for index in range(len(wanted)))
+        score = sum(map(operator.mul, lines, weights)) / total
+        scored.append(_Scored(score, first, lines))
+    return sorted(scored, key=lambda each: (-each.score, each.first))
 
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
