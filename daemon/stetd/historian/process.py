@@ -193,24 +193,25 @@ class Historian:
         if trouble is not None:
             self._send(messages.Cannot(id=number, reason=trouble))
             return
-        requests, self._following.requests = self._following.requests, []
+        requests = dict(self._following.requests)
         options = self._library.options
 
         def store() -> None:
             self._open_requests().add(
-                requests,
+                requests.values(),
                 keep_calls=options.request_record_calls,
                 forget_before=int(time.time() - options.request_record_s),
             )
 
         def tell(done: Future[None]) -> None:
-            try:
-                done.result()
-            except SyncFailed as error:
-                reason = error.strerror or str(error)
-                self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
-            else:
+            error = done.exception()
+            if error is None:
+                for stored in requests:
+                    del self._following.requests[stored]
                 self._send(messages.Answer(id=number))
+            else:
+                lost = isinstance(error, SyncFailed)
+                self._send(messages.Cannot(id=number, reason=str(error), sync_failed=lost))
 
         self._git_writer.checkpoint(store).add_done_callback(tell)
 
