@@ -30,7 +30,7 @@ from stetd.historian.questions import Library, answer
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import attach_to_engine
 from stetd.processes.framing import Message
-from stetd.processes.remembered import IdFilter
+from stetd.processes.remembered import fingerprints
 from stetd.repository.git_writer import GitWriter
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_ALL, lower_priority
@@ -122,7 +122,7 @@ class Historian:
             if self._requests is None:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
                 store = RequestStore(path)
-                self._send(messages.StoredReplies(filters=bytes(IdFilter.of(store.keys()))))
+                self._send(messages.StoredReplies(ids=fingerprints(store.keys())))
                 self._requests = store
             return self._requests
 

@@ -319,7 +319,7 @@ class Historian:
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
             case messages.StoredReplies():
-                self.remembered.begin(said.filters)
+                self.remembered.begin(said.ids)
             case messages.Pong():
                 for number, waiting in self._waiting.items():
                     if waiting.progress is not None and number in said.work:

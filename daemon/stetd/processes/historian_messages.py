@@ -165,9 +165,9 @@ class NewCommits(framing.Message, frozen=True):
 
 
 class StoredReplies(framing.Message, frozen=True):
-    """The ids of all stored replies, as a :class:`stetd.processes.remembered.IdFilter`."""
+    """The ids of all stored replies (:func:`stetd.processes.remembered.fingerprints`)."""
 
-    filters: bytes
+    ids: bytes
 
 
 class Pong(framing.Message, frozen=True):
