@@ -71,8 +71,6 @@ class Historian:
         self._sending = threading.Lock()
         #: The progress of long work, by its question's id.
         self._works: dict[int, Progress] = {}
-        self._requests: RequestStore | None = None
-        self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(_MAX_QUESTIONS, thread_name_prefix="stet-read")
         self._workers = ThreadPoolExecutor(
             1, thread_name_prefix="stet-work", initializer=lower_priority, initargs=(BEHIND_ALL,)
@@ -99,32 +97,24 @@ class Historian:
     def _begin(self, begin: messages.Begin) -> None:
         self._git_writer = GitWriter(self._disk)
         self._git_writer.on_commits = self._committed
-        self._git_writer.on_trouble = lambda reason, failures: self._send(
-            messages.Trouble(reason=reason, failures=failures)
-        )
+        self._git_writer.on_trouble = lambda reason: self._send(messages.Trouble(reason=reason))
         self._following = Following(begin, self._git_writer)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
         for name in begin.base.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
+        self._requests = RequestStore(
+            os.path.join(begin.state, "requests.sqlite3"),
+            lambda keys: self._send(messages.StoredReplies(ids=fingerprints(keys))),
+        )
         self._library = Library(
             self._disk, self._git_writer, begin.options, self._indexer.follow,
-            self._following.trouble_of, self._open_requests,
+            self._following.trouble_of, self._requests,
         )  # fmt: skip
         try:
-            self._open_requests()
+            self._requests.open()
         except OSError as error:
             _log.error("answered calls are not known at present: %s", error)
-
-    def _open_requests(self) -> RequestStore:
-        """Open the store of replies, if it is not open. Raises OSError; may be tried again."""
-        with self._opening:
-            if self._requests is None:
-                path = os.path.join(self._following.begin.state, "requests.sqlite3")
-                store = RequestStore(path)
-                self._send(messages.StoredReplies(ids=fingerprints(store.keys())))
-                self._requests = store
-            return self._requests
 
     def _finish(self) -> None:
         # Long work may be given up at any point.
@@ -133,8 +123,7 @@ class Historian:
         self._indexer.close()
         self._git_writer.close()
         self._following.close()
-        if self._requests is not None:
-            self._requests.close()
+        self._requests.close()
 
     def _handle(self, said: messages.ToHistorian) -> None:
         match said:
@@ -197,7 +186,7 @@ class Historian:
         options = self._library.options
 
         def store() -> None:
-            self._open_requests().add(
+            self._requests.add(
                 requests.values(),
                 keep_calls=options.request_record_calls,
                 forget_before=int(time.time() - options.request_record_s),

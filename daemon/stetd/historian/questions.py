@@ -66,8 +66,7 @@ class Library(msgspec.Struct):
     follow: Callable[[str], None]
     #: Why a repository's history can't be continued; None if it can.
     trouble_of: Callable[[str], str | None]
-    #: Opens the store of replies.
-    requests: Callable[[], RequestStore]
+    requests: RequestStore
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: The files of each workspace, as earlier scans found them; by shadow repository.
     files: dict[str, KnownFiles] = {}
@@ -160,7 +159,7 @@ def _differing(library: Library, view: ReadView, asked: ScanRequest) -> ScanResu
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
-    found = library.requests().find(*key)
+    found = library.requests.find(*key)
     return [found] if found is not None else []
 
 
@@ -194,10 +193,9 @@ def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[R
 def _finished(library: Library, view: ReadView, asked: FinishForgetting) -> None:
     shadow = view.shadow
     new_ids, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
-    requests = library.requests()
 
     def rewrite() -> None:
-        requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
+        library.requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
 
     library.git_writer.run(shadow, rewrite).result()
     _rebuild(library, shadow)

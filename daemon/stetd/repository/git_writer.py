@@ -100,12 +100,10 @@ class GitWriter:
         self.joining: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         #: Why the last attempt to write objects failed; None after a success.
         self.failure: str | None = None
-        #: The number of failed attempts.
-        self.failures = 0
         #: Called on this thread with the path of a repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
-        #: Called on this thread when writing fails or works again: reason (or None), failures.
-        self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
+        #: Called on this thread with the reason when writing fails, with None when it works again.
+        self.on_trouble: Callable[[str | None], None] = lambda _: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
@@ -161,7 +159,7 @@ class GitWriter:
             if self._round(items):
                 if self.failure is not None:
                     self.failure = None
-                    self.on_trouble(None, self.failures)
+                    self.on_trouble(None)
             elif self._stopping:
                 break
 
@@ -210,8 +208,7 @@ class GitWriter:
         if self.failure is None:
             _log.error("writing the shadow repository failed, trying again: %s", error)
         self.failure = f"{type(error).__name__}: {error}"
-        self.failures += 1
-        self.on_trouble(self.failure, self.failures)
+        self.on_trouble(self.failure)
 
     def _unqueue(self, items: Sequence[_Objects | _Task]) -> None:
         done = set(map(id, items))
