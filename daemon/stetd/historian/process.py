@@ -196,11 +196,13 @@ class Historian:
             error = done.exception()
             if error is None:
                 for stored in requests:
-                    del self._following.requests[stored]
+                    self._following.requests.pop(stored, None)
                 self._send(messages.Answer(id=number))
+            elif isinstance(error, SyncFailed):
+                reason = error.strerror or str(error)
+                self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
             else:
-                lost = isinstance(error, SyncFailed)
-                self._send(messages.Cannot(id=number, reason=str(error), sync_failed=lost))
+                self._send(messages.Cannot(id=number, reason=str(error)))
 
         self._git_writer.checkpoint(store).add_done_callback(tell)
 
