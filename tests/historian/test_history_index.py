@@ -220,18 +220,6 @@ def test_another_version_is_none_to_readers_and_damage_to_writers(path: str) -> 
     assert None is HistoryIndex.for_reading(path + ".nowhere")
 
 
-def test_clearing_forgets_everything(index: GrowingIndex) -> None:
-    add(
-        index, [row(1, text="needle", files=(change("a"),)), row(2, kind="undo", reverts=(oid(1),))]
-    )
-    index.clear()
-    assert None is index.last()
-    add(index, [row(3, text="hay")])
-    assert (1, oid(3)) == index.last()
-    assert [] == numbers(index, text="needle")
-    assert [] == index.reverted_by(1, 2)
-
-
 def test_it_works_without_trigrams(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_schema, "_TEXT_SCHEMA", "CREATE VIRTUAL TABLE t USING nothing (x)")
     index = GrowingIndex.open(path)

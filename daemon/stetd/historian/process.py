@@ -30,7 +30,7 @@ from stetd.historian.questions import Library, answer
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import attach_to_engine
 from stetd.processes.framing import Message
-from stetd.processes.remembered import IdFilter
+from stetd.processes.remembered import fingerprints
 from stetd.repository.git_writer import GitWriter
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_ALL, lower_priority
@@ -71,8 +71,6 @@ class Historian:
         self._sending = threading.Lock()
         #: The progress of long work, by its question's id.
         self._works: dict[int, Progress] = {}
-        self._requests: RequestStore | None = None
-        self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(_MAX_QUESTIONS, thread_name_prefix="stet-read")
         self._workers = ThreadPoolExecutor(
             1, thread_name_prefix="stet-work", initializer=lower_priority, initargs=(BEHIND_ALL,)
@@ -99,32 +97,24 @@ class Historian:
     def _begin(self, begin: messages.Begin) -> None:
         self._git_writer = GitWriter(self._disk)
         self._git_writer.on_commits = self._committed
-        self._git_writer.on_trouble = lambda reason, failures: self._send(
-            messages.Trouble(reason=reason, failures=failures)
-        )
+        self._git_writer.on_trouble = lambda reason: self._send(messages.Trouble(reason=reason))
         self._following = Following(begin, self._git_writer)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
         for name in begin.base.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
+        self._requests = RequestStore(
+            os.path.join(begin.state, "requests.sqlite3"),
+            lambda keys: self._send(messages.StoredReplies(ids=fingerprints(keys))),
+        )
         self._library = Library(
             self._disk, self._git_writer, begin.options, self._indexer.follow,
-            self._following.trouble_of, self._open_requests,
+            self._following.trouble_of, self._requests,
         )  # fmt: skip
         try:
-            self._open_requests()
+            self._requests.open()
         except OSError as error:
             _log.error("answered calls are not known at present: %s", error)
-
-    def _open_requests(self) -> RequestStore:
-        """Open the store of replies, if it is not open. Raises OSError; may be tried again."""
-        with self._opening:
-            if self._requests is None:
-                path = os.path.join(self._following.begin.state, "requests.sqlite3")
-                store = RequestStore(path)
-                self._send(messages.StoredReplies(filters=bytes(IdFilter.of(store.keys()))))
-                self._requests = store
-            return self._requests
 
     def _finish(self) -> None:
         # Long work may be given up at any point.
@@ -133,8 +123,7 @@ class Historian:
         self._indexer.close()
         self._git_writer.close()
         self._following.close()
-        if self._requests is not None:
-            self._requests.close()
+        self._requests.close()
 
     def _handle(self, said: messages.ToHistorian) -> None:
         match said:
@@ -193,24 +182,27 @@ class Historian:
         if trouble is not None:
             self._send(messages.Cannot(id=number, reason=trouble))
             return
-        requests, self._following.requests = self._following.requests, []
+        requests = dict(self._following.requests)
         options = self._library.options
 
         def store() -> None:
-            self._open_requests().add(
-                requests,
+            self._requests.add(
+                requests.values(),
                 keep_calls=options.request_record_calls,
                 forget_before=int(time.time() - options.request_record_s),
             )
 
         def tell(done: Future[None]) -> None:
-            try:
-                done.result()
-            except SyncFailed as error:
+            error = done.exception()
+            if error is None:
+                for stored in requests:
+                    self._following.requests.pop(stored, None)
+                self._send(messages.Answer(id=number))
+            elif isinstance(error, SyncFailed):
                 reason = error.strerror or str(error)
                 self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
             else:
-                self._send(messages.Answer(id=number))
+                self._send(messages.Cannot(id=number, reason=str(error)))
 
         self._git_writer.checkpoint(store).add_done_callback(tell)
 

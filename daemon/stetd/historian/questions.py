@@ -66,8 +66,7 @@ class Library(msgspec.Struct):
     follow: Callable[[str], None]
     #: Why a repository's history can't be continued; None if it can.
     trouble_of: Callable[[str], str | None]
-    #: Opens the store of replies.
-    requests: Callable[[], RequestStore]
+    requests: RequestStore
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: The files of each workspace, as earlier scans found them; by shadow repository.
     files: dict[str, KnownFiles] = {}
@@ -85,6 +84,8 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
             if asked.question in _ABOUT_BOTH:
                 return run(library, view, params)
             return run(view, params)
+    except Unwritten as error:
+        raise history_unwritable(*error.args) from error
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
@@ -101,9 +102,9 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 def _opened(
     library: Library, given: messages.WorkspaceView, progress: Progress
 ) -> Iterator[ReadView]:
-    """Open a view once Git has all records that the question must see. Raises Refused."""
+    """Open a view once Git has all records that it must show. Raises Refused, Unwritten."""
     if given.number:
-        _require(library, given.shadow)
+        library.git_writer.wait_for(given.shadow)
     trouble = library.trouble_of(given.shadow)
     if trouble is not None:
         raise damaged_history(trouble)
@@ -136,14 +137,6 @@ def _opened(
             raise Refused(first, *rest, extra=refusal.extra) from refusal
 
 
-def _require(library: Library, shadow: str) -> None:
-    """Wait until Git has all of a history that was followed so far. Raises Refused."""
-    try:
-        library.git_writer.wait_for(shadow)
-    except Unwritten as error:
-        raise history_unwritable(*error.args) from error
-
-
 def _files_of(view: ReadView, oid: str) -> list[FileChange]:
     with view.handles.opened(view.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
@@ -166,13 +159,13 @@ def _differing(library: Library, view: ReadView, asked: ScanRequest) -> ScanResu
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
-    found = library.requests().find(*key)
+    found = library.requests.find(*key)
     return [found] if found is not None else []
 
 
 def _claimed(library: Library, asked: tuple[str, str, Moment], _: Progress) -> Claim:
     state, name, moment = asked
-    _require(library, shadow_path(state, name))
+    library.git_writer.wait_for(shadow_path(state, name))
     return claimed(state, name, moment)
 
 
@@ -200,10 +193,9 @@ def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[R
 def _finished(library: Library, view: ReadView, asked: FinishForgetting) -> None:
     shadow = view.shadow
     new_ids, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
-    requests = library.requests()
 
     def rewrite() -> None:
-        requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
+        library.requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
 
     library.git_writer.run(shadow, rewrite).result()
     _rebuild(library, shadow)
@@ -236,7 +228,7 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
     "answered call": (tuple[str, str, str], _answered),
-    "reached": (str, lambda library, shadow, _: _require(library, shadow)),
+    "reached": (str, lambda library, shadow, _: library.git_writer.wait_for(shadow)),
     "sizes": (list[str], lambda _, shadows, __: sum(map(directory_bytes, shadows))),
     "rebuild": (str, lambda library, shadow, _: _rebuild(library, shadow)),
     "is due": (str, lambda _, shadow, __: is_due(shadow)),

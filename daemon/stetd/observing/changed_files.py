@@ -91,13 +91,12 @@ def _differing(
         if time.monotonic() > asked.deadline:
             found.why = NO_TIME
             return found
-    large = {path for _, path in scan.large}
     for folder, name in scan.unknown:
         if time.monotonic() > asked.deadline:
             found.why = "there was no time to read all of it"
             break
         path = folder.path + name
-        if path not in large and (name not in folder.tracked or _differs(view, folder, name)):
+        if name not in folder.tracked or _differs(view, folder, name):
             found.paths.append((path, folder.stamps[name].size))
     inner = tuple(view.inner)
     found.paths += (
@@ -107,7 +106,7 @@ def _differing(
     )
     found.inner = sorted(view.inner.intersection(scan.passed))
     found.add_skipped(scan.passed)
-    found.add_skipped(sorted(large))
+    found.add_skipped(sorted(path for _, path in scan.large))
     found.modes = {
         folder.path + name: bits
         for folder in scan.folders

@@ -105,9 +105,8 @@ class Historian:
         #: Where the next historian begins to follow.
         self.base = base
         self._position = position
-        #: Why Git can't be written at present, and the number of failed attempts.
+        #: Why Git can't be written at present.
         self.trouble: str | None = None
-        self.failures = 0
         #: The answered calls, as far as the engine knows them.
         self.remembered = Remembered()
         #: Called with a shadow repository that has new commits.
@@ -317,9 +316,9 @@ class Historian:
                 _log.error("a question failed: %s\n%s", said.reason, said.traceback)
                 self._settle(said.id, error=_DEFECT.copy())
             case messages.Trouble():
-                self.trouble, self.failures = said.reason, said.failures
+                self.trouble = said.reason
             case messages.StoredReplies():
-                self.remembered.begin(said.filters)
+                self.remembered.begin(said.ids)
             case messages.Pong():
                 for number, waiting in self._waiting.items():
                     if waiting.progress is not None and number in said.work:

@@ -155,7 +155,6 @@ class Trouble(framing.Message, frozen=True):
     """``reason``: why Git can't be written at present; None: it can again."""
 
     reason: str | None
-    failures: int
 
 
 class NewCommits(framing.Message, frozen=True):
@@ -165,9 +164,9 @@ class NewCommits(framing.Message, frozen=True):
 
 
 class StoredReplies(framing.Message, frozen=True):
-    """The ids of all stored replies, as a :class:`stetd.processes.remembered.IdFilter`."""
+    """The ids of all stored replies (:func:`stetd.processes.remembered.fingerprints`)."""
 
-    filters: bytes
+    ids: bytes
 
 
 class Pong(framing.Message, frozen=True):

@@ -47,7 +47,7 @@ class Folder(msgspec.Struct, eq=False):
     """A directory. ``path`` is "" for the root, else it ends in a slash.
 
     ``tree`` and ``tracked``: its tree in the history. ``stamps``: of all its files. ``entries``:
-    of files that have not changed.
+    of files that have not changed, or are too large.
     """
 
     path: str
@@ -89,7 +89,7 @@ class Scan(msgspec.Struct):
     files: int = 0
     bytes: int = 0
     unknown_bytes: int = 0
-    #: Files that are too large, largest first: (bytes, path).
+    #: Files that are too large, largest first: (bytes, path). They are counted nowhere else.
     large: list[tuple[int, str]] = []
     #: Number of files by directory of the root.
     by_top: Counter[str] = msgspec.field(default_factory=Counter)
@@ -212,14 +212,17 @@ class Scan(msgspec.Struct):
 
     def _add_file(self, folder: Folder, name: str, stamp: Stamp, cached: Known) -> None:
         path, known = folder.path + name, cached.get(name)
+        tracked = folder.tracked.get(name)
+        folder.stamps[name] = stamp
+        if stamp.size > self.max_file_bytes:
+            self.large.append((stamp.size, path))
+            if tracked is not None and tracked.mode != TREE:
+                folder.entries[name] = tracked
+            return
         self.files += 1
         self.bytes += stamp.size
         top, slash, _ = path.partition("/")
         self.by_top[top + slash if slash else "."] += 1
-        if stamp.size > self.max_file_bytes:
-            self.large.append((stamp.size, path))
-        folder.stamps[name] = stamp
-        tracked = folder.tracked.get(name)
         if known is not None and known[0] == stamp and tracked is not None:
             image = Image(known[1].hex(), stamp.mode)
             if (tracked.mode, tracked.oid) == (image.git_mode, image.oid):

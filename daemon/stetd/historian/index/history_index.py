@@ -414,14 +414,6 @@ class GrowingIndex(HistoryIndex):
         assert number is not None, "BUG: an insertion without a row"
         return number
 
-    def clear(self) -> None:
-        """Delete everything, because the history is a different one."""
-        with transaction(self.db):
-            for table in ("commits", "paths", "files", "parts", "touched", "reverts"):
-                self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
-            if self.has_text:
-                self.db.execute("INSERT INTO changed_text (changed_text) VALUES ('delete-all')")
-
 
 def _plain(text: str | None) -> str | None:
     """Text that SQLite accepts: lone surrogates are replaced."""

@@ -44,33 +44,25 @@ _wanted: Counter[str] = Counter()
 _held: dict[str, GrowingIndex] = {}
 _holding = threading.Lock()
 _MAX_HELD = 8
-#: Indexes that were rebuilt because an answer contradicted Git.
-_rebuilt: set[str] = set()
+#: Indexes that were removed because an answer contradicted Git.
+_replaced: set[str] = set()
 
 
 def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Generator[int]:
     """Bring an index to a head, step by step; yields the number of missing commits.
 
-    Raises MissingObject, sqlite3.DatabaseError.
+    Raises MissingObject, sqlite3.DatabaseError, also if the index has another history.
     """
     missing = bytearray()  # the ids of the commits that are not indexed, newest first
-    if not index.begins_at(read_shallow(repository.path)):
-        index.clear()
-    last = index.last()
     oid = head
-    while oid is not None:
-        position = index.position(oid)
-        if position is not None:
-            if not missing or (last is not None and position == last[0]):
-                break
-            index.clear()  # its commits are no ancestors of this head
-            last = None
+    while oid is not None and index.position(oid) is None:
         missing += bytes.fromhex(oid)
         oid = repository.commit(oid).parent
         yield len(missing) // _ID
-    else:
-        if last is not None and missing:
-            index.clear()
+    last = index.last()
+    goes_on = not missing or oid == (last[1] if last is not None else None)
+    if not goes_on or not index.begins_at(read_shallow(repository.path)):
+        raise sqlite3.DatabaseError("it has commits that are not of this history")
     while missing:
         with transaction(index.db):
             commits = text = 0
@@ -98,15 +90,18 @@ def opened(repository: StoredObjects, head: str | None, deadline: float) -> Hist
         finally:
             _wanted[path] -= 1
         try:
-            _bring_up(path, repository, head, deadline)
+            _finish(_stored(path, repository, head), deadline)
             index = _up_to_date(path, repository, head)
         except (sqlite3.Error, OSError) as error:
             _log.warning("the index of %s can't be kept: %r", repository.path, error)
         finally:
             _writing[path].release()
-    if index is None:
-        index = GrowingIndex.temporary()
-        _add_all(index, repository, head, deadline)
+    return index or _temporary(repository, head, deadline)
+
+
+def _temporary(repository: StoredObjects, head: str | None, deadline: float) -> HistoryIndex:
+    index = GrowingIndex.temporary()
+    _finish(catch_up(index, repository, head), deadline)
     return index
 
 
@@ -145,12 +140,10 @@ def _writing_to(path: str) -> Iterator[GrowingIndex]:
         index = GrowingIndex.open(path)
     try:
         yield index
-    except BaseException:
-        index.close()
-        raise
-    with _holding:
-        _held[path] = index
-    release(_MAX_HELD)
+    finally:
+        with _holding:
+            _held[path] = index
+        release(_MAX_HELD)
 
 
 def _remove(path: str) -> None:
@@ -160,23 +153,24 @@ def _remove(path: str) -> None:
     remove(path)
 
 
-def _bring_up(path: str, repository: StoredObjects, head: str, deadline: float) -> None:
-    for _ in range(2):
-        try:
-            with _writing_to(path) as index:
-                _add_all(index, repository, head, deadline)
-            return
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            _log.warning("the index of %s is made anew: %r", repository.path, error)
-            _remove(path)
+def _stored(path: str, repository: StoredObjects, head: str | None) -> Generator[int]:
+    """As :func:`catch_up`, with the stored index. One that is damaged, of another version or of
+    another history is made anew. The caller has the lock.
+    """
+    try:
+        with _writing_to(path) as index:
+            yield from catch_up(index, repository, head)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        _log.warning("the index of %s is made anew: %r", repository.path, error)
+        _remove(path)
+        with _writing_to(path) as index:
+            yield from catch_up(index, repository, head)
 
 
-def _add_all(
-    index: GrowingIndex, repository: StoredObjects, head: str | None, deadline: float
-) -> None:
-    with closing(catch_up(index, repository, head)) as steps:
+def _finish(steps: Generator[int], deadline: float) -> None:
+    with closing(steps):
         for missing in steps:
             if time.monotonic() > deadline:
                 raise _not_ready(f"commits that are still to be read: {missing}")
@@ -190,27 +184,21 @@ def _not_ready(state: str) -> Refused:
     )
 
 
-def rebuild(repository: StoredObjects, head: str | None, deadline: float) -> bool:
-    """Rebuild an index that contradicts Git, at most once; returns whether it was rebuilt.
+def instead(repository: StoredObjects, head: str | None, deadline: float) -> HistoryIndex | None:
+    """Another index, instead of one that contradicts Git and is removed, at most once.
 
-    If that fails, the old index stays, because then the history itself is damaged.
+    None if it can't be made. The old index stays then, because the history itself is damaged.
     """
     path = HistoryIndex.path_for(repository.path)
-    if path in _rebuilt or not os.path.exists(path):
-        return False
-    _rebuilt.add(path)
-    new = f"{path}.new"
-    with _writing[path]:
-        try:
-            remove(new)
-            with closing(GrowingIndex.open(new)) as index:
-                _add_all(index, repository, head, deadline)
-            _remove(path)
-            os.rename(new, path)
-        except (Refused, MissingObject, sqlite3.Error, OSError):
-            remove(new)
-            return False
-    return True
+    if path in _replaced or not os.path.exists(path):
+        return None
+    _replaced.add(path)
+    try:
+        index = _temporary(repository, head, deadline)
+    except (Refused, MissingObject, sqlite3.Error, OSError):
+        return None
+    discard(repository.path)
+    return index
 
 
 def discard(repository: str) -> None:
@@ -267,18 +255,8 @@ class Indexer:
             head = repository.head()
             if head is None and not os.path.exists(path):
                 return
-            try:
-                with (
-                    _writing_to(path) as index,
-                    closing(catch_up(index, repository, head)) as steps,
-                ):
-                    for _ in steps:
-                        yield_processor()
-                        if self._stopping or _wanted[path]:  # the question adds the rest
-                            return
-            except sqlite3.DatabaseError as error:
-                if not is_damage(error):
-                    raise
-                _log.warning("the index of %s is made anew: %r", shadow, error)
-                _remove(path)
-                self.follow(shadow)
+            with closing(_stored(path, repository, head)) as steps:
+                for _ in steps:
+                    yield_processor()
+                    if self._stopping or _wanted[path]:  # the question adds the rest
+                        return

@@ -27,6 +27,7 @@ from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+Key = tuple[str, str, str]
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -51,20 +52,26 @@ def _as_os_error(path: str) -> Iterator[None]:
 
 
 class RequestStore:
-    """The table, on one connection. Methods raise OSError, SyncFailed."""
+    """The table, on one connection, opened at its first use. Methods raise OSError, SyncFailed.
 
-    def __init__(self, path: str) -> None:
+    ``on_open``: called with the keys of all stored records.
+    """
+
+    def __init__(self, path: str, on_open: Callable[[list[Key]], None] = lambda _: None) -> None:
         self._path = path
+        self._on_open = on_open
         self._using = threading.Lock()
-        with _as_os_error(path):
-            try:
-                self._db = _opened(path)
-            except sqlite3.DatabaseError as error:
-                self._db = _set_aside(path, error)
+        self._db: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        """Open the connection, if it is not open."""
+        self._do(lambda _: None)
 
     def close(self) -> None:
         """Close the connection."""
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
         """The record of a request; None if it is not stored, or not any more."""
@@ -74,11 +81,6 @@ class RequestStore:
         )
         row = self._do(lambda db: db.execute(sql, (workspace, session, request)).fetchone())
         return RequestRecord(*row) if row else None
-
-    def keys(self) -> list[tuple[str, str, str]]:
-        """The keys of all stored records."""
-        sql = "SELECT workspace, session, request FROM requests"
-        return self._do(lambda db: db.execute(sql).fetchall())
 
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
         """Store records durably, and delete old ones.
@@ -107,42 +109,42 @@ class RequestStore:
         """Run a function on the table; if it is damaged, on a new, empty one."""
         with self._using, _as_os_error(self._path):
             try:
-                return work(self._db)
+                return work(self._connection())
             except sqlite3.DatabaseError as error:
-                if is_corrupt(error):
-                    self._db.close()  # before a new one is opened: closing removes the log by name
-                self._db = _set_aside(self._path, error)
-                return work(self._db)
+                if not is_corrupt(error):
+                    raise
+                _log.error("%s: %s; it is set aside, old requests are forgotten", self._path, error)
+                self.close()  # before a new one is opened: closing removes the log by name
+                for suffix in ("", "-wal", "-shm"):
+                    if os.path.exists(self._path + suffix):
+                        os.replace(self._path + suffix, f"{self._path}{suffix}.damaged")
+                return work(self._connection())
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db, keys = _opened(self._path)
+            self._on_open(keys)
+        return self._db
 
     def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
         """Change the replies of a workspace durably; the file keeps nothing of the old ones."""
         with self._using, _as_os_error(self._path):
-            self._db.execute("PRAGMA secure_delete = ON")
-            rows = self._db.execute(
+            db = self._connection()
+            db.execute("PRAGMA secure_delete = ON")
+            rows = db.execute(
                 "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
             ).fetchall()
             sql = (
                 "UPDATE requests SET reply = ? WHERE workspace = ? AND session = ? AND request = ?"
             )
-            with transaction(self._db) as db:
+            with transaction(db):
                 for session, request, reply in rows:
                     db.execute(sql, (change(reply), workspace, session, request))
-            self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _set_aside(path: str, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-    """Rename a damaged file and open an empty one; raises the error if it is no damage."""
-    if not is_corrupt(error):
-        raise error
-    _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
-    for suffix in ("", "-wal", "-shm"):
-        if os.path.exists(path + suffix):
-            os.replace(path + suffix, f"{path}{suffix}.damaged")
-    return _opened(path)
-
-
-def _opened(path: str) -> sqlite3.Connection:
+def _opened(path: str) -> tuple[sqlite3.Connection, list[Key]]:
     check_version(path)
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
@@ -152,7 +154,8 @@ def _opened(path: str) -> sqlite3.Connection:
         db.executescript(_SCHEMA)
         if version < VERSION:  # 0: a new file, or one without a version, which has the same tables
             db.execute(f"PRAGMA user_version = {VERSION}")
+        keys = db.execute("SELECT workspace, session, request FROM requests").fetchall()
     except BaseException:
         db.close()
         raise
-    return db
+    return db, keys

@@ -11,7 +11,6 @@ import os
 import shlex
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
-from itertools import islice
 
 import msgspec
 
@@ -58,12 +57,14 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             raise _unknown(asked.path)
         _check_references(repository, rewriting, view.head)
         left: set[str] = set()
+        also_at: list[str] = []
         if not asked.contents:
             progress.begin("looking for its contents")
             anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
             anywhere.follow(view.head)
             paths = rewriting.paths
             left = {oid for path, oid in anywhere.left_out if path not in paths}
+            also_at = sorted(anywhere.removed.keys() - paths)[:_MAX_PATHS_TOLD]
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
@@ -77,7 +78,7 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             rewritten=len(rewriting.new_ids),
             oldest=rewriting.new_id(asked.oldest) if asked.oldest is not None else None,
             holding=_holding(repository, rewriting, asked.texts),
-            also_at=_elsewhere(repository, rewriting, view.head),
+            also_at=also_at,
             left=len(left),
         )
 
@@ -142,16 +143,6 @@ def _telling_lines(text: str) -> set[str]:
     return {line.strip() for line in text.split("\n") if len(line.strip()) >= _TELLING}
 
 
-def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> list[str]:
-    """Other paths of the newest commit with the same contents."""
-    if rewriting.unwanted:
-        return []
-    files = repository.files(repository.commit(head).tree)
-    blobs, paths = rewriting.blobs, rewriting.paths
-    found = (path for path, (_, oid) in files if oid in blobs and path not in paths)
-    return list(islice(found, _MAX_PATHS_TOLD))
-
-
 def rewritten(reply: bytes, new_ids: Mapping[str, str], forgotten: Collection[str]) -> bytes:
     """A stored reply with the new ids of its commits, and without text about forgotten paths."""
     result = msgspec.msgpack.decode(reply, type=known_to_msgspec(EditResult))
@@ -196,7 +187,8 @@ class _Rewriting(msgspec.Struct):
     touched: int = 0
     #: The tree of the last rewritten commit.
     tree: str = EMPTY_TREE
-    _removed: Mapping[str, str] = {}
+    #: What was left out of it, as paths with blobs.
+    removed: Mapping[str, str] = {}
     _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
 
     @property
@@ -233,10 +225,10 @@ class _Rewriting(msgspec.Struct):
         new_tree, removed = self._without(tree, "")
         changed = sorted(
             path
-            for path in {*removed, *self._removed}
-            if removed.get(path) != self._removed.get(path)
+            for path in {*removed, *self.removed}
+            if removed.get(path) != self.removed.get(path)
         )
-        self._removed = removed
+        self.removed = removed
         self.tree = new_tree
         self.left_out.update(removed.items())
         self.touched += bool(changed)

@@ -98,7 +98,8 @@ class _Snapshot:
                 f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
                 "skip_large: true. Nothing was written.",
             )
-        self._drop_large(scan)
+        for size, path in scan.large:
+            scan.skip(path, f"it has {size:,} bytes, more than {limits.max_file_bytes:,}")
         if scan.bytes > limits.max_bytes:
             raise refuse(
                 Kind.INPUT_TOO_LARGE,
@@ -113,23 +114,6 @@ class _Snapshot:
                 f"{scan.unknown_bytes:,} bytes may have to be written to the history, and only "
                 f"{max(free, 0):,} are free beside a reserve. Nothing was written.",
             )
-
-    def _drop_large(self, scan: Scan) -> None:
-        """Leave large files out; earlier versions in the history stay in the tree."""
-        folders = {folder.path: folder for folder in scan.folders}
-        for size, path in scan.large:
-            scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
-            scan.files -= 1
-            scan.bytes -= size
-            parent, slash, name = path.rpartition("/")
-            folder = folders[parent + slash]
-            if (folder, name) in scan.unknown:
-                scan.unknown.remove((folder, name))
-                scan.unknown_bytes -= size
-            del folder.stamps[name]
-            tracked = folder.tracked.get(name)
-            if tracked is not None and tracked.mode != TREE:
-                folder.entries[name] = tracked
 
     # -- reading
 

@@ -22,7 +22,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
-from stetd.historian.index.keeping import opened, rebuild
+from stetd.historian.index.keeping import instead, opened
 from stetd.historian.queries.commit_changes import (
     changes_of,
     counted,
@@ -87,18 +87,19 @@ def look_back(repository: StoredObjects, head: str | None, run: Callable[[Commit
     """
     deadline = time.monotonic() + _PATIENCE_S
 
-    def ask() -> T:
-        with closing(opened(repository, head, deadline)) as index:
+    def ask(index: HistoryIndex) -> T:
+        with closing(index):
             return run(CommitLookup(repository, head, index))
 
     try:
         try:
-            return ask()
+            return ask(opened(repository, head, deadline))
         except (sqlite3.Error, MissingObject, msgspec.MsgspecError, UnicodeDecodeError):
             # The index may be damaged.
-            if not rebuild(repository, head, deadline):
+            other = instead(repository, head, deadline)
+            if other is None:
                 raise
-            return ask()
+            return ask(other)
     except sqlite3.Error as error:
         raise OSError(errno.EIO, f"the index of the history: {error}", repository.path) from error
 
