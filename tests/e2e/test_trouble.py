@@ -23,9 +23,9 @@ import pytest
 
 from e2e.running_daemon import (
     DaemonProcess,
+    Gate,
     Refusal,
     Site,
-    once_reached,
     running,
 )
 from stet.wire.framing import Encoding
@@ -359,10 +359,8 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
     tmp_path: Path,
 ) -> None:
-    trace = tmp_path / "trace"
-    # Long enough for the other call to come; a stop waits for ten seconds.
-    held = {"STET_FAILPOINT": "beside.planned@sleep=4", "STET_FAILPOINT_TRACE": str(trace)}
-    with running(**held) as daemon:
+    gate = Gate(tmp_path, "beside.planned")
+    with running(**gate.environment) as daemon:
         site = daemon.site("w", encoding=Encoding.MSGPACK)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
@@ -370,7 +368,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         two = "two\n" * 20_000
         patches = [{"operation": "replace", "oldText": "one\n", "newText": two}]
         site.agent.send("patch", path="a.txt", patches=patches)
-        once_reached(trace, "beside.planned")
+        gate.once_reached()
         daemon.process.send_signal(signal.SIGTERM)
         while (daemon.runtime / "agent.sock").exists():
             time.sleep(0.005)
@@ -381,6 +379,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
             "shutting_down",
             "this call was not started and changed nothing. Connect again in a moment",
         )
+        gate.open()  # a stop waits for ten seconds
         done = site.agent.result_of(site.agent.receive())
         assert daemon.wait() == 0
         assert site.bytes_of("a.txt") == two.encode()
