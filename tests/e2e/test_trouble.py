@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import (
+    PATIENCE_S,
     DaemonProcess,
     Gate,
     Refusal,
@@ -199,6 +200,13 @@ def test_a_read_only_workspace_is_an_io_error_and_changes_nothing(mounted: Site)
     assert site.fsck() == ""
 
 
+@pytest.fixture
+def without_checkpoints() -> Iterator[Site]:
+    """A workspace of a daemon that takes a checkpoint only when it stops."""
+    with running({"checkpoint_idle_s": 600}) as daemon:
+        yield daemon.site("w")
+
+
 @contextmanager
 def failing(daemon: DaemonProcess, syscall: str) -> Iterator[None]:
     """Every call of a system call fails with EIO."""
@@ -221,14 +229,14 @@ def failing(daemon: DaemonProcess, syscall: str) -> Iterator[None]:
         yield
     finally:
         tracer.send_signal(signal.SIGINT)
-        tracer.wait(20)
+        tracer.wait(PATIENCE_S)
         tracer.stderr.close()
 
 
 def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
-    own_site: Site,
+    without_checkpoints: Site,
 ) -> None:
-    site = own_site
+    site = without_checkpoints
     site.write("a.txt", "one\n")
     site.replace("a.txt", "one", "two")
     patches = [{"operation": "replace", "oldText": "two", "newText": "three"}]
@@ -266,9 +274,11 @@ def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
 
 
 @pytest.mark.parametrize("how", ["moved", "copied", "removed"])
-def test_while_the_journal_is_away_nothing_is_answered_as_done(own_site: Site, how: str) -> None:
+def test_while_the_journal_is_away_nothing_is_answered_as_done(
+    without_checkpoints: Site, how: str
+) -> None:
     """As by `rm -r ~/.local/state/stet` beside the daemon: what it does would be nowhere."""
-    site = own_site
+    site = without_checkpoints
     site.overwrite("a.txt", "one\n")
     site.write("a.txt", "by hand\n")
     before, state = site.picture(), site.daemon.state

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import Site
+from e2e.running_daemon import PATIENCE_S, Site
 from rigs import findings, mounts, story, tracer
 from rigs.findings import Findings
 from rigs.forked_daemon import ForkedDaemon
@@ -345,7 +345,7 @@ def test_no_inodes_are_left(daemon: ForkedDaemon) -> None:
 @pytest.mark.skipif(no_mounts is not None, reason=no_mounts or "mounting works")
 def test_the_workspace_becomes_read_only_for_a_while(daemon: ForkedDaemon) -> None:
     def cause(site: Site) -> Callable[[], None]:
-        deadline = time.monotonic() + 5  # busy while a displaced file is still watched
+        deadline = time.monotonic() + PATIENCE_S  # busy while a displaced file is still watched
         while time.monotonic() < deadline:
             try:
                 mounts.run("mount", "-o", "remount,ro", str(site.root.parent))
