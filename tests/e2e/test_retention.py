@@ -238,8 +238,12 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
     oldest, *_ = oldest_first(site)
     gate = reached(site, "retention.recorded")
     beside = site.greeted(site.daemon.control())
-    assert beside.refusal("pin_set", name="late", commit=oldest).kind == Kind.UNKNOWN_COMMIT
+    beside.send("pin_set", name="late", commit=oldest)
+    beside.until_begun()
     gate.open()
+    error = beside.receive().error
+    assert error is not None
+    assert error.data["kind"] == Kind.UNKNOWN_COMMIT
     assert answer(site)["dropped_commits"] > 2
     assert beside.call("pin_list")["pins"] == []
     assert site.person.call("verify")["problems"] == []

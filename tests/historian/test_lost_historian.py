@@ -44,7 +44,8 @@ def historian_of(daemon: DaemonProcess) -> int | None:
 
 
 def send(daemon: DaemonProcess, number: signal.Signals) -> int:
-    """Send the historian, which must be there, a signal; its process id."""
+    """Send the historian a signal, once it is there; its process id."""
+    assert eventually(lambda: historian_of(daemon) is not None)
     pid = historian_of(daemon)
     assert pid is not None
     os.kill(pid, number)
