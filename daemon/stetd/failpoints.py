@@ -9,6 +9,7 @@ appends the name of every point that is reached.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -62,6 +63,4 @@ failpoint: Callable[[str], None] = from_environment()
 async def reached(name: str) -> None:
     """As :func:`failpoint`, without blocking the event loop."""
     if failpoint is not _ignore:
-        import asyncio
-
         await asyncio.get_running_loop().run_in_executor(None, failpoint, name)

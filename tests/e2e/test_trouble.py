@@ -274,11 +274,9 @@ def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
 
 
 @pytest.mark.parametrize("how", ["moved", "copied", "removed"])
-def test_while_the_journal_is_away_nothing_is_answered_as_done(
-    without_checkpoints: Site, how: str
-) -> None:
+def test_while_the_journal_is_away_nothing_is_answered_as_done(own_site: Site, how: str) -> None:
     """As by `rm -r ~/.local/state/stet` beside the daemon: what it does would be nowhere."""
-    site = without_checkpoints
+    site = own_site
     site.overwrite("a.txt", "one\n")
     site.write("a.txt", "by hand\n")
     before, state = site.picture(), site.daemon.state
