@@ -2,8 +2,8 @@
 
 ``STET_FAILPOINT=name`` kills the daemon (SIGKILL) when the point ``name`` is reached; ``name:3`` at
 the third time. A point in the historian kills the engine as well; with ``name@alone`` only the
-historian. ``name@sleep`` waits a second instead, ``name@sleep=600`` ten minutes, ``name@until=file``
-until there is such a file; ``name:*`` every time. ``STET_FAILPOINT_TRACE=file`` gets every name.
+historian. ``name@sleep`` waits a second instead, ``name@sleep=600`` ten minutes, ``name@until=f``
+until there is a file ``f``; ``name:*`` every time. ``STET_FAILPOINT_TRACE=file`` gets every name.
 """
 
 from __future__ import annotations
