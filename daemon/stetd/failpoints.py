@@ -2,12 +2,13 @@
 
 ``STET_FAILPOINT=name`` kills the daemon (SIGKILL) when the point ``name`` is reached; ``name:3`` at
 the third time. A point in the historian kills the engine as well; with ``name@alone`` only the
-historian. ``name@sleep`` waits a second instead; ``name@sleep=600`` ten minutes; ``name:*@sleep`` a
-second every time. ``STET_FAILPOINT_TRACE=file`` appends the name of every point that is reached.
+historian. ``name@sleep`` waits a second instead, ``name@sleep=600`` ten minutes, ``name@until=f``
+until there is a file ``f``; ``name:*`` every time. ``STET_FAILPOINT_TRACE=file`` gets every name.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -24,23 +25,25 @@ def _ignore(name: str) -> None:
 def _armed(target: str, trace: str | None) -> Callable[[str], None]:
     name_and_count, _, action = target.partition("@")
     wanted, _, count = name_and_count.partition(":")
-    action, _, seconds = action.partition("=")
-    every = count == "*"
-    left = 0 if every else int(count or 1)
+    action, _, value = action.partition("=")
+    times = 0
 
     def failpoint_armed(name: str) -> None:
-        nonlocal left
+        nonlocal times
         if trace:
             with open(trace, "a", encoding="ascii") as out:
                 out.write(name + "\n")
-        left -= name == wanted
-        if name == wanted and (every or left == 0):
+        times += name == wanted
+        if name == wanted and (count or "1") in ("*", str(times)):
             if action == "sleep":
-                time.sleep(float(seconds or 1))
-                return
-            if engine is not None and action != "alone":
-                os.kill(engine, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(float(value or 1))
+            elif action == "until":
+                while not os.path.exists(value):
+                    time.sleep(0.01)
+            else:
+                if engine is not None and action != "alone":
+                    os.kill(engine, signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
 
     return failpoint_armed
 
@@ -59,6 +62,4 @@ failpoint: Callable[[str], None] = from_environment()
 async def reached(name: str) -> None:
     """As :func:`failpoint`, without blocking the event loop."""
     if failpoint is not _ignore:
-        import asyncio
-
         await asyncio.get_running_loop().run_in_executor(None, failpoint, name)

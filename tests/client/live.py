@@ -136,7 +136,7 @@ class Installation:
         if pid is None:
             return
         os.kill(pid, number)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while is_running(pid):
             assert time.monotonic() < deadline, "the daemon does not stop"
             time.sleep(0.01)

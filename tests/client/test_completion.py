@@ -52,7 +52,7 @@ def asked(ws: Installation, line: str, shell: str = "fish", **environ: str) -> d
         cwd=ws.workspace,
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=60,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (b"", b"")
     with open(os.path.join(ws.base, "offered"), encoding="utf-8") as file:
@@ -167,7 +167,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
-    def read_until(self, *texts: str, seconds: float = 20) -> str:
+    def read_until(self, *texts: str, seconds: float = 60) -> str:
         said = ""
         deadline = time.monotonic() + seconds
         poll = select.poll()

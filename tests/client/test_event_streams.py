@@ -78,7 +78,7 @@ def test_an_event_of_another_shape_is_an_error_and_not_asked_for_without_end() -
     odd = scripted(lambda request: subscribed(request, {**MODE, "workspace": 7}))
     with odd as daemon, opened(daemon) as session, session.events() as events:
         with pytest.raises(stet.GarbledReply, match="event has another shape"):
-            events.wait(2)
+            events.wait(20)
         assert len(daemon.requests) == 1
 
 
@@ -178,7 +178,7 @@ def sockets() -> int:
 
 def closed_again(before: int) -> bool:
     """Whether no more sockets are open than before; waits for the daemon's ends."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while sockets() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     return sockets() <= before
@@ -212,7 +212,7 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
     def answer(request: Request) -> object:
         if len(daemon.requests) > 1:
             asked.set()
-            answered.wait(10)
+            answered.wait(60)
         return subscribed(request)
 
     with scripted(answer) as daemon:
@@ -222,7 +222,7 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
             waiting = asyncio.create_task(anext(stream, None))
             await asyncio.sleep(0.05)
             daemon.hang_up()
-            await asyncio.to_thread(asked.wait, 10)
+            await asyncio.to_thread(asked.wait, 60)
             await stream.close()
             answered.set()
             assert await waiting is None

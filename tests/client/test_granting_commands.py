@@ -238,8 +238,9 @@ def test_how_long_a_grant_lasts(expected: str, time: str) -> None:
 
 def test_a_wait_may_be_longer_than_the_timeout_of_a_session(ws: Installation) -> None:
     """The session gives up on a daemon that does not answer, not on a person who thinks."""
-    with session(ws, timeout=1.0) as agent, session(ws, "other") as other:
+    with session(ws) as agent, session(ws, "other") as other:
         asked = agent.request_mode_upgrade("r")
+        agent.timeout = 1.0
         later = threading.Timer(2.0, lambda: ws.stet("approve", str(asked.request)))
         later.start()
         answer = agent.request_mode_upgrade(wait=60)
@@ -251,13 +252,15 @@ def test_a_wait_may_be_longer_than_the_timeout_of_a_session(ws: Installation) ->
 async def test_an_asyncio_session_goes_on_while_it_waits(ws: Installation) -> None:
     endpoint, person = ws.endpoint(), ws.endpoint(control=True)
     async with (
-        stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint, timeout=1) as agent,
+        stet.aio.connect(ws.workspace, "conv-1", "bot", endpoint=endpoint) as agent,
         stet.aio.connect(None, control=True, endpoint=person) as control,
     ):
         await agent.mode_set("restricted")
+        agent.timeout, usual = 1.0, agent.timeout
         waiting = asyncio.create_task(agent.request_mode_upgrade("r", wait=60))
         while not (found := (await control.upgrade_list(status="pending")).requests):
             await asyncio.sleep(0.01)
+        agent.timeout = usual
         assert (await agent.read("a.txt")).text == "one\n"
         await asyncio.sleep(1.5)
         decided = await control.upgrade_decide(found[0].request, False, note="no")

@@ -522,8 +522,8 @@ def test_whoever_waits_for_a_daemon_that_hangs_is_told(ws: Installation) -> None
     with daemon_stopped(ws):
         waiting = ws.start("status")
         assert waiting.stderr is not None
-        assert select.select([waiting.stderr], [], [], 30)[0]
-    out, err = waiting.communicate(timeout=30)
+        assert select.select([waiting.stderr], [], [], 60)[0]
+    out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0
     assert out.startswith(b"stetd ")
     assert err == (
@@ -547,7 +547,8 @@ def test_doctor_says_soon_that_a_daemon_hangs_and_then_what_to_do(ws: Installati
     with daemon_stopped(ws) as pid:
         waiting = ws.start("doctor")
         assert waiting.stderr is not None
-        assert select.select([waiting.stderr], [], [], 15)[0]
+        assert select.select([waiting.stderr], [], [], 60)[0]
+        assert waiting.poll() is None  # what to do is said later
         out, err = waiting.communicate(timeout=60)
     assert err == (
         b"stet: no answer from the daemon for 2 s. It is waited for; after 20 s this says what to "

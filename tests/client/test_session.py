@@ -103,12 +103,16 @@ def test_after_a_lost_connection_a_refused_hello_does_not_hide_that_it_may_be_ca
             session.patch("f", PATCH)
 
 
-def test_after_a_lost_connection_a_daemon_that_is_gone_does_not_hide_it_either() -> None:
+def test_after_a_lost_connection_a_daemon_that_is_gone_does_not_hide_it_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retrying, "PATIENCE", 0.3)
+
     def lose(request: Request) -> object:
         daemon.stop_listening()
         return HangUp()
 
-    with scripted(lose) as daemon, opened(daemon, timeout=0.3) as session:
+    with scripted(lose) as daemon, opened(daemon) as session:
         with pytest.raises(stet.ConnectionLost, match="no stet daemon answers") as lost:
             session.patch("f", PATCH, request_id="mine")
         assert lost.value.request_id == "mine"
@@ -118,7 +122,7 @@ def test_after_a_lost_connection_a_daemon_that_is_gone_does_not_hide_it_either()
 
 def test_after_a_lost_connection_no_answer_in_time_is_told_as_such() -> None:
     script = in_turn(HangUp(), Silence())
-    with scripted(script) as daemon, opened(daemon, timeout=0.5) as session:
+    with scripted(script) as daemon, opened(daemon, timeout=2) as session:
         with pytest.raises(stet.TimedOut):
             session.patch("f", PATCH)
         assert len(daemon.requests) == 2
@@ -285,7 +289,8 @@ def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
 
 
 def test_no_reply_in_time_is_an_error_that_names_the_request() -> None:
-    with scripted(lambda request: Silence()) as daemon, opened(daemon, timeout=0.2) as session:
+    with scripted(lambda request: Silence()) as daemon, opened(daemon) as session:
+        session.timeout = 0.2
         with pytest.raises(stet.TimedOut) as late:
             session.patch("f", PATCH, request_id="mine")
         assert late.value.request_id == "mine"
@@ -310,7 +315,7 @@ def test_a_daemon_that_goes_on_stopping_is_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(retrying, "PATIENCE", 0.1)
     stopping = scripted(lambda request: Refusal(Kind.SHUTTING_DOWN))
     given_up = pytest.raises(stet.ShuttingDown)
-    with stopping as daemon, opened(daemon, timeout=3) as session, given_up:
+    with stopping as daemon, opened(daemon) as session, given_up:
         session.patch("f", PATCH)
 
 
@@ -338,7 +343,7 @@ def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
 
 
 def test_a_result_that_is_null_is_an_answer() -> None:
-    with scripted(lambda request: None) as daemon, opened(daemon, timeout=2) as session:
+    with scripted(lambda request: None) as daemon, opened(daemon) as session:
         assert session.request("later", {"request_id": "r"}) is None
         assert len(daemon.requests) == 1
 
@@ -435,18 +440,21 @@ def test_a_closed_session_says_so() -> None:
 
 def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one() -> None:
     def late(request: Request) -> object:
-        time.sleep(0.3 if request.params["name"] == "first" else 0)
+        if request.params["name"] == "first":
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+            interrupted.wait(60)
         return {"name": request.params["name"], "text": ""}
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    interrupted = threading.Event()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with scripted(late) as daemon, opened(daemon) as session:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(KeyboardInterrupt):
                 session.clipboard_get("first")
+            interrupted.set()
             assert session.clipboard_get("second").name == "second"
             assert len(daemon.hellos) == 2
     finally:

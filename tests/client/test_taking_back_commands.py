@@ -233,7 +233,7 @@ def on_terminal(
             os.execvpe(command[0], command, ws.environ | {"TERM": "xterm"} | environ)
         finally:
             os._exit(127)
-    said, asked, deadline = b"", False, time.monotonic() + 30
+    said, asked, deadline = b"", False, time.monotonic() + 60
     poll = select.poll()
     poll.register(terminal, select.POLLIN)
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from client.live import Installation, installation
+from e2e.running_daemon import PATIENCE_S
 
 A = "def a():\n    return 1\n"
 
@@ -58,7 +59,7 @@ class Watching:
             self.said += data.decode().replace("\r\n", "\n")
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.said:
             assert time.monotonic() < deadline, f"{text!r} is not in {self.said!r}"
             assert self.process.poll() is None, self.process.stderr
@@ -66,8 +67,8 @@ class Watching:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(20)
-        self._reading.join(20)
+        status = self.process.wait(PATIENCE_S)
+        self._reading.join(PATIENCE_S)
         os.close(self._ours)
         assert self.process.stderr is not None
         assert self.process.stderr.read() == b""
@@ -81,7 +82,7 @@ class Watching:
 def begun(ws: Installation, *arguments: str, terminal: bool = False) -> Watching:
     """One that has subscribed: what happens from now on is seen."""
     watching = Watching(ws, *arguments, terminal=terminal)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while sum("stet-watch" in line for line in _subscribers(ws)) < 1:
         assert time.monotonic() < deadline
         assert watching.process.poll() is None
@@ -178,13 +179,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(ws: Installation) -> None:
         cwd=ws.workspace,
         env=ws.environ,
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not _subscribers(ws):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     for number in range(1, 4):
         ws.patch("src/a.py", f"return {number}", f"return {number + 1}")
-    out, errors = watching.communicate(timeout=20)
+    out, errors = watching.communicate(timeout=PATIENCE_S)
     assert (out.count(b"\n"), errors) == (1, b"")
 
 

@@ -108,9 +108,9 @@ def test_a_document_without_a_value() -> None:
 
 def test_a_large_document_with_comments_takes_no_longer_than_it_must() -> None:
     text = json.dumps({f"p{number}": ["x" * 100] * 20 for number in range(4000)}, indent=1)
-    begun = time.monotonic()
+    begun = time.process_time()
     value_of("// mine\n" + text.replace("\n ]", ", \n ]"))
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_blanks_before_a_bracket_take_no_time() -> None:
@@ -119,10 +119,10 @@ def test_blanks_before_a_bracket_take_no_time() -> None:
 
 
 def test_a_text_that_ends_in_a_string_of_quotes_is_refused_at_once() -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(NotJson, match="Unterminated string"):
         value_of('{"a": "' + '\\"' * 30_000)
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_comments_that_are_not_closed_are_refused_at_once() -> None:

@@ -37,8 +37,9 @@ def told(person: Person, calls: list[tuple[str, str, str]], program: list[str]) 
     text = text.replace(hook, f"const HOOK = {json.dumps(program)}")
     plugin = person.write("plugin.mjs", text.encode())
     run = person.write("run.mjs", RUN.format(plugin=plugin, calls=json.dumps(calls)).encode())
+    # A program that is waited for takes a quarter of a minute for each call.
     done = subprocess.run(
-        [NODE or "", str(run)], capture_output=True, text=True, check=False, timeout=12
+        [NODE or "", str(run)], capture_output=True, text=True, check=False, timeout=40
     )
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     log = person.home / "log"

@@ -544,6 +544,32 @@ def eventually(holds: Callable[[], object]) -> bool:
     return True
 
 
-def once_reached(trace: Path, point: str) -> None:
-    """Wait until a daemon's STET_FAILPOINT_TRACE has a failpoint."""
-    assert eventually(lambda: trace.exists() and f"{point}\n" in trace.read_text()), point
+def once_reached(trace: Path, point: str, times: int = 1) -> None:
+    """Wait until a daemon's STET_FAILPOINT_TRACE has a failpoint so often."""
+
+    def is_there() -> bool:
+        return trace.exists() and trace.read_text().splitlines().count(point) >= times
+
+    assert eventually(is_there), point
+
+
+class Gate:
+    """A failpoint (``name``, or ``name:3``) at which a daemon waits until it is let through."""
+
+    def __init__(self, directory: Path, point: str) -> None:
+        self._point = point
+        self._trace, self._open = directory / "trace", directory / "open"
+        #: For the daemon.
+        self.environment = {
+            "STET_FAILPOINT": f"{point}@until={self._open}",
+            "STET_FAILPOINT_TRACE": str(self._trace),
+        }
+
+    def once_reached(self) -> None:
+        """Wait until the daemon is there."""
+        name, _, times = self._point.partition(":")
+        once_reached(self._trace, name, int(times or 1))
+
+    def open(self) -> None:
+        """Let it go on."""
+        self._open.touch()

@@ -29,7 +29,7 @@ from stet.wire.framing import Encoding, enclose
 from stet.wire.messages import Reply
 
 MAX_FRAME = 20_000
-SETTINGS = {"max_frame": MAX_FRAME, "frame_timeout_s": 0.3}
+SETTINGS = {"max_frame": MAX_FRAME}
 JSON, MSGPACK = Encoding.JSON, Encoding.MSGPACK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from e2e.damage import Damage, Vandal
 from e2e.running_daemon import Client, Refusal, Site, running
+from historian.test_lost_historian import historian_of
 from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
@@ -26,8 +28,12 @@ def damaged_site() -> Iterator[Site]:
     with running({"log_level": '"error"'}) as daemon:
         site = daemon.site("w")
         site.write("hand.txt", "by hand\n")
+        site.log()
+        historian = historian_of(daemon)
+        assert historian is not None
         for burst in range(4):
             numbers = []
+            os.kill(historian, signal.SIGSTOP)  # so that all of a burst is written at once
             for number in range(30 if burst < 3 else 8):
                 path = f"d{number % 3}/e{number % 2}/f{number % 5}.txt"
                 text = f"{burst} {number}\n" * 12
@@ -35,12 +41,17 @@ def damaged_site() -> Iterator[Site]:
                 numbers.append(site.agent.send("patch", path=path, patches=patches))
             for _ in numbers:
                 site.agent.result_of(site.agent.receive())
+            os.kill(historian, signal.SIGCONT)
+            site.once_written()
             site.replace("hand.txt", "by hand\n", f"by hand\n{burst}\n")
             site.log(limit=1)
         site.agent.call("undo", last=3)
         site.write("hand.txt", "changed\n")
         site.replace("hand.txt", "changed", "again")
         site.agent.call("read", path="hand.txt", at="HEAD")
+        site.once_written()
+        vandal = Vandal(Path(site.shadow), seed=0)
+        assert (len(vandal.packs(".pack")), len(vandal.loose()) > 10) == (3, True)
         yield site
 
 

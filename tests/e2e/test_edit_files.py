@@ -212,24 +212,24 @@ def test_a_file_deleted_or_turned_into_a_directory_outside_is_recorded(site: Sit
 
 
 @pytest.fixture(scope="module")
-def hasty() -> Iterator[DaemonProcess]:
-    """A daemon that looks at replaced files for a moment only."""
-    with running({"grace_s": 0.3}) as daemon:
+def patient() -> Iterator[DaemonProcess]:
+    """A daemon that looks at replaced files for the last time when it stops."""
+    with running({"grace_s": 600}) as daemon:
         yield daemon
 
 
-def logged(site: Site, count: int) -> list[dict[str, Any]]:
-    """The log, once it has so many commits."""
-    assert eventually(lambda: len(site.log()) >= count)
+def logged(site: Site) -> list[dict[str, Any]]:
+    """The log, once the daemon has looked."""
+    site.restart()
     return site.log()
 
 
-def test_a_late_write_to_the_replaced_file_is_in_the_history(hasty: DaemonProcess) -> None:
-    site = hasty.site("late")
+def test_a_late_write_to_the_replaced_file_is_in_the_history(site: Site) -> None:
     with site.write("a.txt", "one\n").open("ab", buffering=0) as held:
         site.replace("a.txt", "one", "two")
         held.write(b"late\n")
-    stands, late, *_ = log = logged(site, 4)
+    assert eventually(lambda: len(site.log()) >= 4)
+    stands, late, *_ = log = site.log()
     assert [each["kind"] for each in log] == ["outside", "outside", "edit", "outside"]
     assert site.git("show", f"{late['commit']}:a.txt") == "one\nlate\n"
     assert site.git("show", f"{stands['commit']}:a.txt") == "two\n"
@@ -239,9 +239,9 @@ def test_a_late_write_to_the_replaced_file_is_in_the_history(hasty: DaemonProces
 
 @pytest.mark.parametrize(("old", "new"), [("a", "a/b"), ("a/b", "a")])
 def test_a_late_write_hides_nothing_that_has_taken_the_name(
-    hasty: DaemonProcess, old: str, new: str
+    patient: DaemonProcess, old: str, new: str
 ) -> None:
-    site = hasty.site(f"taken-{len(old)}")
+    site = patient.site(f"taken-{len(old)}")
     file = site.write(old, "one\n")
     with file.open("ab", buffering=0) as held:
         site.replace(old, "one", "two")
@@ -250,20 +250,20 @@ def test_a_late_write_hides_nothing_that_has_taken_the_name(
             file.parent.rmdir()
         site.overwrite(new, "new\n")
         held.write(b"late\n")
-    assert site.git("show", f"{logged(site, 6)[1]['commit']}:{old}") == "one\nlate\n"
+    assert site.git("show", f"{logged(site)[1]['commit']}:{old}") == "one\nlate\n"
     assert site.git("ls-tree", "-r", "--name-only", "history").split() == [new]
     assert site.git("show", f"history:{new}") == "new\n"
 
 
 def test_a_late_write_is_recorded_where_the_path_leads_out_of_the_workspace_by_now(
-    hasty: DaemonProcess,
+    patient: DaemonProcess,
 ) -> None:
-    site = hasty.site("out")
+    site = patient.site("out")
     file = site.write("d/a", "one\n")
     with file.open("ab", buffering=0) as held:
         site.replace("d/a", "one", "two")
         file.parent.rename(site.root / "e")
         file.parent.symlink_to("/")
         held.write(b"late\n")
-    assert site.git("show", f"{logged(site, 4)[1]['commit']}:d/a") == "one\nlate\n"
+    assert site.git("show", f"{logged(site)[1]['commit']}:d/a") == "one\nlate\n"
     assert site.git("show", "history:d/a") == "two\n"

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from e2e.running_daemon import eventually
 from in_process import Asking, InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
@@ -59,9 +60,21 @@ class World:
         self.start()
 
     def killed(self, state: str = "copy") -> Path:
-        """The state directory that a kill would leave now."""
+        """The state directory that a kill would leave now.
+
+        The engine waits meanwhile; the historian may remove a file that was just listed.
+        """
         copy = self.base / state
-        shutil.copytree(self.base / "state", copy)
+
+        def is_copied() -> bool:
+            shutil.rmtree(copy, ignore_errors=True)
+            try:
+                shutil.copytree(self.base / "state", copy)
+            except shutil.Error:
+                return False
+            return True
+
+        assert eventually(lambda: self.daemon.on_loop(is_copied))
         return copy
 
     def agent(self, session: str | None = "s", **more: Any) -> Asking:

@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from e2e.running_daemon import Site, eventually, running
+from e2e.running_daemon import Gate, Site, running
 from server.test_peer_view import needs_namespaces
 
 #: Says hello to a socket with each workspace; prints what it is told.
@@ -49,33 +46,20 @@ def not_seen(root: Path) -> str:
     )
 
 
-@pytest.fixture
-def looking(tmp_path: Path) -> Iterator[Site]:
-    """The fourth agent's view is looked at for long; each look is a line of ``tmp_path/trace``."""
-    trace = str(tmp_path / "trace")
-    with running(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=trace) as daemon:
-        yield daemon.site("w")
-
-
-def once_looked(trace: Path, times: int) -> None:
-    """Wait until views were looked at so often."""
-    assert eventually(
-        lambda: trace.exists() and trace.read_text().count("hello.looking\n") == times
-    )
-
-
-def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(
-    looking: Site, tmp_path: Path
-) -> None:
+def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(tmp_path: Path) -> None:
     """A process makes its own table of mounts, as large as it likes."""
-    looking.another("conv-2")
-    slow = looking.daemon.agent()
-    slow.send("hello", protocol=1, workspace=str(looking.root))
-    once_looked(tmp_path / "trace", 4)
-    for number in range(10):
-        looking.overwrite("a.txt", f"{number}\n")
-    assert slow.is_silent()
-    assert slow.receive().error is None
+    gate = Gate(tmp_path, "hello.looking:4")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.another("conv-2")
+        slow = daemon.agent()
+        slow.send("hello", protocol=1, workspace=str(site.root))
+        gate.once_reached()
+        for number in range(10):
+            site.overwrite("a.txt", f"{number}\n")
+        assert slow.is_silent()
+        gate.open()
+        assert slow.receive().error is None
 
 
 @needs_namespaces
@@ -115,18 +99,19 @@ def test_a_link_in_place_of_a_workspace_that_was_away_makes_no_other_one_allowed
     tmp_path: Path,
 ) -> None:
     """Also not while the hello goes on that has it tried again."""
-    trace = tmp_path / "trace"
+    gate = Gate(tmp_path, "hello.looking")
     with running() as daemon:
         site = daemon.site("w")
         daemon.stop()
         site.root.rename(daemon.base / "moved")
         elsewhere = daemon.base / "elsewhere"
         elsewhere.mkdir()
-        daemon.start(STET_FAILPOINT="hello.looking@sleep=2", STET_FAILPOINT_TRACE=str(trace))
+        daemon.start(**gate.environment)
         client = daemon.agent()
         client.send("hello", protocol=1, workspace=str(site.root))
-        once_looked(trace, 1)
+        gate.once_reached()
         site.root.symlink_to(elsewhere)
+        gate.open()
         error = client.receive().error
         assert error is not None
         expected = f"{site.root}: a symbolic link is there now, and leads to {elsewhere}."

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, eventually, running
+from e2e.running_daemon import DaemonProcess, Gate, Site, eventually, running
 from e2e.test_forget import everything
 from stet.wire.failures import Kind
 
@@ -304,13 +304,14 @@ def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
     """What is displaced is somebody's, excluded or not."""
     site = daemon.site("w")
     site.write(".env", f"key = {OLD}\n")
-    daemon.restart(STET_FAILPOINT="publish.staged@sleep")
+    gate = Gate(daemon.base, "publish.staged")
+    daemon.restart(**gate.environment)
     site.connect()
     patches = [{"operation": "replace", "oldText": "key", "newText": "name"}]
     site.agent.send("patch", path=".env", patches=patches)
-    staged = site.root
-    assert eventually(lambda: len(list(staged.iterdir())) == 2)
+    gate.once_reached()
     site.write(".env", f"key = {NEW}\n")
+    gate.open()
     result = site.agent.result_of(site.agent.receive())
     assert site.bytes_of(".env") == f"name = {NEW}\n".encode()
     assert result["outside"] is None

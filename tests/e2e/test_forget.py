@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, eventually, once_reached
+from e2e.running_daemon import ConnectionEnded, Gate, Site, eventually
 from e2e.test_transaction_of_dialects import patch, replace
 from stet.wire.failures import Kind
 
@@ -22,14 +22,28 @@ OTHER = "correct-horse-battery"
 
 
 def everything(site: Site) -> bytes:
-    """All that the state directory holds: every file, and every object that git can find."""
+    """All that the state directory holds: every file, and every object that git can find.
+
+    What the daemon does in the background may remove a file, a directory or a pack that was just
+    listed: then it is read again.
+    """
+    found: list[bytes] = []
+
+    def is_read() -> bool:
+        with suppress(FileNotFoundError, subprocess.CalledProcessError):
+            found[:] = _read(site)
+            return True
+        return False
+
+    assert eventually(is_read)
+    return b"\n".join(found)
+
+
+def _read(site: Site) -> list[bytes]:
     found = []
     for path in sorted(site.daemon.state.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            try:
-                data = path.read_bytes()
-            except FileNotFoundError:  # the daemon has removed it meanwhile
-                continue
+            data = path.read_bytes()
             found.append(data)
             if re.fullmatch("[0-9a-f]{38}", path.name):
                 found.append(zlib.decompress(data))
@@ -37,7 +51,7 @@ def everything(site: Site) -> bytes:
                 found.append(inflated(data))
     command = ["git", "--git-dir", site.shadow, "cat-file", "--batch", "--batch-all-objects"]
     found.append(subprocess.run(command, check=True, capture_output=True).stdout)
-    return b"\n".join(found)
+    return found
 
 
 def inflated(pack: bytes) -> bytes:
@@ -125,9 +139,10 @@ def test_no_process_holds_what_was_removed(own_site: Site) -> None:
     engine = site.daemon.process.pid
     children = Path(f"/proc/{engine}/task/{engine}/children").read_text().split()
     for pid in [engine, *map(int, children)]:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                assert ".pack (deleted)" not in os.readlink(descriptor)
+        with suppress(FileNotFoundError):  # one that planned may have ended
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(FileNotFoundError):
+                    assert ".pack (deleted)" not in os.readlink(f"/proc/{pid}/fd/{descriptor}")
 
 
 def test_noted_ids_still_lead_to_their_commits(own_site: Site) -> None:
@@ -203,25 +218,28 @@ def test_a_preview_changes_nothing_and_clipboards_are_told_and_kept_unless_asked
 
 
 def test_verify_waits_for_every_forget_that_was_sent_before(own_site: Site) -> None:
-    site, trace = own_site, own_site.root.parent / "trace"
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.rewritten")
     for path in ("a.txt", "b.txt"):
         site.overwrite(path, f"{SECRET} {path}\n")
-    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site.restart(**gate.environment)
     sent = [site.person.send("forget", path=path) for path in ("a.txt", "b.txt")]
-    once_reached(trace, "forget.rewritten")
+    gate.once_reached()
     sent.append(site.person.send("verify"))
+    site.person.until_begun()
+    gate.open()
     replies = [site.person.receive() for _ in sent]
     assert [reply.id for reply in replies] == sent
     assert site.person.result_of(replies[-1])["problems"] == []
 
 
 def test_clipboards_that_are_filled_beside_it_are_told_and_go(own_site: Site) -> None:
-    site, trace = own_site, own_site.root.parent / "trace"
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.rewritten")
     history_of(site)
-    site.restart(STET_FAILPOINT="forget.rewritten@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site.restart(**gate.environment)
     site.person.send("forget", path=".env", clipboards=True)
-    once_reached(trace, "forget.rewritten")
+    gate.once_reached()
     site.agent.call("clipboard_set", name="late", text=f"key = {SECRET}\n")
+    gate.open()
     reply = site.person.result_of(site.person.receive())
     assert [each["clipboard"] for each in reply["clipboards"]] == ["held", "late"]
     (site.root / ".env").unlink()
@@ -384,29 +402,21 @@ def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
     in_the_way.rmdir()
     assert SECRET.encode() in everything(own_site)
     own_site.daemon.control().call("workspace_allow", root=root)
-
-    def is_finished() -> bool:
-        # A pack or a directory may go while it is read.
-        with suppress(subprocess.CalledProcessError, FileNotFoundError):
-            return SECRET.encode() not in everything(own_site)
-        return False
-
-    assert eventually(is_finished)
+    assert eventually(lambda: SECRET.encode() not in everything(own_site))
 
 
 def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:
-    site = own_site
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.rewritten")
     file = site.root / ".env"
     site.overwrite(".env", f"key = {SECRET}\n")
-    site.daemon.stop()
-    site.daemon.start(STET_FAILPOINT="forget.rewritten@sleep")
-    site.connect()
+    site.restart(**gate.environment)
     other = site.another("other")
     with file.open("ab", buffering=0) as held:
         site.person.send("forget", path=".env")
-        time.sleep(0.3)  # what is written late is recorded when it begins
+        gate.once_reached()  # what is written late is recorded when it begins
         other.overwrite(".env", "clean\n")
         held.write(b"late\n")
+    gate.open()
     site.person.result_of(site.person.receive())
     time.sleep(2.2)  # longer than the grace period
     assert site.log()[0]["kind"] == "forget"
@@ -438,13 +448,14 @@ def test_calls_beside_it_are_kept(own_site: Site) -> None:
 
 def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
     """The forgotten directory is edited while its objects go: the new one is the same tree."""
-    site, trace = own_site, own_site.root.parent / "trace"
-    site.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site, gate = own_site, Gate(own_site.daemon.base, "gc.before_removing")
+    site.restart(**gate.environment)
     site.overwrite("a.txt", "one\n")
     site.overwrite(".env", f"{SECRET}\n")
     site.person.send("forget", path=".env")
-    once_reached(trace, "gc.before_removing")
+    gate.once_reached()
     site.overwrite(".env", "other\n")
+    gate.open()
     site.person.result_of(site.person.receive())
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,11 @@ def edited(site: Site, calls: int, start: int = 0) -> None:
 
 
 def loose(site: Site) -> list[Path]:
-    return [p for p in Path(site.shadow, "objects").glob("??/*") if p.is_file()]
+    found: list[Path] = []
+    for directory in Path(site.shadow, "objects").glob("??"):
+        with suppress(FileNotFoundError):  # the daemon has removed it meanwhile
+            found += [path for path in directory.iterdir() if path.is_file()]
+    return found
 
 
 def git_log(site: Site) -> str:

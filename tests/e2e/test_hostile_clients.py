@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import array
 import os
+import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from e2e.running_daemon import (
     ConnectionEnded,
     DaemonProcess,
     Site,
+    eventually,
     faultless,
 )
 from stet.wire.failures import Kind
@@ -197,10 +198,7 @@ def test_who_vanishes_in_the_middle_leaves_nothing_behind(
         client.send_bytes(client.frame("status", 99, {})[:-2])
         client.close()
     assert_still_right(site)
-    deadline = time.monotonic() + 20
-    while handles(pid) > opened + 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert handles(pid) <= opened + 4
+    assert eventually(lambda: handles(pid) <= opened + 4)
 
 
 def test_file_descriptors_that_are_sent_along_are_closed(daemon: DaemonProcess, site: Site) -> None:
@@ -214,7 +212,7 @@ def test_file_descriptors_that_are_sent_along_are_closed(daemon: DaemonProcess, 
             frame = client.frame("status", number, {})
             client.socket.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
             assert client.receive().id == number
-    assert handles(pid) <= opened
+    assert eventually(lambda: handles(pid) <= opened)  # a checkpoint has files open for a moment
     assert_still_right(site)
 
 
@@ -241,13 +239,15 @@ def test_large_frames_that_never_end_are_given_up_when_they_are_too_much_togethe
     clients = [daemon.agent(MSGPACK) for _ in range(6)]
     told = 0
     for client in clients:
-        client.socket.settimeout(2)
+        client.socket.settimeout(20)
         try:
             client.send_bytes((15 * MIB).to_bytes(4, "big"))
             for _ in range(14):
                 client.send_bytes(bytes(MIB))
         except OSError:
             pass  # it was closed while it was sending: the answer is there all the same
+    # One of these fits.
+    assert eventually(lambda: sum(not client.is_silent() for client in clients) >= 5)
     for client in clients:
         client.socket.settimeout(1)
         try:
@@ -256,7 +256,7 @@ def test_large_frames_that_never_end_are_given_up_when_they_are_too_much_togethe
             continue
         assert "max_held_bytes" in message
         told += 1
-    assert told >= 4  # one of these fits
+    assert told >= 4
     assert in_status(daemon.process.pid, "VmHWM") - before < HELD + ONE_MESSAGE_BYTES
     assert_still_right(site)
 
@@ -277,12 +277,16 @@ def test_one_who_floods_does_not_keep_another_waiting_for_all_of_it(
 ) -> None:
     """64 calls of each flooder are in work, and the good client's comes after them."""
     flooders = [site.greeted(daemon.agent(), session=f"flood-{n}") for n in range(20)]
+    daemon.process.send_signal(signal.SIGSTOP)  # so that none of them is done too early
     for number, client in enumerate(flooders):
         for step in range(64):
             patch = {"operation": "overwrite", "newText": f"{step}\n"}
             params = {"path": f"f{number}.txt", "patches": [patch]}
             client.send_bytes(client.frame("patch", step, params))
-    good = site.overwrite("good.txt", "good\n")
+    writes = [{"operation": "overwrite", "newText": "good\n"}]
+    site.agent.send("patch", path="good.txt", patches=writes)
+    daemon.process.send_signal(signal.SIGCONT)
+    good = site.agent.result_of(site.agent.receive())
     answered = {
         client: sum(1 for _ in range(64) if client.receive().id is not None) for client in flooders
     }

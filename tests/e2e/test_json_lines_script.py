@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from e2e.running_daemon import Site
+from e2e.running_daemon import PATIENCE_S, Site
 
 SCRIPT = Path(__file__).with_name("json_lines_example.py")
 
@@ -21,7 +21,7 @@ def test_ten_lines_say_hello_patch_look_at_the_log_and_undo(site: Site) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert done.stderr == ""
     assert done.stdout == (

@@ -249,12 +249,13 @@ def test_a_grant_of_the_workspace_ends_as_well(site: Site) -> None:
     with closing(Listener(site, "agent.sock")) as listener:
         listener.hello(site, session=site.session)
         listener.subscribe(events=["mode"])
-        answer = site.person.call(
-            "mode_set", mode="unrestricted", scope="workspace", **{"for": 0.5}
-        )
+        grant: dict[str, Any] = {"mode": "unrestricted", "scope": "workspace"}
+        answer = site.person.call("mode_set", **grant, **{"for": LONG})
         assert site.agent.call("mode_get")["until"] == answer["workspace_until"]
         site.agent.call("apply_patch", input=CODEX)
-        listener.event()
+        site.person.call("mode_set", **grant, **{"for": 0.5})
+        for _ in range(2):
+            assert listener.event()["workspace_mode"] == "unrestricted"
         assert listener.event()["workspace_mode"] == "restricted"
     assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
     [own] = [

@@ -118,10 +118,11 @@ def test_a_request_is_told_with_the_command_that_approves_it(bus: Bus) -> None:
 
 def test_what_comes_at_once_is_told_together(bus: Bus) -> None:
     with site_on(bus.address) as site:
+        agents = [site.another(f"s{n}") for n in range(5)]
         site.agent.call("request_mode_upgrade")
         bus.wait_for("member=Notify")
-        for n in range(5):
-            site.another(f"s{n}").call("request_mode_upgrade")
+        for agent in agents:  # in the five seconds before the next is shown
+            agent.send("request_mode_upgrade")
         bus.wait_for('string "stet: 5 requests for write access"')
         assert bus.heard.count("member=Notify") == 2
 
@@ -225,10 +226,15 @@ def test_notices_do_not_come_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def story() -> None:
         notices = desktop_notices.Notices(lambda: True)
-        for _ in range(3):
-            notices.post(Notice("a/s", "/w", "", "stet approve 1"))
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(0.5)
+        notice = Notice("a/s", "/w", "", "stet approve 1")
+        notices.post(notice)
+        while not shown:
+            await asyncio.sleep(0)
+        notices.post(notice)
+        await asyncio.sleep(0)
+        notices.post(notice)
+        while len(shown) < 2:
+            await asyncio.sleep(0.01)
         await notices.close()
 
     monkeypatch.setattr(desktop_notices, "_show", show)

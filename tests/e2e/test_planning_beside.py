@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,15 @@ from typing import Any
 import pytest
 
 from e2e.rights_table import TOOL_DISABLED
-from e2e.running_daemon import DaemonProcess, Refusal, Site, eventually, once_reached, running
+from e2e.running_daemon import (
+    DaemonProcess,
+    Gate,
+    Refusal,
+    Site,
+    eventually,
+    once_reached,
+    running,
+)
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
@@ -52,19 +59,16 @@ def planning() -> Iterator[Site]:
 
 
 @pytest.fixture
-def planned(tmp_path: Path) -> Iterator[Site]:
-    """The first call that is planned beside is held for a moment before it is carried out."""
-    trace = tmp_path / "trace"
-    with started(
-        STET_FAILPOINT="beside.planned@sleep=1.5", STET_FAILPOINT_TRACE=str(trace)
-    ) as site:
-        site.trace = trace  # type: ignore[attr-defined]
+def gate(tmp_path: Path) -> Gate:
+    """The first call that is planned beside is held here before it is carried out."""
+    return Gate(tmp_path, "beside.planned")
+
+
+@pytest.fixture
+def planned(gate: Gate) -> Iterator[Site]:
+    """Where the gate is."""
+    with started(**gate.environment) as site:
         yield site
-
-
-def once_planned(site: Site) -> None:
-    """Wait until a call has been planned."""
-    once_reached(site.trace, "beside.planned")  # type: ignore[attr-defined]
 
 
 def patch(path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -105,37 +109,42 @@ def is_planner(pid: int) -> bool:
 
 def computing(daemon: DaemonProcess) -> int:
     """The process that plans, once it does."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    found: list[int] = []
+
+    def is_found() -> bool:
         for pid in planners(daemon):
             computed = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11])
             if computed > 60:  # it does more than begin
-                return pid
-        time.sleep(0.02)
-    raise AssertionError("no process plans anything")
+                found.append(pid)
+        return bool(found)
+
+    assert eventually(is_found), "no process plans anything"
+    return found[0]
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    def has_ended() -> bool:
         try:
-            if " Z " in Path(f"/proc/{pid}/stat").read_text():
-                return True
-        except FileNotFoundError:
+            return " Z " in Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
             return True
-        time.sleep(0.02)
-    return False
+
+    return eventually(has_ended)
 
 
-def test_others_go_on_while_a_call_is_planned(planning: Site) -> None:
-    other = planning.another("conv-2")
-    planning.agent.send("patch", **large_edit(100))
-    for number in range(8):
-        other.call("patch", **patch("small.txt", "one" + "+" * number, "one+" + "+" * number))
-    assert planning.agent.is_silent()
-    assert planning.agent.receive().error is None
-    assert with_edits(100) == planning.bytes_of("large.txt")
-    assert b"one" + b"+" * 8 + b"\n" == planning.bytes_of("small.txt")
+def test_others_go_on_while_a_call_is_planned(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "beside.planning")
+    with started(**gate.environment) as site:
+        other = site.another("conv-2")
+        site.agent.send("patch", **large_edit(100))
+        gate.once_reached()
+        for number in range(8):
+            other.call("patch", **patch("small.txt", "one" + "+" * number, "one+" + "+" * number))
+        assert site.agent.is_silent()
+        gate.open()
+        assert site.agent.receive().error is None
+        assert with_edits(100) == site.bytes_of("large.txt")
+        assert b"one" + b"+" * 8 + b"\n" == site.bytes_of("small.txt")
 
 
 def test_a_pattern_that_runs_away_holds_nobody_else(plain: Site) -> None:
@@ -179,30 +188,33 @@ def test_pipelined_calls_wait_for_the_one_before_them_and_see_it(planning: Site)
     assert [f"patch {file}: 1 edit" for file in files] == subjects(planning)
 
 
-def test_what_somebody_saves_meanwhile_is_what_is_edited(planned: Site) -> None:
+def test_what_somebody_saves_meanwhile_is_what_is_edited(planned: Site, gate: Gate) -> None:
     planned.agent.send("patch", **large_edit(100))
-    once_planned(planned)
+    gate.once_reached()
     saved = with_edits(5).decode()
     planned.write("large.txt", saved)
+    gate.open()
     result = planned.agent.result_of(planned.agent.receive())
     assert with_edits(5, 100) == planned.bytes_of("large.txt")
     assert saved == planned.person.call("read", path="large.txt", at=result["outside"])["text"]
 
 
-def test_what_another_session_does_meanwhile_is_what_is_edited(planned: Site) -> None:
+def test_what_another_session_does_meanwhile_is_what_is_edited(planned: Site, gate: Gate) -> None:
     other = planned.another("conv-2")
     planned.agent.send("patch", **large_edit(100, if_match=None))
-    once_planned(planned)
+    gate.once_reached()
     other.call("patch", **large_edit(5))  # is planned beside as well, while that one waits
+    gate.open()
     assert planned.agent.receive().error is None
     assert with_edits(5, 100) == planned.bytes_of("large.txt")
     assert 2 == len(subjects(planned))
 
 
-def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None:
+def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site, gate: Gate) -> None:
     planned.agent.send("patch", **large_edit(100))
-    once_planned(planned)
+    gate.once_reached()
     planned.write("large.txt", with_edits(100))
+    gate.open()
     error = planned.agent.receive().error
     assert error is not None
     assert Kind.OLD_TEXT_NOT_FOUND == error.data["kind"]
@@ -230,11 +242,16 @@ def test_a_file_that_never_rests_is_told() -> None:
     assert refusal.message.startswith("large.txt: the file kept changing while the call was tried")
 
 
-def test_a_restriction_waits_for_a_call_that_is_being_planned(planned: Site) -> None:
+def test_a_restriction_waits_for_a_call_that_is_being_planned(planned: Site, gate: Gate) -> None:
     planned.agent.send("patch", **large_edit(100))
     planned.agent.send("patch", **patch("small.txt", "one", "two"))
-    once_planned(planned)
-    planned.person.call("mode_set", mode="restricted", scope="workspace")
+    gate.once_reached()
+    number = planned.person.send("mode_set", mode="restricted", scope="workspace")
+    planned.person.until_begun()
+    assert LARGE.encode() == planned.bytes_of("large.txt")
+    gate.open()
+    reply = planned.person.receive()
+    assert (number, None) == (reply.id, reply.error)
     assert with_edits(100) == planned.bytes_of("large.txt")
     assert [None, None] == [planned.agent.receive().error for _ in range(2)]
     assert TOOL_DISABLED == planned.agent.refusal("patch", **large_edit(101)).message
@@ -338,10 +355,11 @@ def test_a_preview_is_planned_beside_and_changes_nothing(plain: Site) -> None:
     assert LARGE.encode() == plain.bytes_of("large.txt")
 
 
-def test_a_workspace_that_is_forgotten_meanwhile_is_not_written(planned: Site) -> None:
+def test_a_workspace_that_is_forgotten_meanwhile_is_not_written(planned: Site, gate: Gate) -> None:
     planned.agent.send("patch", **large_edit(100))
-    once_planned(planned)
+    gate.once_reached()
     planned.person.call("workspace_forget", root=str(planned.root))
+    gate.open()
     error = planned.agent.receive().error
     assert error is not None
     assert Kind.WORKSPACE_NOT_ALLOWED == error.data["kind"]
@@ -351,7 +369,7 @@ def test_a_workspace_that_is_forgotten_meanwhile_is_not_written(planned: Site) -
 def test_a_stop_waits_for_what_is_being_planned(planning: Site) -> None:
     planning.agent.send("patch", **large_edit(100))
     planning.agent.send("patch", **patch("small.txt", "one", "two"))
-    time.sleep(0.2)
+    assert eventually(lambda: planners(planning.daemon))
     [made] = planners(planning.daemon)
     assert 0 == planning.daemon.stop()
     assert [None, None] == [planning.agent.receive().error for _ in range(2)]
@@ -384,8 +402,9 @@ def test_processes_end_with_the_daemon_whatever_they_are_doing() -> None:
 
 
 def test_a_lost_process_is_told_and_replaced_and_without_any_the_writer_plans(
-    planned: Site,
+    planned: Site, gate: Gate
 ) -> None:
+    gate.open()
     daemon = planned.daemon
     planned.agent.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
     os.kill(computing(daemon), signal.SIGKILL)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, eventually, running
+from e2e.running_daemon import Client, DaemonProcess, Gate, eventually, running
 from stetd.config.settings import NEED_RESTART, OPTIONS
 
 
@@ -56,13 +56,14 @@ def test_sighup_does_the_same(daemon: DaemonProcess) -> None:
 
 def test_sighup_during_the_start_is_not_lost(daemon: DaemonProcess) -> None:
     assert daemon.stop() == 0
-    daemon.environment["STET_FAILPOINT"] = "journal.segment_created@sleep"
-    segments = len(list((daemon.state / "journal").iterdir()))
+    gate = Gate(daemon.base, "journal.segment_created")
+    daemon.environment |= gate.environment
     starting = threading.Thread(target=daemon.start)
     starting.start()
-    assert eventually(lambda: len(list((daemon.state / "journal").iterdir())) > segments)
+    gate.once_reached()
     configure(daemon, "max_pipelined = 5\n")
     daemon.process.send_signal(signal.SIGHUP)
+    gate.open()
     starting.join()
     assert eventually(lambda: limits(daemon)["max_pipelined"] == 5)
 

@@ -184,9 +184,10 @@ def test_clients_that_come_while_it_ends_for_idleness_are_served(own: Installati
     Path(own.base, "config.toml").write_text("idle_exit_s = 0.2\n")
     with socket_activated(own) as activation:
         allow(own)
-        for number in range(5):
+        number = 0
+        while number < 5 or activation.starts < 2:  # on a busy machine it ends later
             with stet.connect(own.workspace, "s", "a", endpoint=own.endpoint()) as session:
                 session.patch("a.txt", [stet.append_eof(f"{number}\n")])
             time.sleep(0.2 + 0.004 * number)
-        assert own.text("a.txt") == "".join(f"{number}\n" for number in range(5))
-        assert activation.starts > 1
+            number += 1
+        assert own.text("a.txt") == "".join(f"{each}\n" for each in range(number))

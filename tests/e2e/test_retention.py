@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 import in_process
-from e2e.running_daemon import ConnectionEnded, Site, fsck, git, once_reached, running
+from e2e.running_daemon import ConnectionEnded, Gate, Site, fsck, git, running
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
@@ -201,22 +201,28 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     assert site.person.call("verify")["problems"] == []
 
 
-def reached(site: Site, point: str, during: str) -> Any:
-    """Start ``gc`` and wait until it sleeps at a point; gives what waits for its answer."""
-    trace = site.daemon.base / "trace"
-    site.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
+def reached(site: Site, point: str) -> Gate:
+    """Start ``gc`` and wait until it is held at a point."""
+    gate = Gate(site.daemon.base, point)
+    site.restart(**gate.environment)
     site.person.send("gc")
-    once_reached(trace, point)
-    return lambda: site.person.result_of(site.person.receive())
+    gate.once_reached()
+    return gate
+
+
+def answer(site: Site) -> dict[str, Any]:
+    """The answer to that ``gc``."""
+    return site.person.result_of(site.person.receive())
 
 
 def test_a_pin_that_is_set_while_it_is_chosen_what_goes_keeps_its_commit(small: Site) -> None:
     site = small
     oldest, *_ = before = oldest_first(site)
-    answer = reached(site, "retention.chosen", "2")
+    gate = reached(site, "retention.chosen")
     beside = site.greeted(site.daemon.control())
     assert beside.call("pin_set", name="keep", commit=oldest)["commit"] == oldest
-    assert answer()["dropped_commits"] == 0
+    gate.open()
+    assert answer(site)["dropped_commits"] == 0
     assert oldest_first(site) == before
     assert site.person.call("show", commit="keep")["commit"] == oldest
     assert site.person.call("verify")["problems"] == []
@@ -231,10 +237,15 @@ def test_what_is_left_of_a_history_can_be_pinned(small: Site) -> None:
 def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
     site = small
     oldest, *_ = oldest_first(site)
-    answer = reached(site, "retention.recorded", "3")
+    gate = reached(site, "retention.recorded")
     beside = site.greeted(site.daemon.control())
-    assert beside.refusal("pin_set", name="late", commit=oldest).kind == Kind.UNKNOWN_COMMIT
-    assert answer()["dropped_commits"] > 2
+    beside.send("pin_set", name="late", commit=oldest)
+    beside.until_begun()
+    gate.open()
+    error = beside.receive().error
+    assert error is not None
+    assert error.data["kind"] == Kind.UNKNOWN_COMMIT
+    assert answer(site)["dropped_commits"] > 2
     assert beside.call("pin_list")["pins"] == []
     assert site.person.call("verify")["problems"] == []
     assert site.fsck() == ""

@@ -17,7 +17,15 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site, files_below
+from e2e.running_daemon import (
+    PATIENCE_S,
+    Client,
+    ConnectionEnded,
+    DaemonProcess,
+    Refusal,
+    Site,
+    files_below,
+)
 from rigs import tracer
 from stetd.methods import METHODS
 
@@ -215,7 +223,7 @@ def traced(daemon: DaemonProcess, output: Path) -> Iterator[None]:
     finally:
         strace.send_signal(signal.SIGINT)
         strace.stderr.close()
-        strace.wait(20)
+        strace.wait(PATIENCE_S)
 
 
 def everything(site: Site, root: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site
+from e2e.running_daemon import BOTH, DaemonProcess, Refusal, Site, eventually
 from stet.wire.framing import Encoding
 
 FUNCTION = "def moved():\n    return 1\n\n\n"
@@ -128,7 +128,8 @@ def test_status_before_hello_tells_no_more_than_version_and_protocol(site: Site)
     assert known["durability"] == "full"
     assert known["limits"]["max_tokens"] == 60_000
     assert {"uptime_s", "workspaces", "sessions", "commits", "journal_bytes"} <= set(known)
-    assert known["shadow_bytes"] > 0
+    # It is left out while the historian does not answer in time, as when it is only starting.
+    assert eventually(lambda: site.agent.call("status").get("shadow_bytes", 0) > 0)
 
 
 # -- the session's directory

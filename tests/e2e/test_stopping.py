@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.running_daemon import Client, ConnectionEnded, Site, fsck
+from e2e.running_daemon import Client, ConnectionEnded, Site, eventually, fsck
 from stet.wire.framing import Encoding
 
 CLIENTS = 4
-CALLS = 100
+#: More of each than are in work at once, which a stop has finished.
+CALLS = 150
 
 
 @dataclass
@@ -50,14 +50,13 @@ class Flood:
 
 
 def begin(site: Site) -> tuple[list[Flood], list[threading.Thread]]:
+    """Flood a daemon whose disk is slow: all calls are not done before somebody can stop it."""
+    site.restart(STET_FAILPOINT="journal.before_sync:*@sleep=0.05")
     floods = [Flood(site.another(f"s{n}"), n) for n in range(CLIENTS)]
     threads = [threading.Thread(target=flood.run) for flood in floods]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 20
-    while sum(len(flood.answered) for flood in floods) < 40:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    assert eventually(lambda: sum(len(flood.answered) for flood in floods) >= 40)
     return floods, threads
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import in_process
-from e2e.running_daemon import DaemonProcess
+from e2e.running_daemon import DaemonProcess, Gate
 from e2e.supervisor import Notified
 from stetd.engine.fair_queue import Lane
 from stetd.server.systemd import extend_timeout, heartbeat_interval, send_heartbeats, status_line
@@ -105,11 +105,13 @@ def test_heartbeats_come_three_times_in_a_period(daemon: DaemonProcess, manager:
 
 
 def test_call_that_hangs_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) -> None:
-    daemon.environment |= {"WATCHDOG_USEC": "600000", "STET_FAILPOINT": "reply.before@sleep=600"}
+    gate = Gate(daemon.base, "reply.before")
+    daemon.environment |= {"WATCHDOG_USEC": "600000", **gate.environment}
     daemon.start()
     site = daemon.site("w")
     assert manager.until("WATCHDOG=1")
     site.agent.send("patch", path="a", patches=[{"operation": "overwrite", "newText": "z"}])
+    gate.once_reached()
     assert not all(manager.until("WATCHDOG=1", 1.5) for _ in range(20))
     assert not manager.until("WATCHDOG=1", 1.5)
     # What the watchdog sends. The log then has where each thread was.

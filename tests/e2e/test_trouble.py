@@ -22,10 +22,11 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import (
+    PATIENCE_S,
     DaemonProcess,
+    Gate,
     Refusal,
     Site,
-    once_reached,
     running,
 )
 from stet.wire.framing import Encoding
@@ -199,6 +200,13 @@ def test_a_read_only_workspace_is_an_io_error_and_changes_nothing(mounted: Site)
     assert site.fsck() == ""
 
 
+@pytest.fixture
+def without_checkpoints() -> Iterator[Site]:
+    """A workspace of a daemon that takes a checkpoint only when it stops."""
+    with running({"checkpoint_idle_s": 600}) as daemon:
+        yield daemon.site("w")
+
+
 @contextmanager
 def failing(daemon: DaemonProcess, syscall: str) -> Iterator[None]:
     """Every call of a system call fails with EIO."""
@@ -221,14 +229,14 @@ def failing(daemon: DaemonProcess, syscall: str) -> Iterator[None]:
         yield
     finally:
         tracer.send_signal(signal.SIGINT)
-        tracer.wait(20)
+        tracer.wait(PATIENCE_S)
         tracer.stderr.close()
 
 
 def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
-    own_site: Site,
+    without_checkpoints: Site,
 ) -> None:
-    site = own_site
+    site = without_checkpoints
     site.write("a.txt", "one\n")
     site.replace("a.txt", "one", "two")
     patches = [{"operation": "replace", "oldText": "two", "newText": "three"}]
@@ -359,10 +367,8 @@ def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_si
 def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
     tmp_path: Path,
 ) -> None:
-    trace = tmp_path / "trace"
-    # Long enough for the other call to come; a stop waits for ten seconds.
-    held = {"STET_FAILPOINT": "beside.planned@sleep=4", "STET_FAILPOINT_TRACE": str(trace)}
-    with running(**held) as daemon:
+    gate = Gate(tmp_path, "beside.planned")
+    with running(**gate.environment) as daemon:
         site = daemon.site("w", encoding=Encoding.MSGPACK)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
@@ -370,7 +376,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         two = "two\n" * 20_000
         patches = [{"operation": "replace", "oldText": "one\n", "newText": two}]
         site.agent.send("patch", path="a.txt", patches=patches)
-        once_reached(trace, "beside.planned")
+        gate.once_reached()
         daemon.process.send_signal(signal.SIGTERM)
         while (daemon.runtime / "agent.sock").exists():
             time.sleep(0.005)
@@ -381,6 +387,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
             "shutting_down",
             "this call was not started and changed nothing. Connect again in a moment",
         )
+        gate.open()  # a stop waits for ten seconds
         done = site.agent.result_of(site.agent.receive())
         assert daemon.wait() == 0
         assert site.bytes_of("a.txt") == two.encode()

@@ -18,6 +18,7 @@ from e2e.running_daemon import (
     ConnectionEnded,
     DaemonProcess,
     Site,
+    eventually,
     faultless,
     running,
 )
@@ -344,10 +345,7 @@ def test_a_client_that_hung_up_leaves_nothing_behind(own_ws: Site) -> None:
     descriptors = len(open_files(own_ws))
     for client in clients:
         client.close()
-    deadline = time.monotonic() + 20
-    while len(open_files(own_ws)) > descriptors - 20 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(open_files(own_ws)) <= descriptors - 20
+    assert eventually(lambda: len(open_files(own_ws)) <= descriptors - 20)
 
 
 def open_files(site: Site) -> list[str]:

@@ -15,13 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, running
+from e2e.running_daemon import (
+    PATIENCE_S,
+    DaemonProcess,
+    Refusal,
+    Site,
+    eventually,
+    once_reached,
+    running,
+)
 from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 WRITERS = 16 if COMPLETE else 4
 APPEND = {"operation": "append_eof", "newText": "more\n"}
 SECONDS = 60.0 if COMPLETE else 6.0
+SETTINGS = {"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536}
 
 
 def historian_of(daemon: DaemonProcess) -> int | None:
@@ -35,7 +44,8 @@ def historian_of(daemon: DaemonProcess) -> int | None:
 
 
 def send(daemon: DaemonProcess, number: signal.Signals) -> int:
-    """Send the historian, which must be there, a signal; its process id."""
+    """Send the historian a signal, once it is there; its process id."""
+    assert eventually(lambda: historian_of(daemon) is not None)
     pid = historian_of(daemon)
     assert pid is not None
     os.kill(pid, number)
@@ -72,7 +82,7 @@ def stopped_once(daemon: DaemonProcess, over: threading.Event) -> None:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with running({"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536}) as daemon:
+    with running(SETTINGS) as daemon:
         yield daemon.site("w")
 
 
@@ -172,7 +182,7 @@ def test_a_question_that_was_lost_is_asked_again(site: Site) -> None:
     asking.start()
     time.sleep(0.2)
     os.kill(pid, signal.SIGKILL)
-    asking.join(20)
+    asking.join(PATIENCE_S)
     assert not asking.is_alive()
 
 
@@ -199,17 +209,19 @@ def test_no_checkpoint_is_taken_without_it(site: Site) -> None:
     assert site.fsck() == ""
 
 
-def killed_in_a_checkpoint(site: Site) -> Callable[[], None]:
-    pid = send(site.daemon, signal.SIGSTOP)
+def killed_in_a_checkpoint(site: Site, base: Path) -> Callable[[], None]:
+    trace = base / "trace"
+    (base / "open").unlink()
+    before = trace.read_text().splitlines().count("checkpoint.before_sync")
     site.overwrite("a.txt", "two\n")
-    time.sleep(1)
-    os.kill(pid, signal.SIGKILL)
-    while "no checkpoint could be taken" not in site.daemon.log():
-        time.sleep(0.001)
+    once_reached(trace, "checkpoint.before_sync", before + 1)
+    send(site.daemon, signal.SIGKILL)
+    (base / "open").touch()
+    assert eventually(lambda: "no checkpoint could be taken" in site.daemon.log())
     return lambda: None
 
 
-def held_up_in_a_checkpoint(site: Site) -> Callable[[], None]:
+def held_up_in_a_checkpoint(site: Site, base: Path) -> Callable[[], None]:
     replies = sqlite3.connect(site.daemon.state / "requests.sqlite3", isolation_level=None)
     replies.execute("BEGIN EXCLUSIVE")
     site.overwrite("a.txt", "two\n")
@@ -219,20 +231,26 @@ def held_up_in_a_checkpoint(site: Site) -> Callable[[], None]:
 
 @pytest.mark.parametrize("trouble", [killed_in_a_checkpoint, held_up_in_a_checkpoint])
 def test_until_a_checkpoint_is_durable_no_file_is_forgotten(
-    site: Site, trouble: Callable[[Site], Callable[[], None]]
+    trouble: Callable[[Site, Path], Callable[[], None]], tmp_path: Path
 ) -> None:
     """A file as a snapshot found it is what recovery goes by, and not what a call wrote before."""
-    site.overwrite("a.txt", "one\n")
-    time.sleep(1)  # a checkpoint
-    end = trouble(site)
-    site.write("a.txt", "one\n")
-    assert site.person.call("snapshot")["commit"]
-    site.daemon.kill()
-    end()
-    site.daemon.start(STET_BOOT_ID="another")
-    site.connect()
-    assert site.bytes_of("a.txt") == b"one\n"
-    assert [each["kind"] for each in site.log()] == ["snapshot", "edit", "edit"]
+    trace, is_open = tmp_path / "trace", tmp_path / "open"
+    is_open.touch()  # as long as it is there, no checkpoint is held up
+    held = f"checkpoint.before_sync:*@until={is_open}"
+    with running(SETTINGS, STET_FAILPOINT=held, STET_FAILPOINT_TRACE=str(trace)) as daemon:
+        site = daemon.site("w")
+        before = trace.read_text().splitlines().count("checkpoint.recorded")
+        site.overwrite("a.txt", "one\n")
+        once_reached(trace, "checkpoint.recorded", before + 1)
+        end = trouble(site, tmp_path)
+        site.write("a.txt", "one\n")
+        assert site.person.call("snapshot")["commit"]
+        daemon.kill()
+        end()
+        daemon.start(STET_BOOT_ID="another")
+        site.connect()
+        assert site.bytes_of("a.txt") == b"one\n"
+        assert [each["kind"] for each in site.log()] == ["snapshot", "edit", "edit"]
 
 
 def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_took(
@@ -255,7 +273,7 @@ def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_
 def test_status_does_not_wait_for_it(site: Site) -> None:
     pid = historian_of(site.daemon)
     assert pid is not None
-    assert site.person.call("status")["shadow_bytes"] > 0
+    assert eventually(lambda: site.person.call("status").get("shadow_bytes", 0) > 0)
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     told = site.person.call("status")
@@ -307,10 +325,7 @@ def test_a_historian_begins_though_a_history_is_gone(site: Site, *, forgotten: b
         assert site.log(limit=1)[0]["commit"] == commit
         assert "is no repository" in other.person.refusal("log").message
         # The checkpoint is refused, not left waiting, so that a later one can be taken.
-        deadline = time.monotonic() + 30
-        while "no checkpoint could be taken" not in site.daemon.log():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        assert eventually(lambda: "no checkpoint could be taken" in site.daemon.log())
 
 
 def test_one_that_hangs_does_not_outlive_its_engine(site: Site) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Refusal, Site, running
+from e2e.running_daemon import Gate, Refusal, Site, running
 
 BEFORE = [f"line {n}\n" for n in range(30)]
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    """A second passes between an undo that was planned and its answer."""
-    with running(STET_FAILPOINT="historian.proposed:*@sleep") as daemon:
+def gate(tmp_path: Path) -> Gate:
+    """An undo that was planned is held here before its answer."""
+    return Gate(tmp_path, "historian.proposed")
+
+
+@pytest.fixture
+def site(gate: Gate) -> Iterator[Site]:
+    with running(**gate.environment) as daemon:
         yield daemon.site("w")
 
 
@@ -32,15 +37,16 @@ def edited_by_another(site: Site) -> None:
 
 @pytest.mark.parametrize("change", [saved_by_a_person, edited_by_another])
 def test_a_file_that_changed_meanwhile_is_merged_with_again(
-    site: Site, change: Callable[[Site], None]
+    site: Site, gate: Gate, change: Callable[[Site], None]
 ) -> None:
     site.write("a.txt", "".join(BEFORE))
     site.replace("a.txt", "line 3\n", "changed\n")
     undone: list[dict[str, Any]] = []
     undoing = threading.Thread(target=lambda: undone.append(site.agent.call("undo")))
     undoing.start()
-    time.sleep(0.5)
+    gate.once_reached()
     change(site)
+    gate.open()
     undoing.join()
     assert undone[0]["commit"]
     assert (site.root / "a.txt").read_text() == "".join([*BEFORE, "by a person\n"])
@@ -53,16 +59,17 @@ def test_a_file_that_changed_meanwhile_is_merged_with_again(
 
 
 def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there(
-    site: Site,
+    site: Site, gate: Gate
 ) -> None:
     site.write("a.txt", "".join(BEFORE))
     site.replace("a.txt", "line 3\n", "changed\n")
     refused: list[Refusal] = []
     undoing = threading.Thread(target=lambda: refused.append(site.agent.refusal("undo")))
     undoing.start()
-    time.sleep(0.5)
+    gate.once_reached()
     (site.root / "a.txt").unlink()
     (site.root / "a.txt").mkdir()
+    gate.open()
     undoing.join()
     assert refused[0].kind == "conflict"
     assert refused[0].message == site.agent.refusal("undo").message

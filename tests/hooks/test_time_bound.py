@@ -54,7 +54,7 @@ def test_a_process_in_which_something_is_not_to_be_had_ends_all_the_same(
     start: str, said: bytes, pipe: Pipe
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", start, *HOOK], stdin=pipe.reading, capture_output=True, timeout=30,
+        [sys.executable, "-c", start, *HOOK], stdin=pipe.reading, capture_output=True, timeout=60,
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"")
@@ -69,7 +69,7 @@ def test_standard_error_that_nobody_reads_is_not_waited_for(pipe: Pipe) -> None:
         os.write(pipe.writing, b"x" * 4096)
     os.set_blocking(pipe.writing, True)
     done = subprocess.run(
-        HOOK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=pipe.writing, timeout=30,
+        HOOK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=pipe.writing, timeout=60,
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"")
@@ -86,7 +86,7 @@ def test_what_was_sent_before_the_time_was_over_is_perhaps_recorded(
 
     with impostor(unstarted, answer):
         hook = subprocess.Popen(
-            [*COMMAND, "--before", "3"], env=unstarted.environment, stdin=subprocess.PIPE,
+            [*COMMAND, "--before", "6"], env=unstarted.environment, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path)
@@ -94,11 +94,11 @@ def test_what_was_sent_before_the_time_was_over_is_perhaps_recorded(
         with hook.stdin as stdin:
             stdin.write(json.dumps(payload).encode())
         hook.stdin = None
-        assert sent.wait(30)
+        assert sent.wait(60)
         hook.send_signal(signal.SIGSTOP)
-        time.sleep(3.5)
+        time.sleep(6.5)
         hook.send_signal(signal.SIGCONT)
-        out, said = hook.communicate(timeout=30)
+        out, said = hook.communicate(timeout=60)
     assert (hook.returncode, out) == (0, b"")
     assert said.startswith(b"stet hook: perhaps not recorded: ")
 

@@ -108,7 +108,7 @@ def test_a_client_is_heard_before_it_has_read_what_it_asked_for(
     select.select([server.process.stdout], [], [], PATIENCE_S)
     calls += [server.request("ping"), server.begin_call("patch", **edit("a.txt"))]
     server.end_input()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while not (site.root / "a.txt").exists():
         assert time.monotonic() < deadline, "the edit waits until the answers are read"
         time.sleep(0.01)

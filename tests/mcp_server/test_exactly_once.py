@@ -148,6 +148,12 @@ def standing_still(daemon: DaemonProcess) -> Iterator[None]:
         daemon.process.send_signal(signal.SIGCONT)
 
 
+def once_sent(server: RawClient) -> None:
+    """Wait until a server has sent on what it was asked: it has had several turns since."""
+    for _ in range(5):
+        server.result(server.request("ping"))
+
+
 def test_a_client_that_restarts_its_server_and_retries_applies_once(
     site: Site, starting: Starting
 ) -> None:
@@ -161,7 +167,7 @@ def test_a_client_that_restarts_its_server_and_retries_applies_once(
     first = connected()
     with standing_still(site.daemon):
         first.begin_call("patch", key, **append("x", "retried.txt"))
-        time.sleep(0.3)
+        once_sent(first)
         first.kill()
     second = connected()
     again = second.call("patch", key, **append("x", "retried.txt"))
@@ -198,7 +204,7 @@ def test_a_cancelled_call_that_was_sent_and_is_made_again_is_carried_out_once(
     server.call("patch", talk, **append("y", "sent.txt"))
     with standing_still(site.daemon):
         cancelled = server.begin_call("undo", talk)
-        time.sleep(0.3)
+        once_sent(server)
         server.send(cancellation(cancelled))
     assert server.call("undo", talk)["replayed"] is True
     assert site.bytes_of("sent.txt") == b"x\n"
@@ -211,7 +217,7 @@ def test_what_is_made_after_something_else_is_no_retry(site: Site, server: RawCl
     server.call("patch", talk, **append("x", "else.txt"))
     with standing_still(site.daemon):
         cancelled = server.begin_call("patch", talk, **append("y", "else.txt"))
-        time.sleep(0.3)
+        once_sent(server)
         server.send(cancellation(cancelled))
     server.call("patch", talk, **append("z", "else.txt"))
     assert server.call("patch", talk, **append("y", "else.txt"))["replayed"] is False

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import Refusal, Site, fsck, git, running
+from e2e.running_daemon import Refusal, Site, eventually, fsck, git, running
 from stetd.storage.disk import Disk
 
 SECONDS = 2.0
@@ -109,12 +109,13 @@ def contest(site: Site, *, by_rename: bool) -> None:
     agents, outcomes = agents_edit_until(site, saver.done)
     saver.start()
     time.sleep(SECONDS)
+    assert eventually(
+        lambda: len(saver.saved) > 20 and sum(len(each) == 40 for each in outcomes) > 20
+    )
     saver.done.set()
     for thread in [saver, *agents]:
         thread.join()
-    assert len(saver.saved) > 20
     commits = [outcome for outcome in outcomes if len(outcome) == 40]
-    assert len(commits) > 20
     assert set(outcomes) - set(commits) <= {"contended"}
     assert site.daemon.stop() == 0  # looks once more at what was written late
     history = contents_in_history(site)

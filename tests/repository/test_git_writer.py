@@ -77,7 +77,7 @@ def history(shadow: str) -> list[str]:
 
 def checkpoint(git_writer: GitWriter) -> str:
     """Take a checkpoint; "done", or why not."""
-    return str(git_writer.checkpoint(lambda: None).exception(10) or "done")
+    return str(git_writer.checkpoint(lambda: None).exception(60) or "done")
 
 
 def test_what_was_waited_for_is_there(git_writer: GitWriter, shadow: str) -> None:
@@ -142,22 +142,22 @@ def test_one_that_can_not_be_written_keeps_no_other_waiting(
         with pytest.raises(Unwritten):
             git_writer.wait_for(shadow)
         git_writer.wait_for(other)
-        git_writer.run(other, ran.set).result(5)
+        git_writer.run(other, ran.set).result(60)
         # A checkpoint needs all repositories, a task its own.
         assert checkpoint(git_writer) == git_writer.failure
         git_writer.write(other, items, head)
         git_writer.wait_for(other)
         ran.clear()
         with pytest.raises(Unwritten):
-            git_writer.run(shadow, ran.set).result(5)
+            git_writer.run(shadow, ran.set).result(60)
         assert not ran.is_set()
-    git_writer.run(shadow, ran.set).result(5)
+    git_writer.run(shadow, ran.set).result(60)
     assert history(shadow) == history(other) == ["number 0"]
     assert checkpoint(git_writer) == "done"
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import Site
+from e2e.running_daemon import PATIENCE_S, Site, eventually
 from rigs import findings, mounts, story, tracer
 from rigs.findings import Findings
 from rigs.forked_daemon import ForkedDaemon
@@ -301,7 +301,7 @@ def test_a_full_disk_holds_up_neither_a_stop_nor_the_word_about_it(forks: ForkSe
             mend = _fill(full, 0, site)
             story.tell(site, told)
             assert told.kinds() == {"storage_full"}
-            assert NO_SPACE in site.person.call("status")["trouble"]
+            assert eventually(lambda: NO_SPACE in site.person.call("status").get("trouble", ""))
             time.sleep(1)  # a checkpoint is begun, which can't end
             assert daemon.stop() == 0
             # The one that waited for its end was begun after all was closed.
@@ -345,7 +345,7 @@ def test_no_inodes_are_left(daemon: ForkedDaemon) -> None:
 @pytest.mark.skipif(no_mounts is not None, reason=no_mounts or "mounting works")
 def test_the_workspace_becomes_read_only_for_a_while(daemon: ForkedDaemon) -> None:
     def cause(site: Site) -> Callable[[], None]:
-        deadline = time.monotonic() + 5  # busy while a displaced file is still watched
+        deadline = time.monotonic() + PATIENCE_S  # busy while a displaced file is still watched
         while time.monotonic() < deadline:
             try:
                 mounts.run("mount", "-o", "remount,ro", str(site.root.parent))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site, eventually
 from rigs import findings
 from stetd.historian.index.history_index import HistoryIndex, remove
 
@@ -138,7 +138,6 @@ def test_memory_handles_and_journal_stay_bounded() -> None:
         assert grown < GROWTH_BYTES
         assert journal < 8 * CHECKPOINT_BYTES
         # What was displaced lately is watched for the grace period, then let go.
-        time.sleep(1.0)
-        assert handles(pid) <= opened
+        assert eventually(lambda: handles(pid) <= opened)
     finally:
         daemon.close()

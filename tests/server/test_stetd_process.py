@@ -51,7 +51,7 @@ class Machine:
         self.ask("status")
         return daemon
 
-    def ask(self, method: str, seconds: float = 30) -> Any:
+    def ask(self, method: str, seconds: float = 60) -> Any:
         deadline = time.monotonic() + seconds
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(seconds)
@@ -76,7 +76,7 @@ class Machine:
         for daemon in self.daemons:
             if daemon.poll() is None:
                 daemon.kill()
-            daemon.communicate(timeout=30)
+            daemon.communicate(timeout=60)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_daemon_serves_until_it_is_told_to_stop(machine: Machine) -> None:
     daemon = machine.started()
     assert machine.ask("status")["result"]["pid"] == daemon.pid
     daemon.send_signal(signal.SIGTERM)
-    _, told = daemon.communicate(timeout=30)
+    _, told = daemon.communicate(timeout=60)
     assert daemon.returncode == 0, told
     assert sorted(os.listdir(machine.runtime)) == ["stetd.lock"]
     lines = told.split("\n")
@@ -121,7 +121,7 @@ def test_daemon_that_is_watched_in_a_terminal_ends_with_it(machine: Machine) -> 
         machine.daemons.append(daemon)  # type: ignore[arg-type]
         machine.ask("status")
         daemon.send_signal(signal.SIGHUP)
-        assert daemon.wait(30) == 0
+        assert daemon.wait(60) == 0
     finally:
         os.close(keyboard)
         os.close(screen)
@@ -170,13 +170,13 @@ def test_sockets_that_were_opened_for_it_are_served_and_left_there(machine: Mach
     daemon = machine.start(command=[*activator, *STETD])
     assert machine.ask("status")["result"]["pid"] == daemon.pid
     daemon.send_signal(signal.SIGTERM)
-    daemon.communicate(timeout=30)
+    daemon.communicate(timeout=60)
     assert daemon.returncode == 0
     assert all(Path(path).is_socket() for path in paths)
 
 
 def test_it_starts_with_closed_standard_streams(machine: Machine) -> None:
     daemon = machine.start(command=["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *STETD])
-    assert machine.ask("status", seconds=10)["result"]["pid"] == daemon.pid
+    assert machine.ask("status")["result"]["pid"] == daemon.pid
     daemon.terminate()
-    assert daemon.wait(30) == 0
+    assert daemon.wait(60) == 0

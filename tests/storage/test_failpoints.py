@@ -1,6 +1,7 @@
 """A process stops at the points where the environment asks it to."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,23 @@ def test_a_point_waits_when_it_is_asked_to(
         failpoint("there")
         failpoint("elsewhere")
     assert expected == waits
+
+
+def test_a_point_waits_until_there_is_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            (tmp_path / "go").touch()
+
+    monkeypatch.setattr(time, "sleep", wait)
+    monkeypatch.setenv("STET_FAILPOINT", f"there:2@until={tmp_path}/go")
+    monkeypatch.delenv("STET_FAILPOINT_TRACE", raising=False)
+    failpoint = failpoints.from_environment()
+    failpoint("there")
+    assert waits == []
+    failpoint("there")
+    assert len(waits) == 3

@@ -25,7 +25,7 @@ from stet.ui.timeline import Timeline, text_of
 from stet.wire.results import CommitInfo, LogResult
 
 SIZES = [(80, 24), (160, 50)]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import stet
 from client.live import Installation, installation
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Terminal:

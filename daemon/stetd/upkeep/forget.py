@@ -100,9 +100,8 @@ class Forgetting(msgspec.Struct):
         asked = ForgetRequest(
             self.asked.path, self.asked.contents, self.asked.preview, oldest, texts
         )
-        view = self.writer.view(self.workspace)
         return await self.writer.historian.ask(
-            "leave out", asked, RewrittenHistory, view, self.progress
+            "leave out", asked, RewrittenHistory, self.writer.view(self.workspace), self.progress
         )
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
