@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node.js")
 RUN = """
 import {{ Stet }} from "{plugin}"
 const hooks = await Stet({{ directory: "/w" }})
+const info = {{ id: "child", parentID: "s" }}
+await hooks.event({{ event: {{ type: "session.created", properties: {{ info }} }} }})
 for (const [when, tool, sessionID] of {calls}) {{
   const args = {{ filePath: "/w/" + tool }}
   const input = {{ tool, sessionID, callID: "c" }}
@@ -69,6 +71,12 @@ def test_stet_learns_whose_call_it_is_when_that_changes(person: Person) -> None:
     expected = [("SessionStart", each) for each in "aba"]
     expected += [("PreToolUse", "b"), ("SessionStart", "a")]
     assert expected == [(each["hook_event_name"], each["session_id"]) for each in found]
+
+
+def test_a_subagent_belongs_to_the_conversation_that_started_it(person: Person) -> None:
+    calls = [("before", "write", "child"), ("before", "stet_patch", "child")]
+    [own] = told(person, calls, logging(person))
+    assert ("s", "child") == (own["session_id"], own["agent_id"])
 
 
 @pytest.mark.parametrize("program", [["/gone/stet", "hook"], ["false"], ["sh", "-c", "exec <&-"]])

@@ -125,6 +125,31 @@ def test_a_late_use_leaves_alone_what_another_tool_is_editing(site: Site) -> Non
     assert site.log()[0]["commit"] == commit
 
 
+def test_an_earlier_tool_of_the_session_that_failed_keeps_no_file_from_a_late_use(
+    site: Site,
+) -> None:
+    site.write("a.txt", "one\n")
+    before(site, "t1", "a.txt")  # Codex reports no end of a patch that does not fit
+    before(site, "t2", late=["a.txt"])
+    site.write("a.txt", "by the command\n")
+    before(site, "t3", "a.txt")
+    assert ("observed", "conv-1", ["M a.txt"]) in told(site)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_tool_that_failed_keeps_its_file_from_other_sessions_until_its_turn_ends(
+    site: Site, background: bool
+) -> None:
+    site.write("a.txt", "one\n")
+    before(site, "t1", "a.txt")
+    stop(site, background=background)  # a subagent in the background may still be editing
+    other = site.another("conv-2")
+    other.call("observe", phase="before", use="u1")
+    site.write("a.txt", "by the command\n")
+    other.call("observe", phase="after", use="u1")
+    assert (("observed", "conv-2", ["M a.txt"]) in told(site)) is not background
+
+
 def test_a_file_that_a_gitignore_leaves_out_is_not_looked_at(site: Site) -> None:
     site.write(".gitignore", "*.env\nout/\n")
     site.write("a.env", "the person's\n")

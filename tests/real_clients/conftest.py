@@ -16,7 +16,12 @@ from real_clients.world import World, world_of
 
 USUAL = ("claude-code", "codex", "gemini")
 
-_OF_ONE = {"TestClaudeCode": "claude-code", "TestCodex": "codex", "TestGemini": "gemini"}
+_OF_ONE = {
+    "TestClaudeCode": "claude-code",
+    "TestCodex": "codex",
+    "TestGemini": "gemini",
+    "TestOpencode": "opencode",
+}
 
 _outcomes: dict[tuple[str, str], str] = {}
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from real_clients.clients import CLAUDE_CODE, CODEX, GEMINI, RealClient, installed
+from real_clients.clients import CLAUDE_CODE, CODEX, GEMINI, OPENCODE, RealClient, installed
 from real_clients.scripted_model import Use
 from real_clients.world import TEXT, World, world_of
 
@@ -171,3 +171,23 @@ class TestGemini:
         with connected(client) as world:
             said = world.converse(*steps)
             assert "ONE\ntwo\nthree\n" == world.read("a.txt"), said
+
+
+class TestOpencode:
+    def test_a_subagent_belongs_to_the_conversation_that_started_it(self) -> None:
+        if os.environ.get("STET_TEST_CLIENTS") != "all":
+            pytest.skip("only with all clients")
+        with connected(OPENCODE) as world:
+            own = OPENCODE.write(world.workspace / "b.txt", "bee\n")
+            theirs = OPENCODE.replace("a.txt", "one", "ONE")
+            world.model.tasks = {"Write the file b.": [own, theirs]}
+            task = {"prompt": "Write the file b.", "subagent_type": "general"}
+            world.converse(
+                Use("task", {"description": "b", **task}), OPENCODE.shell("echo > c.txt")
+            )
+            edits = world.edits()
+            assert 3 == len(edits)
+            assert 1 == len({edit["session"] for edit in edits})
+            assert edits[2]["subagent"].startswith("ses_")
+            world.stet("oops", "--yes")
+            assert (TEXT, None, None) == tuple(map(world.read, ("a.txt", "b.txt", "c.txt")))

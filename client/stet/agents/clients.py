@@ -172,7 +172,7 @@ def _place(
 
 
 _CLAUDE_SETTINGS = _place(".claude/settings.json", moved="CLAUDE_CONFIG_DIR")
-_NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
+_NO_MORE = "Beyond that, what holds is where you allow it (stet init DIR) and stet mode."
 
 
 def _gemini_policy(_command: str, edits: bool) -> str:
@@ -215,7 +215,6 @@ CLAUDE_CODE = Client(
     hints=(
         'So that it edits with stet only, not with its own tools, in settings.json: "permissions": '
         '{"deny": ["Edit", "Write", "NotebookEdit"]}',
-        "Start Claude Code again; /mcp there shows the server.",
     ),
 )
 
@@ -240,7 +239,6 @@ CODEX = Client(
     'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
     f"[mcp_servers.stet.tools.patch] and the like. {_NO_MORE}",
     asks="Codex reads a project's .codex only when the project is trusted.",
-    hints=("Start Codex again; /mcp there shows the server.",),
 )
 
 
@@ -273,10 +271,7 @@ GEMINI = Client(
     f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
     "there: so it asks before each of stet's tools.",
-    hints=(
-        'So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',
-        "Start Gemini CLI again; /mcp there shows the server.",
-    ),
+    hints=('So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',),
 )
 
 CURSOR = Client(
@@ -352,8 +347,8 @@ OPENCODE = Client(
             for_hooks=True,
         ),
     ),
-    boundary="opencode does not ask before stet edits, as it does not before its own edits; to be "
-    f'asked: "permission": {{"stet_*": "ask"}} in opencode.json. {_NO_MORE}',
+    boundary="opencode does not ask before stet edits, also in its plan mode; to be asked: "
+    f'"permission": {{"stet_*": "ask"}} in opencode.json. {_NO_MORE}',
     asks="opencode reads a project's opencode.json and plugins unasked.",
     hints=(
         'So that it edits with stet only: "tools": {"edit": false, "write": false}',
@@ -383,7 +378,6 @@ QWEN_CODE = Client(
     hints=(
         'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file", '
         '"notebook_edit"]}',
-        "Start Qwen Code again; /mcp there shows the server.",
     ),
 )
 

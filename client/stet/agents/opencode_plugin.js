@@ -8,44 +8,48 @@ const WRITING = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "
 
 // The conversation that stet was told of last: the one that it takes a call of its tools for.
 let told = null
+// The conversations of subagents, each with the one that started it.
+const parents = new Map()
 
-function tell(payload) {
-  told = payload.session_id
-  return new Promise((done) => {
-    try {
+const root = (id) => (parents.has(id) ? root(parents.get(id)) : id)
+
+export const Stet = async ({ directory }) => {
+  const tell = (event, input, args) =>
+    new Promise((done) => {
+      told = root(input.sessionID)
+      const payload = {
+        hook_event_name: event,
+        session_id: told,
+        agent_id: parents.has(input.sessionID) ? input.sessionID : undefined,
+        cwd: directory,
+        tool_name: input.tool,
+        tool_input: args,
+        tool_use_id: input.callID,
+      }
       const hook = spawn(HOOK[0], HOOK.slice(1), { stdio: ["pipe", "ignore", "ignore"] })
       setTimeout(() => done(hook.kill("SIGKILL")), 15000).unref()
       hook.on("error", () => done())
       hook.on("close", () => done())
       hook.stdin.on("error", () => {})
       hook.stdin.end(JSON.stringify(payload))
-    } catch {
-      done()
-    }
-  })
-}
-
-export const Stet = async ({ directory }) => {
-  const used = (event, input, args) =>
-    tell({
-      hook_event_name: event,
-      session_id: input.sessionID,
-      cwd: directory,
-      tool_name: input.tool,
-      tool_input: args,
-      tool_use_id: input.callID,
-    })
+    }).catch(() => {})
   return {
+    event: async ({ event }) => {
+      const info = event.type.startsWith("session.") ? event.properties?.info : null
+      if (info?.parentID) {
+        parents.set(info.id, info.parentID)
+      }
+    },
     "tool.execute.before": async (input, output) => {
       if (WRITING.has(input.tool)) {
-        await used("PreToolUse", input, output.args)
-      } else if (input.tool.startsWith("stet_") && told !== input.sessionID) {
-        await tell({ hook_event_name: "SessionStart", session_id: input.sessionID, cwd: directory })
+        await tell("PreToolUse", input, output.args)
+      } else if (input.tool.startsWith("stet_") && told !== root(input.sessionID)) {
+        await tell("SessionStart", input)
       }
     },
     "tool.execute.after": async (input) => {
       if (WRITING.has(input.tool)) {
-        await used("PostToolUse", input, input.args)
+        await tell("PostToolUse", input, input.args)
       }
     },
   }

@@ -122,7 +122,8 @@ def _hints(request: Request) -> Iterator[str]:
     if request.hooks and client.name == "codex":
         yield "Codex passes the hooks over in silence until you trust them: in Codex, /hooks."
     yield from client.hints
-    yield "Agents may edit only where you have allowed it: stet init DIR"
+    if client.name in ("claude-code", "codex", "gemini", "qwen-code"):
+        yield f"Start {client.title} again; /mcp there shows the server."
 
 
 def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:

@@ -90,24 +90,25 @@ class WatchedTools(msgspec.Struct):
             self._drop((session, use or ""))
 
     def stopped(self, session: str | None, *, background: bool) -> None:
-        """Note that the agent's turn is over; ``background``: its background uses go on."""
+        """Note that the turn is over; ``background``: background uses and subagents go on."""
         for key, use in list(self._uses.items()):
-            if key[0] == session and use.late is not None and not (background and use.running):
+            if key[0] == session and not (background and (use.running or use.late is None)):
                 self._drop(key)
 
     def late_of(self, session: str | None, current: str | None) -> Iterator[tuple[Late, list[str]]]:
         """The session's late uses, except the current one, and the paths that each may change."""
         self._drop_expired()
-        others = [use.paths for use in self._uses.values() if use.late is None]
-        named = frozenset().union(*others)
-        late = [
-            use
-            for (whose, name), use in self._uses.items()
-            if whose == session and name != current and use.late and use.running == use.background
-        ]
-        for use in late[-_MAX_LATE:]:
-            assert use.late is not None, "BUG: a use that is not late was chosen"
-            yield use.late, sorted(use.paths - named)
+        named: set[str] = set()
+        found: list[tuple[Late, frozenset[str]]] = []
+        for (whose, name), use in self._uses.items():
+            # An earlier use of the session may have failed without a reported end.
+            is_earlier = whose == session and name != current
+            if use.late is None and not is_earlier:
+                named |= use.paths
+            elif use.late is not None and is_earlier and use.running == use.background:
+                found.append((use.late, use.paths))
+        for late, paths in found[-_MAX_LATE:]:
+            yield late, sorted(paths - named)
 
     def found(self, session: str | None, late: Late, paths: Collection[str]) -> None:
         """Note that these files were committed; only a background use may change them again."""
