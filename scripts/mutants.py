@@ -96,16 +96,16 @@ MUTANTS = [
         "checkpoint-without-one-history",
         "a checkpoint does not wait for a repository that can't be written",
         "repository/git_writer.py",
-        "                failed |= {repository, None}",
-        "                failed.add(repository)",
+        "        return all_done and all(self._attempt(None, [item]) for item in checkpoints)",
+        "        return all(self._attempt(None, [item]) for item in checkpoints) and all_done",
         ("tests/repository/test_git_writer.py",),
     ),
     Mutant(
         "question-before-its-history",
         "a question does not wait until Git has what it must have seen",
         "historian/questions.py",
-        "    if given.number:\n",
-        "    if False:\n",
+        "    if given.number:\n        _require",
+        "    if False:\n        _require",
         ("tests/e2e/test_history.py",),
     ),
     Mutant(
@@ -201,6 +201,14 @@ MUTANTS = [
             "tests/repository/test_repacking.py"
             "::test_what_comes_to_be_needed_while_garbage_is_collected_stays",
         ),
+    ),
+    Mutant(
+        "removed-and-taken-for-present",
+        "who writes objects does not learn which have been removed",
+        "repository/git_writer.py",
+        "                self._unsynced[repository].recent.clear()",
+        "                pass",
+        ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
     ),
     Mutant(
         "cut-without-its-checkpoint",

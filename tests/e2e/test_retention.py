@@ -6,14 +6,13 @@ import asyncio
 import base64
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 import in_process
@@ -268,24 +267,15 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
         assert drop(clock) == 0
         # The checkpoint that has the cut before is none that has this one.
-        checkpoints = daemon.writer.checkpoints
-        taken, older = checkpoints.begin, checkpoints.recorded
-        assert older is not None
-
-        def begin(done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
-            """One that was under way already ends; the one that is asked for fails."""
-            checkpoints.recorded = msgspec.structs.replace(older)
-            assert done is not None
-            done()
-
-        checkpoints.begin = begin  # type: ignore[method-assign]
+        taken = daemon.writer.checkpoints.begin
+        daemon.writer.checkpoints.begin = lambda done=None, **_: done and done()  # type: ignore[method-assign]
         before = git(workspace.shadow, "rev-list", "history^")
         with pytest.raises(Refused, match="no checkpoint could be taken"):
             drop(clock + 10)
         reached = daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None))
         daemon.wait_for(reached)
         assert git(workspace.shadow, "rev-list", "history^^") == before
-        checkpoints.begin = taken  # type: ignore[method-assign]
+        daemon.writer.checkpoints.begin = taken  # type: ignore[method-assign]
         assert drop(clock + 10) > 0, "the newest commit stays, whatever its age"
         assert drop(clock + 10) == 0
         assert fsck(workspace.shadow) == ""

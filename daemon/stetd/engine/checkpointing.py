@@ -24,6 +24,8 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
+#: Seconds between two checks whether a checkpoint that somebody waits for can still be taken.
+_POLL_S = 0.05
 
 
 class Checkpointer:
@@ -118,18 +120,25 @@ class Checkpointer:
         self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
 
     async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
-        """Take a checkpoint; None if it fails or takes longer. ``fresh``: as in :meth:`begin`."""
-        done, before = asyncio.Event(), self.recorded
+        """Take a checkpoint; returns the newest durable one, which is older if this one failed.
+
+        None: it takes longer than this, or writing Git keeps failing. ``fresh``: as in
+        :meth:`begin`.
+        """
+        done, failures = asyncio.Event(), self._historian.failures
         self.begin(done.set, fresh=fresh)
-        try:
-            async with asyncio.timeout(seconds):
-                await done.wait()
-        except TimeoutError:
-            _log.error("no checkpoint could be written: it takes too long")
-            with suppress(ValueError):  # nobody waits for the next one: don't begin it
-                self._waiting.remove(done.set)
-            return None
-        return self.recorded if self.recorded is not before else None
+        deadline = time.monotonic() + seconds
+        while not done.is_set():
+            if self._historian.failures > failures + 1 or time.monotonic() > deadline:
+                why = self._historian.trouble or "it takes too long"
+                _log.error("no checkpoint could be written: %s", why)
+                with suppress(ValueError):  # nobody waits for the next one: don't begin it
+                    self._waiting.remove(done.set)
+                return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await done.wait()
+        return self.recorded
 
     async def _take(
         self,

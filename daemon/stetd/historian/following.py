@@ -59,8 +59,8 @@ class Following(msgspec.Struct):
 
     begin: Begin
     git_writer: GitWriter
-    #: Answered requests in the records read so far, by record, that no checkpoint has stored.
-    requests: dict[int, RequestRecord] = {}
+    #: Answered requests in the records read so far, for the next checkpoint.
+    requests: list[RequestRecord] = []
     _lines: dict[str, _Line] = {}
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
@@ -91,7 +91,7 @@ class Following(msgspec.Struct):
             elif isinstance(record, Change) and record.number not in voided:
                 self._take(record)
                 if place >= mark and record.request is not None:
-                    self.requests[record.number] = answered(record)
+                    self.requests.append(answered(record))
         for line in self._lines.values():
             if line.repository is not None:
                 line.repository.rest()

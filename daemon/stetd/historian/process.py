@@ -97,7 +97,9 @@ class Historian:
     def _begin(self, begin: messages.Begin) -> None:
         self._git_writer = GitWriter(self._disk)
         self._git_writer.on_commits = self._committed
-        self._git_writer.on_trouble = lambda reason: self._send(messages.Trouble(reason=reason))
+        self._git_writer.on_trouble = lambda reason, failures: self._send(
+            messages.Trouble(reason=reason, failures=failures)
+        )
         self._following = Following(begin, self._git_writer)
         self._following.set_references(self._disk)
         self._indexer = Indexer()
@@ -182,27 +184,24 @@ class Historian:
         if trouble is not None:
             self._send(messages.Cannot(id=number, reason=trouble))
             return
-        requests = dict(self._following.requests)
+        requests, self._following.requests = self._following.requests, []
         options = self._library.options
 
         def store() -> None:
             self._requests.add(
-                requests.values(),
+                requests,
                 keep_calls=options.request_record_calls,
                 forget_before=int(time.time() - options.request_record_s),
             )
 
         def tell(done: Future[None]) -> None:
-            error = done.exception()
-            if error is None:
-                for stored in requests:
-                    self._following.requests.pop(stored, None)
-                self._send(messages.Answer(id=number))
-            elif isinstance(error, SyncFailed):
+            try:
+                done.result()
+            except SyncFailed as error:
                 reason = error.strerror or str(error)
                 self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
             else:
-                self._send(messages.Cannot(id=number, reason=str(error)))
+                self._send(messages.Answer(id=number))
 
         self._git_writer.checkpoint(store).add_done_callback(tell)
 

@@ -84,8 +84,6 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
             if asked.question in _ABOUT_BOTH:
                 return run(library, view, params)
             return run(view, params)
-    except Unwritten as error:
-        raise history_unwritable(*error.args) from error
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
@@ -102,9 +100,9 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 def _opened(
     library: Library, given: messages.WorkspaceView, progress: Progress
 ) -> Iterator[ReadView]:
-    """Open a view once Git has all records that it must show. Raises Refused, Unwritten."""
+    """Open a view once Git has all records that the question must see. Raises Refused."""
     if given.number:
-        library.git_writer.wait_for(given.shadow)
+        _require(library, given.shadow)
     trouble = library.trouble_of(given.shadow)
     if trouble is not None:
         raise damaged_history(trouble)
@@ -137,6 +135,14 @@ def _opened(
             raise Refused(first, *rest, extra=refusal.extra) from refusal
 
 
+def _require(library: Library, shadow: str) -> None:
+    """Wait until Git has all of a history that was followed so far. Raises Refused."""
+    try:
+        library.git_writer.wait_for(shadow)
+    except Unwritten as error:
+        raise history_unwritable(*error.args) from error
+
+
 def _files_of(view: ReadView, oid: str) -> list[FileChange]:
     with view.handles.opened(view.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
@@ -165,7 +171,7 @@ def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[
 
 def _claimed(library: Library, asked: tuple[str, str, Moment], _: Progress) -> Claim:
     state, name, moment = asked
-    library.git_writer.wait_for(shadow_path(state, name))
+    _require(library, shadow_path(state, name))
     return claimed(state, name, moment)
 
 
@@ -228,7 +234,7 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (tuple[str, str, Moment], _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
     "answered call": (tuple[str, str, str], _answered),
-    "reached": (str, lambda library, shadow, _: library.git_writer.wait_for(shadow)),
+    "reached": (str, lambda library, shadow, _: _require(library, shadow)),
     "sizes": (list[str], lambda _, shadows, __: sum(map(directory_bytes, shadows))),
     "rebuild": (str, lambda library, shadow, _: _rebuild(library, shadow)),
     "is due": (str, lambda _, shadow, __: is_due(shadow)),

@@ -105,8 +105,9 @@ class Historian:
         #: Where the next historian begins to follow.
         self.base = base
         self._position = position
-        #: Why Git can't be written at present.
+        #: Why Git can't be written at present, and the number of failed attempts.
         self.trouble: str | None = None
+        self.failures = 0
         #: The answered calls, as far as the engine knows them.
         self.remembered = Remembered()
         #: Called with a shadow repository that has new commits.
@@ -316,7 +317,7 @@ class Historian:
                 _log.error("a question failed: %s\n%s", said.reason, said.traceback)
                 self._settle(said.id, error=_DEFECT.copy())
             case messages.Trouble():
-                self.trouble = said.reason
+                self.trouble, self.failures = said.reason, said.failures
             case messages.StoredReplies():
                 self.remembered.begin(said.ids)
             case messages.Pong():

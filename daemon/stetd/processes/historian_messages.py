@@ -155,6 +155,7 @@ class Trouble(framing.Message, frozen=True):
     """``reason``: why Git can't be written at present; None: it can again."""
 
     reason: str | None
+    failures: int
 
 
 class NewCommits(framing.Message, frozen=True):

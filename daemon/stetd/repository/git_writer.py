@@ -7,10 +7,11 @@ may know of (:meth:`GitWriter.wait_for`), which makes the thread write them at o
 run here as well: they sync everything written since the last one; only then may the writer drop
 journal segments.
 
-Objects that can't be written (a full disk) are tried again, and ``status`` shows why; other
-repositories are written meanwhile. Nothing is lost: the journal keeps its records until a
-checkpoint succeeds. A task is not tried again: it fails if objects before it can't be written, and
-whoever gave it may give it again. Readers and checkpoints are tasks, too.
+A failure (a full disk) is shown in ``status``, and the attempt is repeated; other repositories are
+written meanwhile. Nothing is lost: the journal keeps its records until a checkpoint succeeds, and
+that waits for all repositories. A waiting reader is told of the first failed attempt. A failed
+*sync* is not repeated, because a second one may succeed although data are lost: the checkpoint is
+given up, and the writer is told.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import groupby
 
 import msgspec
 
@@ -30,7 +32,7 @@ from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.stored_ids import all_loose_ids, each_id
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, lower_priority
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ _PATIENCE_S = 60.0
 _MANY = 48
 #: Bytes of objects above which they are written as a pack.
 _MUCH = 256 << 10
+#: Number of ids of recently written objects that are kept, so as not to write these again.
+_REMEMBERED = 4_000
 
 
 class _Objects(msgspec.Struct, frozen=True):
@@ -50,20 +54,29 @@ class _Objects(msgspec.Struct, frozen=True):
     head: str
 
 
-class _Task(msgspec.Struct, frozen=True):
-    """``repository`` None: for all of them."""
+class _Checkpoint(msgspec.Struct, frozen=True):
+    sync_more: Callable[[], None]
+    future: Future[None]
 
-    repository: str | None
+
+class _Task(msgspec.Struct, frozen=True):
+    repository: str
     run: Callable[[], None]
     future: Future[None]
 
 
+_Item = _Objects | _Checkpoint | _Task
+
+
 class _Unsynced(msgspec.Struct):
-    """Files written to one repository since the last checkpoint."""
+    """Files written to one repository since the last checkpoint, and recent objects."""
 
     #: The objects that were loose before the first write: a power cut may have damaged them.
     loose: frozenset[str]
     files: set[str] = set()
+    #: Ids of objects recently written to this repository. Each repository has its own: the same
+    #: file in two workspaces is one id, but two objects.
+    recent: set[str] = set()
 
     def sync(self, disk: Disk, repository: str) -> None:
         if not self.files:
@@ -91,60 +104,102 @@ class GitWriter:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._queue: list[_Objects | _Task] = []
+        self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
-        #: By repository, the lock that whoever joins its packs holds.
-        self.joining: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        #: Why the last attempt to write objects failed; None after a success.
+        self._not_joining: set[str] = set()
+        #: Why the last attempt failed; None after a success.
         self.failure: str | None = None
+        #: Numbers of failed attempts, by repository; None: of checkpoints.
+        self._failures: Counter[str | None] = Counter()
+        #: Numbers of records whose objects were handed over, and written, by repository.
+        self._handed_over: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
         #: Called on this thread with the path of a repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
-        #: Called on this thread with the reason when writing fails, with None when it works again.
-        self.on_trouble: Callable[[str | None], None] = lambda _: None
+        #: Called on this thread when writing fails or works again: reason (or None), failures.
+        self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
+
+    @property
+    def failures(self) -> int:
+        """The number of failed attempts."""
+        return self._failures.total()
 
     def write(self, repository: str, objects: list[NewObject], head: str) -> None:
         """Hand over the objects of a record and the head that it makes."""
         self._put(_Objects(repository, objects, head))
 
     def checkpoint(self, sync_more: Callable[[], None]) -> Future[None]:
-        """Sync all that was handed over before, then call ``sync_more``; see :meth:`run`."""
-        return self.run(None, lambda: self._sync(sync_more))
+        """Write and sync all that was handed over before, then call ``sync_more``.
 
-    def run(self, repository: str | None, task: Callable[[], None]) -> Future[None]:
-        """Run a function on this thread, after all that was handed over for this repository before
-        (None: for any). The future fails as the function does, or with Unwritten.
+        The future fails only with SyncFailed; after other errors the checkpoint is tried again.
+        """
+        future: Future[None] = Future()
+        self._put(_Checkpoint(sync_more, future))
+        return future
 
-        Nothing is written meanwhile. It must be quick, because readers may wait for later objects.
+    def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
+        """Run a function on this thread, after all that was handed over for this repository before.
+
+        For changes of a repository's files: nothing is written to it meanwhile. The function is not
+        tried again, and must be quick, because readers may wait for later objects.
         """
         future: Future[None] = Future()
         self._put(_Task(repository, task, future))
         return future
 
-    def _put(self, item: _Objects | _Task) -> None:
+    @contextmanager
+    def not_joining(self, repository: str) -> Iterator[None]:
+        """A context in which the packs of a repository are not joined."""
+        self.run(repository, lambda: self._not_joining.add(repository)).result()
+        try:
+            yield
+        finally:
+            self.run(repository, lambda: self._not_joining.discard(repository)).result()
+
+    def remove(self, repository: str, change: Callable[[], None]) -> None:
+        """Remove objects while nothing is written to the repository."""
+
+        def carry_out() -> None:
+            change()
+            # Before the next write: objects that were removed may have to be written again.
+            if repository in self._unsynced:
+                self._unsynced[repository].recent.clear()
+
+        self.run(repository, carry_out).result()
+
+    def _put(self, item: _Item) -> None:
         with self._changed:
             self._queue.append(item)
-            self._hurried = self._hurried or isinstance(item, _Task)
+            if isinstance(item, _Objects):
+                self._handed_over[item.repository] += 1
+            else:
+                self._hurried = True
             if len(self._queue) == 1 or self._hurried:
                 self._changed.notify_all()  # else the thread gathers, or is busy
 
     def wait_for(self, repository: str) -> None:
         """Wait until all that was handed over for a repository is written.
 
-        Raises Unwritten after a minute, or if that fails meanwhile.
+        Raises Unwritten after a minute, or if an attempt fails meanwhile.
         """
         with self._changed:
-            objects = (each for each in self._queue if isinstance(each, _Objects))
-            if not any(each.repository == repository for each in objects):
-                return
-        try:
-            self.run(repository, lambda: None).result(_PATIENCE_S)
-        except TimeoutError as error:
-            raise Unwritten(self.failure) from error
+            wanted, failures = self._handed_over[repository], self._failures[repository]
+            if self._written[repository] < wanted:
+                self._hurried = True
+                self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: (
+                    self._written[repository] >= wanted or self._failures[repository] != failures
+                ),
+                _PATIENCE_S,
+            )
+            if self._written[repository] < wanted:
+                raise Unwritten(self.failure)
 
     def close(self) -> None:
         """Write all that was handed over, and stop; gives up after a minute."""
@@ -159,11 +214,11 @@ class GitWriter:
             if self._round(items):
                 if self.failure is not None:
                     self.failure = None
-                    self.on_trouble(None)
+                    self.on_trouble(None, self.failures)
             elif self._stopping:
                 break
 
-    def _next_items(self) -> Sequence[_Objects | _Task]:
+    def _next_items(self) -> Sequence[_Item]:
         """All queued items, once somebody waits for them or they have gathered long enough."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
@@ -172,56 +227,69 @@ class GitWriter:
                 self._hurried = False
             return list(self._queue)
 
-    def _round(self, items: Sequence[_Objects | _Task]) -> bool:
-        """Write the queued objects, then run the tasks; returns whether all objects were written.
+    def _round(self, items: Sequence[_Item]) -> bool:
+        """Carry out the queued items that can be; returns whether all were.
 
-        A repository that can't be written delays no other one, but keeps its objects queued.
+        A repository that can't be written delays no other repository, but all checkpoints.
         """
-        objects: defaultdict[str, list[_Objects]] = defaultdict(list)
-        for item in items:
-            if isinstance(item, _Objects):
-                objects[item.repository].append(item)
-        failed: set[str | None] = set()
-        for repository, own in objects.items():
-            try:
-                self._write(repository, own)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                failed |= {repository, None}
-                self._note(error)
-            else:
-                self._unqueue(own)
-        tasks = [item for item in items if isinstance(item, _Task)]
-        self._unqueue(tasks)
-        # Those for all repositories last: a checkpoint takes long.
-        for task in sorted(tasks, key=lambda each: each.repository is None):
-            try:
-                if task.repository in failed:
-                    raise Unwritten(self.failure)
-                task.run()
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                task.future.set_exception(error)
-            else:
-                task.future.set_result(None)
-        return not failed
+        checkpoints = [item for item in items if isinstance(item, _Checkpoint)]
+        others = [item for item in items if not isinstance(item, _Checkpoint)]
+        all_done = True
+        for repository in dict.fromkeys(item.repository for item in others):
+            own = [item for item in others if item.repository == repository]
+            # All objects up to the next task are written together.
+            steps = (list(step) for _, step in groupby(own, type))
+            all_done = all(self._attempt(repository, step) for step in steps) and all_done
+        return all_done and all(self._attempt(None, [item]) for item in checkpoints)
 
-    def _note(self, error: Exception) -> None:
-        if self.failure is None:
-            _log.error("writing the shadow repository failed, trying again: %s", error)
-        self.failure = f"{type(error).__name__}: {error}"
-        self.on_trouble(self.failure)
-
-    def _unqueue(self, items: Sequence[_Objects | _Task]) -> None:
+    def _attempt(self, repository: str | None, items: Sequence[_Item]) -> bool:
+        """Carry out items of one type; returns False if that fails, and keeps them queued."""
+        try:
+            self._do(items)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            if self.failure is None:
+                _log.error("writing the shadow repository failed, trying again: %s", error)
+            with self._changed:
+                self.failure = f"{type(error).__name__}: {error}"
+                self._failures[repository] += 1
+                self._changed.notify_all()
+            self.on_trouble(self.failure, self.failures)
+            return False
         done = set(map(id, items))
         with self._changed:
-            self._queue = [item for item in self._queue if id(item) not in done]
+            self._written.update(item.repository for item in items if isinstance(item, _Objects))
+            self._queue = deque(item for item in self._queue if id(item) not in done)
+            self._changed.notify_all()
+        return True
 
-    def _sync(self, sync_more: Callable[[], None]) -> None:
+    def _do(self, items: Sequence[_Item]) -> None:
+        for item in items:
+            if isinstance(item, _Checkpoint):
+                self._sync(item)
+            elif isinstance(item, _Task):
+                try:
+                    item.run()
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                    item.future.set_exception(error)
+                else:
+                    item.future.set_result(None)
+        objects = [item for item in items if isinstance(item, _Objects)]
+        if objects:
+            self._write(objects[0].repository, objects)
+
+    def _sync(self, item: _Checkpoint) -> None:
         failpoint("checkpoint.before_sync")
-        for repository, unsynced in self._unsynced.items():
-            unsynced.sync(self._disk, repository)
-        failpoint("checkpoint.git_synced")
-        sync_more()
+        try:
+            for repository, unsynced in self._unsynced.items():
+                unsynced.sync(self._disk, repository)
+            failpoint("checkpoint.git_synced")
+            item.sync_more()
+        except SyncFailed as error:
+            _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
+            item.future.set_exception(error)
+            return
         failpoint("checkpoint.synced")
+        item.future.set_result(None)
 
     def _write(self, path: str, items: list[_Objects]) -> None:
         repository = ShadowRepository(path)
@@ -229,17 +297,14 @@ class GitWriter:
             frozenset(each.hex() for each in each_id(all_loose_ids(path)))
         )
         self._unsynced[path] = unsynced
-        objects = {each.oid: each for item in items for each in item.objects}
+        recent = unsynced.recent
+        objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
         failpoint("git.before_objects")
         repository.clear_damaged(unsynced.loose & objects.keys())
-        unsynced.loose -= objects.keys()
         if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
-            if self.joining[path].acquire(blocking=False):  # else gc does it
-                try:
-                    unsynced.files.update(merge_packs(path, self._disk))
-                finally:
-                    self.joining[path].release()
+            if path not in self._not_joining:
+                unsynced.files.update(merge_packs(path, self._disk))
         else:
             repository.write(objects.values())
             unsynced.files.update(repository.loose_path(oid) for oid in objects)
@@ -248,3 +313,6 @@ class GitWriter:
         unsynced.files.add(repository.reference_path)
         failpoint("git.done")
         self.on_commits(path)
+        if len(recent) > _REMEMBERED:
+            recent.clear()
+        recent.update(objects)

@@ -12,7 +12,7 @@ One pass (:class:`Repacking`), on a thread of its own:
               stays is at least twice as large as all smaller ones); packs with garbage
     write     one synced pack with its index; then make the names of both durable
     sweep     write objects again that have become reachable meanwhile; then remove the copied packs
-              and all loose objects. On the background thread, so that nothing is written meanwhile
+              and loose objects. On the background thread, so that nothing is written meanwhile
 
 After a kill at any point every object is in the old files, the new pack, or both.
 
@@ -64,6 +64,8 @@ _LONGEST_CHAIN = 30
 #: Bytes; larger contents stay whole, because reading them through a chain would take long.
 _LONGEST_DELTA_S_BASE = 4 << 20
 _NONE = 0xFFFFFFFF
+#: Loose objects that are removed in one step.
+_STEP = 64
 #: A pack that stays is at least this many times as large as all smaller ones together.
 _FACTOR = 2
 #: Approximate bytes of a loose object in a pack.
@@ -174,22 +176,27 @@ class Repacking:
     def _sweep(self, packs: list[Pack], written: list[str], before: bytes) -> None:
         self._progress.begin("removing what was copied", len(self._loose) // 20)
         gone = [p.name for p in packs if os.path.join(self._repository, p.pack_name) not in written]
-        self._on_background(lambda: self._remove(gone, before))
+        if self.dropped:
+            # Garbage may become reachable until it is removed, so it is removed in one step.
+            loose, self._loose = self._loose, b""
+        else:
+            loose = before = b""
+        self._on_background(lambda: self._remove(gone, loose, before))
+        for at in range(0, len(self._loose), 20 * _STEP):
+            self._unlink(self._loose[at : at + 20 * _STEP])
+            self._progress.step(_STEP)
         failpoint("gc.swept")
 
-    def _remove(self, packs: list[str], before: bytes) -> None:
+    def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:
         """Remove the copied files. Runs on the background thread."""
-        if self.dropped:
+        if before:
             self._rescue(before)
         failpoint("gc.before_removing")
         remove_derived(self._repository, self._disk)
         for name in packs:
             remove_pack(os.path.join(self._repository, name), self._disk)
             failpoint("gc.removed_pack")
-        for oid in each_id(self._loose):
-            self._disk.unlink(os.path.join(self._repository, loose_name(oid.hex())))
-            failpoint("gc.removed_loose")
-            self._progress.step()
+        self._unlink(loose)
 
     def _rescue(self, before: bytes) -> None:
         """Write objects again that were unreachable when marked, and are reachable now."""
@@ -200,6 +207,11 @@ class Repacking:
         if needed:
             write_pack(self._repository, map(self._marking.read, needed), self._disk)
             self._disk.sync_directory(pack_folder(self._repository))
+
+    def _unlink(self, ids: bytes) -> None:
+        for oid in each_id(ids):
+            self._disk.unlink(os.path.join(self._repository, loose_name(oid.hex())))
+            failpoint("gc.removed_loose")
 
 
 class _NewPack:

@@ -37,39 +37,38 @@ async def retain(
     writer: Writer, workspace: Workspace, policy: RetentionPolicy, progress: Progress
 ) -> int:
     """Drop commits by a policy; returns how many. Raises Refused, OSError."""
-    historian, dropped = writer.historian, 0
-    view = writer.view(workspace)
-    found = await historian.ask("what goes", policy, list[RetentionChoice], view, progress)
-    workspace.repository.reopen()  # it may have removed packs
-    for choice in found:
-        dropped = await _drop(writer, workspace, choice)
-    if await historian.ask("has remains", workspace.shadow, bool):
-        await collect(writer, workspace, progress, drop=True)
-    return dropped
-
-
-async def _drop(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> int:
-    # If none can be taken, nothing is recorded of what would then not be dropped.
-    check_open(writer, workspace)
-    await _take_checkpoint(writer, workspace.name, writer.state.known[workspace.name].cut)
-    cut = _record(writer, workspace, choice)
-    if cut is None:
-        return 0
+    historian = writer.historian
+    while True:
+        view = writer.view(workspace)
+        found = await historian.ask("what goes", policy, list[RetentionChoice], view, progress)
+        if not found:
+            workspace.repository.reopen()  # it may have removed packs
+            if await historian.ask("has remains", workspace.shadow, bool):
+                await collect(writer, workspace, progress, drop=True)
+            return 0
+        choice = found[0]
+        # If none can be taken, nothing is recorded of what would then not be dropped.
+        check_open(writer, workspace)
+        cut = writer.state.known[workspace.name].cut
+        await _take_checkpoint(writer, workspace.name, cut)
+        cut = _record(writer, workspace, choice)
+        if cut is not None:
+            break
     await reached("retention.recorded")
     await _take_checkpoint(writer, workspace.name, cut)
     await reached("retention.checkpointed")
     write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
     await reached("retention.cut")
     workspace.repository.reopen()
-    await writer.historian.ask("rebuild", workspace.shadow, type(None))
+    await historian.ask("rebuild", workspace.shadow, type(None))
+    await collect(writer, workspace, progress, drop=True)
     return choice.dropped
 
 
 def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cut | None:
     """Record in the history and in the journal what will be dropped.
 
-    Records nothing and returns None if references have changed since the choice: the next pass
-    chooses again.
+    Records nothing and returns None if references have changed since the choice.
     """
     state = writer.state
     check_open(writer, workspace)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
@@ -49,16 +49,13 @@ def collected(
 ) -> Collected:
     """Pack a history; with ``drop``, without unreachable objects.
 
-    Raises BrokenHistory, Damaged, Unwritten, OSError; nothing is lost then.
+    Raises BrokenHistory, Damaged, OSError; nothing is lost then.
     """
     before = directory_bytes(shadow)
-
-    def remove(change: Callable[[], None]) -> None:
-        git_writer.run(shadow, change).result()
-
+    remove = partial(git_writer.remove, shadow)
     try:
         with (
-            git_writer.joining[shadow],
+            git_writer.not_joining(shadow),
             closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
         ):
             work.run()
