@@ -81,6 +81,10 @@ def test_line_says_when_how_bad_and_from_where(monkeypatch: pytest.MonkeyPatch) 
     assert out.getvalue() == "2023-11-14T22:13:20.250Z INFO stetd.x: it is 5\n"
 
 
+def test_a_record_whose_arguments_do_not_fit_is_written_without_them() -> None:
+    assert line("%d files", "x") == "INFO stetd.x: %d files (TypeError)"
+
+
 def test_fields_of_a_call_are_quoted_where_they_need_it() -> None:
     told = call(agent='a "b"\\', session="conv-1", ms=0.5, commit=None, of="")
     expected = r'call pid=1 agent="a \"b\"\\" session=conv-1 ms=0.5 of=""'

@@ -14,6 +14,7 @@ marks: removed words are red, added words green.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
@@ -76,8 +77,9 @@ def diff(text: str, *, titles: bool = True) -> Iterator[Line]:
 # -- by words
 
 _WORD = re.compile(r"\n|[^\S\n]+|\w+|.")
-#: Words of a run of changed lines that are compared; longer runs are shown as replaced whole.
-_MOST_WORDS = 4_000
+#: Pairs of equal words of a run of changed lines up to which its words are compared: difflib's time
+#: grows with them. A run with more is shown as replaced whole.
+_MOST_PAIRS = 250_000
 
 
 def word_diff(text: str, *, marks: bool) -> Iterator[Line]:
@@ -120,20 +122,17 @@ def _changed(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:
 
 def _pieces(before: list[str], after: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Equal, removed and added pieces in the order of the new text, with marks and style."""
-    same: list[tuple[int, int, int]] = []
-    if before and after and len(before) + len(after) <= _MOST_WORDS:
-        from rapidfuzz.distance import LCSseq  # difflib takes half a minute for many equal words
+    opcodes: Sequence[tuple[str, int, int, int, int]]
+    opcodes = [("replace", 0, len(before), 0, len(after))]
+    counts = Counter(before)
+    if sum(counts[word] for word in after) <= _MOST_PAIRS:
+        from difflib import SequenceMatcher
 
-        numbers = {word: number for number, word in enumerate({*before, *after})}
-        # Backwards: an added line's indentation is then the first of two, not the last.
-        one, two = ([numbers[word] for word in words[::-1]] for words in (before, after))
-        same = [
-            (len(one) - each.a - each.size, len(two) - each.b - each.size, each.size)
-            for each in reversed(LCSseq.editops(one, two).as_matching_blocks())
-        ]
-    old = new = 0
-    for old_from, new_from, size in (*same, (len(before), len(after), 0)):
-        yield "".join(before[old:old_from]), "[-", "-]", "red"
-        yield "".join(after[new:new_from]), "{+", "+}", "green"
-        old, new = old_from + size, new_from + size
-        yield "".join(after[new_from:new]), "", "", ""
+        opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for kind, old_from, old_to, new_from, new_to in opcodes:
+        come = "".join(after[new_from:new_to])
+        if kind == "equal":
+            yield come, "", "", ""
+        else:
+            yield "".join(before[old_from:old_to]), "[-", "-]", "red"
+            yield come, "{+", "+}", "green"

@@ -88,7 +88,11 @@ class Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record: its message as one line, and its traceback as indented lines."""
-        lines = [one_line(record.getMessage())]
+        try:
+            message = record.getMessage()
+        except Exception as error:  # noqa: BLE001 - the arguments do not fit: a defect
+            message = f"{record.msg} ({type(error).__name__})"
+        lines = [one_line(message)]
         if record.levelno >= logging.ERROR:
             when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
             self.newest = LoggedError(when, lines[0])

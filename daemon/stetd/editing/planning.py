@@ -224,14 +224,6 @@ def report_edits(
     )
 
 
-def moved(first: int, last: int, start: int, end: int, growth: int) -> tuple[int, int]:
-    """The range ``first``..``last`` after ``start``..``end`` has grown by ``growth``."""
-    first = first + growth if first >= end else min(first, start)
-    last = last if last <= start else max(last, end) + growth
-    # A removal leaves nothing that could contain a later insertion at its place.
-    return first, max(first, last)
-
-
 def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The first and last line, from 1, of each range of ``text``."""
     final = max(0, len(text) - 1)
@@ -266,7 +258,7 @@ def _spans(
     for number, change in enumerate(changes):
         own.setdefault(change.index, []).append(number)
 
-    def grown(offset: int) -> int:
+    def moved(offset: int) -> int:
         return offset + growth[bisect_right(ends, offset)]
 
     for edit in edits:
@@ -274,9 +266,9 @@ def _spans(
         if numbers and changes[numbers[0]].start == edit.start:
             start = applied.places[numbers[0]][0]
         else:
-            start = grown(edit.start)
+            start = moved(edit.start)
         if numbers and changes[numbers[-1]].end == edit.end:
             end = applied.places[numbers[-1]][1]
         else:
-            end = grown(edit.end - 1) + 1 if edit.end > edit.start else start
+            end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
         yield start, max(start, end)

@@ -403,7 +403,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             "ms": round((time.perf_counter() - started) * 1000, 1),
             "result": outcome,
         }
-        caller = _caller_fields(socket, pid, self._command, *labels.values())
+        caller = _caller_fields(socket, pid, self._command, **labels)
         self._server.log_call(caller, Fields(answer))
 
     # -- pausing and closing ---------------------------------------------------------------

@@ -101,11 +101,6 @@ class Group(msgspec.Struct, frozen=True):
         return tuple(line.text + line.end for line in self.added)
 
     @property
-    def growth(self) -> int:
-        """How many lines more there are afterwards."""
-        return len(self.added) - (self.end - self.start)
-
-    @property
     def unended(self) -> bool:
         """Whether the last line has no terminator if it ends the file."""
         return bool(self.added) and self.added[-1].unended

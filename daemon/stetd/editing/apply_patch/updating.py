@@ -21,7 +21,6 @@ from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.paths import files_above
-from stetd.editing.planning import moved
 from stetd.editing.text import Document, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
@@ -118,10 +117,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     def moved(self, written: Sequence[Group]) -> Mark:
         """The mark after further changes, which are in order."""
-        lines = self.first, self.last
-        for each in reversed(written):  # so that each is where it was before the others
-            lines = moved(*lines, each.start, each.end, each.growth)
-        first, last = lines
+        first, last = _moved(self.first, written), _moved(self.last, written, ends=True)
         return replace(self, first=first, last=last)
 
 
@@ -226,7 +222,7 @@ def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]
     for each in written:
         start = each.start + grown
         own.setdefault(each.hunk.index, []).append((start, start + len(each.added)))
-        grown += each.growth
+        grown += len(each.added) - (each.end - each.start)
     for each_placed in placed:
         hunk, rung = each_placed.hunk, each_placed.rung.value
         if hunk.index in own:
@@ -234,6 +230,19 @@ def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]
             yield Mark(hunk.index, spans[0][0], spans[-1][1], rung)
         else:
             yield Mark(hunk.index, each_placed.start, each_placed.end, rung).moved(written)
+
+
+def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
+    """The line's number after changes; ``ends``: it is the exclusive end of a range."""
+    grown = 0
+    for each in written:
+        inserts = each.start == each.end
+        if each.end > line or (inserts and ends and each.end == line):
+            if each.start < line:
+                return each.start + grown + (len(each.added) if ends else 0)
+            break
+        grown += len(each.added) - (each.end - each.start)
+    return line + grown
 
 
 _MOST_LINKS = 40
@@ -299,11 +308,11 @@ class Composition(msgspec.Struct):
 
     def planned(self) -> Iterator[PlannedFile]:
         """The changed files, in the order in which the patch touched them."""
-        left = self._moved()
+        moved = self._moved()
         for path, node in self._nodes.items():
             source = self._found[path]
             mode = node.mode if node.mode != source.mode else None
-            new = path in left and node.data is not None and node.mode is None
+            new = path in moved and node.data is not None and node.mode is None
             same_kind = node.is_link == source.is_link and mode is None and not new
             if node.data == source.data and (same_kind or node.data is None):
                 continue
@@ -319,12 +328,12 @@ class Composition(msgspec.Struct):
 
     def statuses(self, planned: Iterable[PlannedFile]) -> Iterator[tuple[str, str]]:
         """``A``, ``M`` or ``D``, and the path of each changed file; for a move M and the target."""
-        left = self._moved()
+        moved = self._moved()
         for file in planned:
             if file.after is not None:
                 new = file.before is None and self._nodes[file.path].origin is None
                 yield "A" if new else "M", file.path
-            elif file.path not in left:
+            elif file.path not in moved:
                 yield "D", file.path
 
     def reports(self) -> list[EditReport]:

@@ -24,7 +24,7 @@ from stetd.editing.matching.near_miss import quoted
 from stetd.editing.matching.normal_forms import INDENTATION
 from stetd.editing.patch_file.change_search import CheckedChange, check_change, find_change
 from stetd.editing.patch_file.regex_search import Allowance
-from stetd.editing.planning import LocatedEdit, line_spans, moved
+from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.refusals import Subject, counted, spelled_lines
 from stetd.editing.text import (
     WHITE_SPACE,
@@ -122,24 +122,21 @@ def _make_changes(
     target: SourceFile, changes: Sequence[CheckedChange], allowance: Allowance
 ) -> ChangingText:
     deadline = time.thread_time() + _MOST_SECONDS
+    steps = ChangingText(target.document.text)
     document = target.document
-    nears = {
-        each.subject.index: (document.line_start(line - 1), document.line_end(line - 1))
-        for each in changes
-        if (line := each.change.near_line)
-    }
-    steps = ChangingText(document.text, nears)
+    #: By index, the present lines that each near_line to come may mean, if it was counted in the
+    #: file before.
+    nears = {each.subject.index: [line] for each in changes if (line := each.change.near_line)}
     for checked in changes:
         step = find_change(checked, document, allowance)
-        near = nears.pop(checked.subject.index, None)
-        if isinstance(step, LocatedEdit) and near is not None:
-            meant = (document.line_at(near[0]), document.line_at(max(near[0], near[1] - 1)))
+        meant = nears.pop(checked.subject.index, ())
+        if isinstance(step, LocatedEdit):
             step = _unless_moved(checked, step, meant, document, allowance)
         if isinstance(step, Failure):
             raise Refused(_with_earlier_changes(step, checked, changes, target, document))
         if joins_lines(document.text, step.start, step.end, step.replacement):
             steps.warnings.append(refusals.joined_warning(checked.subject))
-        steps.make(step)
+        end = steps.make(step)
         if time.thread_time() > deadline:
             made = len(steps.landed)
             raise refuse(
@@ -150,6 +147,14 @@ def _make_changes(
                 "is found fastest.",
                 path=target.path,
             )
+        if nears:
+            landed = steps.landed[-1]
+            inside = max(0, end - 1)
+            numbers = line_numbers(document.text, [landed.changed_start, inside, end])
+            now = line_numbers(steps.text, [landed.changed_end])[landed.changed_end]
+            first, last = numbers[landed.changed_start], numbers[inside] if end else 0
+            for index, meant in nears.items():
+                nears[index] = _moved_lines(meant, first, last, now - numbers[end])
         document = Document(document.bom, steps.text)
     return steps
 
@@ -176,6 +181,22 @@ def _unless_moved(
                 candidates=lines,
             )
     return step
+
+
+def _moved_lines(lines: Iterable[int], first: int, last: int, grown: int) -> list[int]:
+    """The lines after lines ``first`` to ``last`` have changed, and their number has ``grown``.
+
+    A line that has changed itself may be anywhere in what is there now.
+    """
+    moved: set[int] = set()
+    for line in lines:
+        if line > last:
+            moved.add(line + grown)
+        elif line < first or not grown:
+            moved.add(line)
+        else:
+            moved.update((first, max(first, last + grown)))
+    return [min(moved), max(moved)]
 
 
 def _with_earlier_changes(
@@ -282,38 +303,41 @@ class Landed(msgspec.Struct):
         """Whether the step changes nothing."""
         return self.removed == self.step.replacement
 
-    def move(self, by: int, start: int, end: int, growth: int) -> None:
-        """Move for a later change ``by`` of ``start``..``end``, which grows by ``growth``."""
-        if self.changed_start < end and start < self.changed_end:
-            self.changed_by = by
-        self.start, self.end = moved(self.start, self.end, start, end, growth)
-        changed = moved(self.changed_start, self.changed_end, start, end, growth)
-        self.changed_start, self.changed_end = changed
-
 
 class ChangingText(msgspec.Struct):
     """A text that is changed step by step, with the present place of each step's result."""
 
     text: str
-    #: By index, what has become of the line that each near_line to come means, if it was counted in
-    #: the file before.
-    nears: dict[int, tuple[int, int]] = {}
     landed: list[Landed] = []
     warnings: list[str] = []
 
-    def make(self, step: LocatedEdit) -> None:
-        """Make a step in the present text."""
+    def make(self, step: LocatedEdit) -> int:
+        """Make a step in the present text; gives the end of what changed, in the text before."""
         removed = self.text[step.start : step.end]
         head, tail = common_ends(removed, step.replacement)
         start, end = step.start + head, step.end - tail
         growth = len(step.replacement) - len(removed)
         for earlier in self.landed:
-            earlier.move(step.index, start, end, growth)
-        for index, near in self.nears.items():
-            self.nears[index] = moved(*near, start, end, growth)
+            _move(earlier, step.index, start, end, growth)
         landed_end = step.start + len(step.replacement)
         self.landed.append(Landed(step, removed, step.start, landed_end, start, landed_end - tail))
         self.text = "".join((self.text[: step.start], step.replacement, self.text[step.end :]))
+        return end
+
+
+def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
+    """Move for a later change of ``start``..``end`` that makes the text longer by ``growth``."""
+
+    def moved(first: int, last: int) -> tuple[int, int]:
+        first = first + growth if first >= end else min(first, start)
+        last = last if last <= start else max(last, end) + growth
+        # A removal leaves no text that could contain a later insertion at its place.
+        return first, max(first, last)
+
+    if landed.changed_start < end and start < landed.changed_end:
+        landed.changed_by = by
+    landed.start, landed.end = moved(landed.start, landed.end)
+    landed.changed_start, landed.changed_end = moved(landed.changed_start, landed.changed_end)
 
 
 def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
