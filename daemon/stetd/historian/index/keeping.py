@@ -48,6 +48,10 @@ _MAX_HELD = 8
 _replaced: set[str] = set()
 
 
+class _OtherHistory(sqlite3.DatabaseError):
+    """The index has commits that this history has not: it was cut, or rewritten."""
+
+
 def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Generator[int]:
     """Bring an index to a head, step by step; yields the number of missing commits.
 
@@ -62,7 +66,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
     last = index.last()
     goes_on = not missing or oid == (last[1] if last is not None else None)
     if not goes_on or not index.begins_at(read_shallow(repository.path)):
-        raise sqlite3.DatabaseError("it has commits that are not of this history")
+        raise _OtherHistory
     while missing:
         with transaction(index.db):
             commits = text = 0
@@ -163,7 +167,8 @@ def _stored(path: str, repository: StoredObjects, head: str | None) -> Generator
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        _log.warning("the index of %s is made anew: %r", repository.path, error)
+        if not isinstance(error, _OtherHistory):
+            _log.warning("the index of %s is made anew: %r", repository.path, error)
         _remove(path)
         with _writing_to(path) as index:
             yield from catch_up(index, repository, head)
