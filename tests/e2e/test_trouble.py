@@ -11,11 +11,12 @@ import os
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from e2e.running_daemon import (
     Gate,
     Refusal,
     Site,
+    eventually,
     running,
 )
 from stet.wire.framing import Encoding
@@ -335,6 +337,19 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     assert kinds == ["edit"] * (taken + 1) + ["outside", "edit"]
     assert site.git("show", "history~1:big.txt") == edited
     assert site.fsck() == ""
+
+
+def test_replies_that_can_not_be_stored_are_in_the_status_until_they_can(own_site: Site) -> None:
+    """Else the journal would grow, and nobody would know why."""
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    with closing(sqlite3.connect(site.daemon.state / "requests.sqlite3")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        site.overwrite("a.txt", "two\n")
+        assert eventually(
+            lambda: "requests.sqlite3" in site.person.call("status").get("trouble", "")
+        )
+    assert eventually(lambda: "trouble" not in site.person.call("status"))
 
 
 def test_a_large_file_is_read_though_the_history_can_not_be_written(own_site: Site) -> None:

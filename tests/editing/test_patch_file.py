@@ -135,6 +135,13 @@ class TestLimits:
         grown = change("case 3:\n", "case 3:\n  // a\n")
         assert [(7, 8), (9, 9)] == lines(plan(data, grown, change("go()", "on()", near_line=9)))
 
+    def test_a_near_line_in_lines_that_an_earlier_change_rewrote_one_by_one_stays(self) -> None:
+        data = b"def a():\n    x\n    log()\n\ndef b():\n    x\n    log()\n"
+        block = data.decode()
+        renamed = change(block[:40], block[:40].replace("x", "z"))
+        near = change("    log()\n", "    trace()\n", near_line=3)
+        assert b"    trace()\n\ndef b" in patched(data, renamed, near)
+
     def test_a_near_line_among_lines_that_an_earlier_change_replaced_is_refused(self) -> None:
         block = "".join(f"b{number}\n" for number in range(2, 11))
         data = f"top\n{block}x\n1\n2\n3\n4\n5\n6\nx\n".encode()

@@ -119,6 +119,27 @@ def test_checkpoint_syncs_every_object_reference_and_directory(
     assert {str(path) for path in expected} <= set(disk.synced)
 
 
+def test_a_reader_does_not_wait_for_the_checkpoint_behind_its_objects(
+    git_writer: GitWriter, shadow: str
+) -> None:
+    [(first, _), (second, head)] = chain(2)
+    written, synced = threading.Event(), threading.Event()
+
+    def hold(until: threading.Event) -> None:
+        until.wait(60)
+
+    git_writer.on_commits = lambda _: hold(written)
+    git_writer.write(shadow, first + second, head)
+    reader = threading.Thread(target=git_writer.wait_for, args=(shadow,))
+    git_writer.checkpoint(lambda: hold(synced))
+    reader.start()
+    written.set()
+    reader.join(60)
+    assert not reader.is_alive()
+    assert not synced.is_set()
+    synced.set()
+
+
 def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
     git_writer: GitWriter, disk: TroubledDisk, shadow: str
 ) -> None:
