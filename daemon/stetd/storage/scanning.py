@@ -89,7 +89,7 @@ class Scan(msgspec.Struct):
     files: int = 0
     bytes: int = 0
     unknown_bytes: int = 0
-    #: Files that are too large, largest first: (bytes, path). They are counted nowhere else.
+    #: Files that are too large, largest first: (bytes, path). Their bytes are not counted.
     large: list[tuple[int, str]] = []
     #: Number of files by directory of the root.
     by_top: Counter[str] = msgspec.field(default_factory=Counter)
@@ -214,15 +214,15 @@ class Scan(msgspec.Struct):
         path, known = folder.path + name, cached.get(name)
         tracked = folder.tracked.get(name)
         folder.stamps[name] = stamp
+        self.files += 1
+        top, slash, _ = path.partition("/")
+        self.by_top[top + slash if slash else "."] += 1
         if stamp.size > self.max_file_bytes:
             self.large.append((stamp.size, path))
             if tracked is not None and tracked.mode != TREE:
                 folder.entries[name] = tracked
             return
-        self.files += 1
         self.bytes += stamp.size
-        top, slash, _ = path.partition("/")
-        self.by_top[top + slash if slash else "."] += 1
         if known is not None and known[0] == stamp and tracked is not None:
             image = Image(known[1].hex(), stamp.mode)
             if (tracked.mode, tracked.oid) == (image.git_mode, image.oid):

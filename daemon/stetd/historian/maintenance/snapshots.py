@@ -68,7 +68,7 @@ class _Snapshot:
         write_stat_cache(stat_cache_path(self._shadow), cached, view.disk)
         result = SnapshotResult(
             commit=None,
-            files=scan.files,
+            files=scan.files - len(scan.large),
             bytes=scan.bytes,
             added=changed["A"],
             modified=changed["M"],
