@@ -215,6 +215,7 @@ CLAUDE_CODE = Client(
     hints=(
         'So that it edits with stet only, not with its own tools, in settings.json: "permissions": '
         '{"deny": ["Edit", "Write", "NotebookEdit"]}',
+        "Start Claude Code again; /mcp there shows the server.",
     ),
 )
 
@@ -239,6 +240,7 @@ CODEX = Client(
     'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
     f"[mcp_servers.stet.tools.patch] and the like. {_NO_MORE}",
     asks="Codex reads a project's .codex only when the project is trusted.",
+    hints=("Start Codex again; /mcp there shows the server.",),
 )
 
 
@@ -271,7 +273,10 @@ GEMINI = Client(
     f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
     "there: so it asks before each of stet's tools.",
-    hints=('So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',),
+    hints=(
+        'So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',
+        "Start Gemini CLI again; /mcp there shows the server.",
+    ),
 )
 
 CURSOR = Client(
@@ -378,6 +383,7 @@ QWEN_CODE = Client(
     hints=(
         'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file", '
         '"notebook_edit"]}',
+        "Start Qwen Code again; /mcp there shows the server.",
     ),
 )
 

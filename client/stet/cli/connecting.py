@@ -122,8 +122,6 @@ def _hints(request: Request) -> Iterator[str]:
     if request.hooks and client.name == "codex":
         yield "Codex passes the hooks over in silence until you trust them: in Codex, /hooks."
     yield from client.hints
-    if client.name in ("claude-code", "codex", "gemini", "qwen-code"):
-        yield f"Start {client.title} again; /mcp there shows the server."
 
 
 def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:

@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -80,7 +81,7 @@ def _traceback_lines(error: BaseException) -> list[str]:
     return lines if earlier is None else [*_traceback_lines(earlier), *lines]
 
 
-class Log(logging.Handler):
+class Log(logging.Handler, ABC):
     """The destination of the log. It never raises: without a log the daemon still works."""
 
     #: The newest error.
@@ -106,9 +107,9 @@ class Log(logging.Handler):
             text = f"call {caller.text} {answer.text}"
             self.write(logging.INFO, _calls.name, text, caller, answer)
 
+    @abstractmethod
     def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:
         """Write a line, or several with a traceback. ``fields``: of a call."""
-        raise NotImplementedError
 
 
 class LineLog(Log):

@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
+from stetd.processes.remembered import Key
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-Key = tuple[str, str, str]
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
