@@ -111,3 +111,12 @@ def test_a_bare_blank_line_among_added_lines_of_a_hunk_that_is_not_found_is_told
         'Line 5 of the patch is empty, so it is an unchanged blank line; expected "+" also '
         "before a blank line that is added."
     )
+
+
+def test_what_follows_from_a_failure_is_not_told_where_its_file_was_moved_to() -> None:
+    text = patch(
+        *("*** Update File: a", "*** Move to: b", "-missing", "+x"),
+        *("*** Update File: b", "-x", "+y"),
+    )
+    [failure] = refused({"a": b"one\n"}, text).failures
+    assert (failure.kind, failure.path) == ("old_text_not_found", "a")

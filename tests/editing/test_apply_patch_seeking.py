@@ -264,3 +264,11 @@ def test_a_long_hunk_against_lines_that_are_alike_keeps_nobody_waiting() -> None
 def test_many_hunks_that_stand_everywhere_are_given_up() -> None:
     data = joined(numbered())
     unplaced(data, *["@@", "-}", "+x"] * 1000)
+
+
+def test_an_anchor_whose_places_are_too_many_to_list_is_not_overlooked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stetd.editing.matching.rungs.MOST_PLACES", 3)
+    unplaced(joined(["def", *["same"] * 4, "def", "same"]), "@@ def", "-same", "+x")
+    assert updated(joined(["def", "same"]), "@@ def", "-same", "+x") == joined(["def", "x"])

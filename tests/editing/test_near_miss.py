@@ -283,3 +283,10 @@ def test_missing_indentation_is_told_if_nothing_else_differs() -> None:
     assert "(only in indentation: 4 spaces in the file, no indentation in oldText)" in difference(
         "def f():\n    return a\n", "return a\n"
     )
+
+
+def test_a_line_of_short_words_leads_to_its_passage_before_a_word_elsewhere() -> None:
+    text = "a = b + c * d\ne = f / g\nh = i\n\nlog(configuration)\n"
+    nearest = explain_miss(Document(False, text), "a = b + c * d\ne = f / g\nconfiguration\n")[1]
+    assert nearest is not None
+    assert nearest.line == 1

@@ -97,6 +97,15 @@ class TestLimits:
         assert expected == made.files[0].after
         assert [(2 * n + 1, 2 * n + 2) for n in reversed(range(1_000))] == lines(made)
 
+    def test_changes_that_take_too_long_are_refused_with_how_many_to_send(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(patch_file, "_MOST_SECONDS", -1.0)
+        refused = refusal(b"a\nb\n", change("a", "A"), change("b", "B"))
+        assert (refused.kind, refused.failures[0].path) == ("invalid_params", PATH)
+        assert "only 1 of 2 changes had been found" in refused.message
+        assert "Send at most 1 of them in a call" in refused.message
+
     def test_the_end_of_an_indented_line_is_refused_where_the_line_would_be_joined(self) -> None:
         refused = refusal(b"\t}\r\n", change("}\n", "x", occurrence=1))
         assert "old_text_not_found" == refused.kind

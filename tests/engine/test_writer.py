@@ -73,6 +73,15 @@ def test_drained_is_what_has_done_all_that_waits(daemon: InProcess) -> None:
     assert daemon.wait_for(drained()) == [0, 1, 2]
 
 
+def test_a_writer_for_which_nothing_waits_takes_no_turn(daemon: InProcess) -> None:
+    async def takes_turns() -> bool:
+        await daemon.writer.drain()
+        await asyncio.sleep(0.05)
+        return daemon.writer._turn_scheduled
+
+    assert not daemon.wait_for(takes_turns())
+
+
 @pytest.mark.parametrize(
     ("broken", "sound_calls"), [("take", 0), ("_draw", 1), ("charge", 0), ("put_back", 0)]
 )

@@ -53,6 +53,14 @@ def options() -> messages.Options:
     )
 
 
+async def ended(historian: Historian, peers: Peers) -> None:
+    """The last one is gone, and none is started any more."""
+    assert historian._keeping is not None
+    historian._closing = True
+    peers.all[-1].kill()
+    await historian._keeping
+
+
 def historian_by(run: Run, position: Callable[[], Position] = lambda: Position(1, 8)) -> Historian:
     loop = asyncio.get_running_loop()
     return Historian(loop, "/state", options(), run, messages.StartingPoint(), position)
@@ -228,6 +236,48 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
             with pytest.raises(Refused, match=f"upgraded to {__version__} meanwhile: restart it"):
                 await historian.ask("reached", "/state/workspaces/w", type(None))
         await historian.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("soon_s", "pauses"), [(1e9, [1, 2, 4]), (-1.0, [1, 1, 1])])
+def test_the_pause_before_another_one_grows_until_one_has_lasted(
+    soon_s: float, pauses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers, slept, sleep = Peers(), list[float](), asyncio.sleep
+
+    async def sleep_at_once(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    async def story() -> None:
+        historian = historian_by(peers.run)
+        await historian.start()
+        monkeypatch.setattr(historian_client.asyncio, "sleep", sleep_at_once)
+        async with asyncio.timeout(20):
+            for count in range(1, 4):
+                peers.all[-1].kill()
+                while len(peers.all) == count:
+                    await sleep(0.01)
+        await ended(historian, peers)
+
+    monkeypatch.setattr(historian_client, "_SOON_S", soon_s)
+    asyncio.run(story())
+    assert slept == [historian_client._RESTART_PAUSE_S * pause for pause in pauses]
+
+
+def test_an_answer_that_comes_when_nobody_waits_any_more_is_dropped() -> None:
+    peers = Peers()
+
+    async def story() -> None:
+        historian = historian_by(peers.run)
+        await historian.start()
+        asked = asyncio.create_task(historian.ask("log", {}, str))
+        await asyncio.sleep(0)
+        [number] = historian._waiting
+        asked.cancel()
+        historian._handle(messages.Answer(id=number, result=b""))
+        await ended(historian, peers)
 
     asyncio.run(story())
 

@@ -184,6 +184,18 @@ def test_failed_reserve_appends_nothing_and_what_was_reserved_stays_writable(
     assert contents(tmp_path)[0][2][1:] == published(1, 2, 4)
 
 
+def test_on_a_full_disk_a_record_may_fill_what_was_reserved(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    disk.most_reserved = 1 << 20
+    journal.append(*published(1), reserve=300_000)
+    disk.no_reserve = True
+    room = 300_000 - len(frames(*published(2)))
+    journal.append(*published(2), reserve=room)
+    assert contents(tmp_path)[0][2][1:] == published(1, 2)
+
+
 def test_where_no_step_fits_any_more_a_record_still_does(tmp_path: Path, disk: FailingDisk) -> None:
     """It may be an abort, or the checkpoint that lets old segments be dropped."""
     journal = opened(tmp_path, disk)

@@ -401,13 +401,13 @@ def test_what_fails_leaves_no_descriptor_open(tmp_path: Path) -> None:
 def test_missing_directories_are_made_like_the_one_above(
     tmp_path: Path, worktree: Worktree
 ) -> None:
-    tmp_path.chmod(0o2750)
+    tmp_path.chmod(0o2770)
     target, made = target_of(worktree, "x/y/a"), list[str]()
     assert target.missing == ("x", "y")
     worktree.make_directories(target, made)
     assert made == ["x", "x/y"]
     assert len(target.missing) == 0
-    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) for d in made] == [0o2750, 0o2750]
+    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) for d in made] == [0o2770, 0o2770]
     target.close()
 
 

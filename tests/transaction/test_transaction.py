@@ -59,7 +59,7 @@ class Calls:
         self.journal = Told(str(base / "journal"), self.disk, boot="boot", version="1")
         self.journal.told = []
 
-    def sealed(self, path: str, after: bytes) -> Prepared:
+    def sealed(self, path: str, after: bytes | None) -> Prepared:
         target = self.worktree.resolver.resolve(path)
         found = self.worktree.read(target, 1 << 20)
         prepared = seal(
@@ -188,3 +188,12 @@ def test_a_call_that_a_full_disk_keeps_from_being_marked_has_happened(
     mark_published(calls.journal, 2)
     records = [placed.record for placed in read_journal(str(tmp_path / "journal"), Disk())]
     assert [each for each in records if isinstance(each, Published)] == [Published(2)]
+
+
+def test_only_a_name_that_keeps_a_file_is_said_to_have_one_of_its_own(calls: Calls) -> None:
+    (calls.root / "f").write_text("one\n")
+    os.link(calls.root / "f", calls.root / "g")
+    replaced, deleted = calls.sealed("f", b"two\n"), calls.sealed("f", None)
+    replaced.close()
+    deleted.close()
+    assert (len(replaced.result.warnings), deleted.result.warnings) == (1, [])
