@@ -226,6 +226,17 @@ def test_what_would_carry_the_content_to_a_kept_place_is_refused(site: Site) -> 
     assert kept(site) == []
 
 
+@pytest.mark.parametrize(("old", "new"), [(".env", "secrets/env"), ("a.txt", "b.txt")])
+def test_a_file_may_be_moved_to_where_as_much_of_it_is_kept(site: Site, old: str, new: str) -> None:
+    site.write("a.txt", "one\n")
+    move = f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n*** End Patch\n"
+    content = site.bytes_of(old)
+    site.agent.call("apply_patch", input=move)
+    assert site.bytes_of(new) == content
+    assert not (site.root / old).exists()
+    assert eventually(lambda: kept(site) == [])
+
+
 def test_a_move_to_an_excluded_name_keeps_what_was_there_before(site: Site) -> None:
     site.overwrite("plain", "text\n")
     moved = site.agent.move("plain", "secrets/held")

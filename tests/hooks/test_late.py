@@ -69,6 +69,7 @@ def test_another_session_neither_finds_nor_claims_it(site: Site) -> None:
     assert told(site) == []
     stop(site)
     assert told(site) == [("observed", "conv-1", ["A a.txt"])]
+    assert site.log()[0]["message"] == "observed Edit: a.txt"
 
 
 def test_a_command_that_may_never_have_run_claims_each_file_once_and_in_its_turn(

@@ -95,6 +95,17 @@ def test_a_damaged_history_is_made_again_without_what_was_voided() -> None:
     assert recovery.heads_since_checkpoint("w") == expected
 
 
+def test_of_a_damaged_history_only_the_records_that_git_may_lack_are_made_again() -> None:
+    """The journal may have been kept from an earlier place on for another workspace."""
+    kept = [(1, 0, change(6, A)), (1, 1, change(7, B)), (2, 0, change(8, OTHER))]
+    records = [PlacedRecord(segment, offset, "", each) for segment, offset, each in kept]
+    held = Unsettled(1, 1, 1, Reached(A, 8))
+    known = WorkspaceState("w", "/w", RESTRICTED, OTHER, 10, unsettled=held)
+    recovery = Recovery(State("/state", Disk()), "this boot")
+    recovery.replay(Checkpoint(3, 0, 8, [known], []), records)
+    assert recovery.heads_since_checkpoint("w") == [Reached(A, 8), Reached(B, 9)]
+
+
 def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() -> None:
     opened = Session(workspace="w", name="s", mode=UNRESTRICTED, created=1, last_seen=1)
     own = change(7, A, B, session="s", time=9, clipboards={"c": "text"})
