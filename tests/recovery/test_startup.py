@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from stetd.history.commits import CommitMeta
+from stetd.recovery.files import FileRecovery
 from stetd.recovery.inspection import Inspected, inspect
 from stetd.recovery.startup import Recovery
 from stetd.session.modes import RESTRICTED, UNRESTRICTED
@@ -118,3 +120,19 @@ def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) ->
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
     assert inspect(str(tmp_path)) == Inspected(0)
+
+
+def test_a_temporary_file_that_may_be_the_only_copy_of_a_save_stays() -> None:
+    """It could not be read, or its file could not be brought to what it should be."""
+    removed: list[str] = []
+    paths = {"sub/unreadable": "1", "unsettled": "2", "sub/settled": "3"}
+    temporaries = [SimpleNamespace(path=path, name=name) for path, name in paths.items()]
+    worktree = SimpleNamespace(discard_path=removed.append)
+    parts: Any = {
+        "workspace": SimpleNamespace(worktree=worktree),
+        "pending": SimpleNamespace(temporaries=temporaries),
+        **dict.fromkeys(("state", "published", "report")),
+    }
+    files = FileRecovery(**parts, boot="", kept_temporaries={"1"}, unsettled={"unsettled": "EIO"})
+    files.clear_temporaries()
+    assert removed == ["sub/3"]
