@@ -102,11 +102,6 @@ class GraceWatch:
             if late is not None:
                 yield late
 
-    def close(self) -> None:
-        """Drop all watches."""
-        while self._watched:
-            os.close(self._watched.popleft().fd)
-
 
 def _read_again(watched: _Watched) -> LateWrite | None:
     """The content of the displaced file now, if it has changed.

@@ -204,7 +204,6 @@ class Writer:
 
     async def stop(self) -> None:
         """Take no more turns. Queued calls are not carried out: drain the queue before."""
-        self._grace.close()
         for handle in (self._next_turn, self._housekeeping_timer):
             if handle is not None:
                 handle.cancel()

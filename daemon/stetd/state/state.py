@@ -150,12 +150,11 @@ class State(msgspec.Struct):
                 yield known.root[len(prefix) :] + "/", known
 
     def standing_of(self, name: str, session: str | None) -> Standing | None:
-        """The standing of a session, or (None) of the workspace; None if it does not exist."""
+        """The standing of a session, or (None) of the workspace; None: the session has ended."""
         if session is not None:
             found = self.sessions.get((name, session))
             return found.standing if found else None
-        known = self.known.get(name)
-        return known.standing if known else None
+        return self.known[name].standing
 
     def apply(self, record: SessionRecord) -> None:
         """Apply a durable record."""

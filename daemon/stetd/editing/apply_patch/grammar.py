@@ -319,7 +319,6 @@ class HunkReader:
                 raise unexpected(
                     following, f"a line of the hunk {visible(place.text)} in line {place.number}"
                 )
-            lines.clear()
             return
         start = self._places[0].number if self._places else lines[0].number
         count, anchors = len(self.hunks), tuple(self._anchors)

@@ -103,7 +103,7 @@ def _numbered(nearest: Nearest) -> str:
 
 def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     wanted = split_lines(old)[0]
-    if all(map(is_blank, wanted)) or not document.line_count:
+    if all(map(is_blank, wanted)):
         return None
     keys = [bare(folded_text(line)) for line in wanted]
     scores = {first: _similarity(document, keys, first) for first in _starts(document, keys)}
