@@ -142,6 +142,27 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
     assert site.ids()[1:] == log
 
 
+def test_a_directory_in_place_of_a_file_of_the_repository_puts_no_other_workspace_off(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    fill(site)
+    site.daemon.stop()
+    head = Path(site.shadow, "HEAD")
+    reference = head.read_bytes()
+    head.unlink()
+    head.mkdir()
+    site.daemon.start()
+    assert f"{head}: Is a directory" in state_of(site.daemon, site.root)["trouble"]
+    other.connect()
+    other.overwrite("o.txt", "goes on\n")
+    head.rmdir()
+    head.write_bytes(reference)
+    site.restart()
+    site.overwrite("sub/a.txt", "goes on, too\n")
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -> None:
     site, _ = two
     fill(site)

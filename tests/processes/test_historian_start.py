@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from stet.wire.failures import Kind, Refused
@@ -253,7 +254,7 @@ def test_the_pause_before_another_one_grows_until_one_has_lasted(
     async def story() -> None:
         historian = historian_by(peers.run)
         await historian.start()
-        monkeypatch.setattr(historian_client.asyncio, "sleep", sleep_at_once)
+        monkeypatch.setattr(asyncio, "sleep", sleep_at_once)
         async with asyncio.timeout(20):
             for count in range(1, 4):
                 peers.all[-1].kill()
@@ -276,7 +277,7 @@ def test_an_answer_that_comes_when_nobody_waits_any_more_is_dropped() -> None:
         await asyncio.sleep(0)
         [number] = historian._waiting
         asked.cancel()
-        historian._handle(messages.Answer(id=number, result=b""))
+        historian._handle(messages.Answer(id=number, result=msgspec.Raw()))
         await ended(historian, peers)
 
     asyncio.run(story())
