@@ -30,7 +30,7 @@ class TestRefusals:
         message = problem({"file": "a"}).message
         assert '"path" is missing. Expected fields: path (required), patches (required).' in message
         assert '"patches" is missing' in message
-        assert 'unknown field "file". Expected' in message
+        assert 'unknown field "file" (did you mean "path"?). Expected' in message
 
     def test_a_misspelt_field_is_told_the_nearest_one(self) -> None:
         message = patch_problem(operation="replace", oldtxt="a")
