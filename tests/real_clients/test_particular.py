@@ -85,6 +85,15 @@ class TestClaudeCode:
             assert ["late.txt"] == [file["path"] for file in edit["files"]]
             assert "claude-code" == edit["agent"]
 
+    def test_what_a_monitored_command_writes_later(self) -> None:
+        with connected(CLAUDE_CODE) as world:
+            given = {"description": "watch", "timeout_ms": 60_000}
+            monitor = Use("Monitor", {"command": "sleep 1; echo late > late.txt", **given})
+            search = Use("ToolSearch", {"query": "select:Monitor"})
+            world.converse(search, monitor, CLAUDE_CODE.shell("until cat late.txt; do :; done"))
+            [edit] = world.edits()
+            assert "observed Monitor: late.txt\n\nwatch" == edit["message"]
+
     def test_a_subagent_is_named(self) -> None:
         with connected(CLAUDE_CODE) as world:
             own = CLAUDE_CODE.write(world.workspace / "b.txt", "bee\n")
