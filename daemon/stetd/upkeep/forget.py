@@ -21,7 +21,7 @@ import time
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ClipboardRef, ForgetResult
 from stetd.editing.refusals import counted
 from stetd.engine.writer import Writer
@@ -39,6 +39,10 @@ from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, Job, check_open, collect
 
 #: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
+_UNFINISHED = (
+    "forget: the history is rewritten, but what is to be forgotten is not removed everywhere yet. "
+    "Send the call again."
+)
 
 
 class Forgetting(msgspec.Struct):
@@ -207,10 +211,14 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     cut = state.known[workspace.name].cut
     asked = FinishForgetting(rewritten.paths, cut.oldest if cut is not None else None)
     view = writer.view(workspace)
-    await historian.ask("finish forgetting", asked, type(None), view, progress)
-    historian.remembered.forget(workspace.name)
-    await reached("forget.replies_changed")
-    await collect(writer, workspace, progress, drop=True)
+    try:
+        await historian.ask("finish forgetting", asked, type(None), view, progress)
+        historian.remembered.forget(workspace.name)
+        await reached("forget.replies_changed")
+        await collect(writer, workspace, progress, drop=True)
+    except Refused as refusal:
+        cause = refusal.message.replace(" Nothing was changed.", "")
+        raise refuse(Kind(refusal.kind), f"{_UNFINISHED} {cause}") from refusal
     record(writer, workspace.name, rewritten=Rewritten("", 0, []))
     state.change_known(workspace.name, forgetting=None)
 
