@@ -125,6 +125,14 @@ def test_shared_context_is_no_nearer_than_a_place_after_it() -> None:
     assert refusal.kind == "old_text_not_unique"
 
 
+@pytest.mark.parametrize("before", [1, 1500])
+def test_a_place_before_the_last_hunk_is_not_taken_where_one_after_it_may_be(before: int) -> None:
+    """Of so many places only the first are known: none after the hunk before is among them."""
+    data = "def f():\n" + "    x\n" * before + "    y\n    x\n"
+    hunks = ["@@ def f():", "-    y", "+    z", "@@ def f():", "-    x", "+    w"]
+    assert unplaced(data.encode(), *hunks).kind == "old_text_not_unique"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"
