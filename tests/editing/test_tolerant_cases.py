@@ -329,6 +329,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "a text in a wider unit than may be the file's, whose lines are all equally deep",
+        b"    a\n    b\n",
+        "        a\n",
+        "        a\n            c\n",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack a level, and the new ones have it",
         b"class A:\n    if a:\n        b\n",
         "if a:\n    b\n",
