@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -136,6 +137,20 @@ class TestCodex:
             world.converse(CODEX.shell(f"apply_patch <<'EOF'\n{patch}\nEOF"), CODEX.shell("true"))
             [edit] = world.edits()
             assert ("codex", "b.txt") == (edit["agent"], edit["files"][0]["path"])
+
+    def test_a_command_that_goes_on_beside_the_model_is_recorded_at_its_end(self) -> None:
+        with connected(CODEX) as world:
+            command = {"cmd": "sleep 1; echo late > late.txt", "yield_time_ms": 250}
+            wait: dict[str, object] = {"chars": "", "yield_time_ms": 30_000}
+
+            def tell_session(_: int) -> None:
+                for told in re.findall(r"session ID (\d+)", "".join(world.model.results)):
+                    wait["session_id"] = int(told)
+
+            world.model.before_step = tell_session
+            world.converse(Use("exec_command", command), Use("write_stdin", wait))
+            [edit] = world.edits()
+            assert ["late.txt"] == [file["path"] for file in edit["files"]]
 
     def test_doctor_says_that_untrusted_hooks_do_not_run(self) -> None:
         client = replace(CODEX, trusting_hooks=())
