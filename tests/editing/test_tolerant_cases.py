@@ -49,6 +49,14 @@ CASES = [
         Rung.EXACT,
     ),
     Case(
+        "a line that is put two levels further in, in a text whose depth is no number of such steps",
+        b"f {\n  a(\n    b)\n}\n",
+        "      a(\n",
+        "      a(\n          c,\n",
+        b"f {\n  a(\n      c,\n    b)\n}\n",
+        Rung.INDENT,
+    ),
+    Case(
         "a block that is taken out of the lines around it was not taken out before",
         b"def f():\n    if a:\n        b()\n        c()\n",
         "if a:\n    b()\n    c()\n",
