@@ -39,10 +39,6 @@ from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, Job, check_open, collect
 
 #: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
-_UNFINISHED = (
-    "forget: the history is rewritten, but what is to be forgotten is not removed everywhere yet. "
-    "Send the call again."
-)
 
 
 class Forgetting(msgspec.Struct):
@@ -217,8 +213,9 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
         await reached("forget.replies_changed")
         await collect(writer, workspace, progress, drop=True)
     except Refused as refusal:
+        so_far = "forget: the history is rewritten, but not all that is to go is removed yet."
         cause = refusal.message.replace(" Nothing was changed.", "")
-        raise refuse(Kind(refusal.kind), f"{_UNFINISHED} {cause}") from refusal
+        raise refuse(Kind(refusal.kind), f"{so_far} Send the call again. {cause}") from refusal
     record(writer, workspace.name, rewritten=Rewritten("", 0, []))
     state.change_known(workspace.name, forgetting=None)
 
