@@ -623,11 +623,16 @@ def test_a_second_copy_makes_it_ambiguous(case: Case) -> None:
     assert case.rung == edited(case.before + case.before, case.old, case.new)
 
 
-def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_it() -> None:
-    document = Document.from_bytes(b"def f():\n    return a\n")
-    found = locate(document, "return a\n", "b()\nreturn a\n")
-    assert isinstance(found, Match)
-    assert (found.rung, found.replacement) == (Rung.INDENT, "    b()\n    return a\n")
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_it(
+    end: str,
+) -> None:
+    document = Document.from_bytes(f"def f():{end}    return a{end}".encode())
+    for last in ("\n", end, ""):
+        found = locate(document, f"return a{last}", f"b()\nreturn a{last}")
+        assert isinstance(found, Match)
+        written = f"    b(){end}    return a{end if last else ''}"
+        assert (found.rung, found.replacement) == (Rung.INDENT, written)
 
 
 def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> None:
