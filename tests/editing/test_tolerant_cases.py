@@ -635,6 +635,20 @@ def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_
         assert (found.rung, found.replacement) == (Rung.INDENT, written)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_edges_are_trimmed_whatever_the_lines_end_with(end: str) -> None:
+    def found(before: str, dropped: str) -> Match | Several | None:
+        document = Document.from_bytes(before.replace("\n", end).encode())
+        old, new = (f"{dropped}\nfoo {word}\n".replace("\n", end) for word in ("bar baz", "qux"))
+        return locate(document, old, new)
+
+    for dropped in ("", "..."):
+        match = found("foo bar baz\nb\n", dropped)
+        assert isinstance(match, Match)
+        assert (match.rung, match.replacement) == (Rung.TRIM_EDGES, f"foo qux{end}")
+    assert found("foo bar baz\nb\n...\n", "...") is None, "the file has such a line elsewhere"
+
+
 def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> None:
     before = "a\n    say(\u201chello\u201d)\nb\n".encode()
     assert (b"a\nb\n", Rung.INDENT_TYPOGRAPHY) == edited(before, 'say("hello")\n', "")
