@@ -133,6 +133,16 @@ def test_a_place_before_the_last_hunk_is_not_taken_where_one_after_it_may_be(bef
     assert unplaced(data.encode(), *hunks).kind == "old_text_not_unique"
 
 
+def test_a_line_in_the_block_of_the_hunk_before_is_not_passed_over_for_one_in_the_next() -> None:
+    data = (
+        b"class A:\n    def f():\n        a\n"
+        b"class B:\n    def f():\n        b\n        x\n"
+        b"class C:\n    def f():\n        x\n"
+    )
+    hunks = ["@@ def f():", "-        b", "+        c", "@@ def f():", "-        x", "+        y"]
+    assert unplaced(data, *hunks).kind == "old_text_not_unique"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"
