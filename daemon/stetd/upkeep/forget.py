@@ -35,7 +35,7 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
-from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, Job, check_open, collect, record
+from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 #: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
@@ -188,13 +188,8 @@ class Forgetting(msgspec.Struct):
         return msgspec.structs.replace(cut, oldest=found.oldest)
 
 
-def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
-    """The job that finishes a forget that a kill has interrupted."""
-    return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
-
-
 async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
-    """Do the steps after the switch. May be done again."""
+    """Do the steps after the switch. May be done again, as after a kill."""
     state, historian = writer.state, writer.historian
     rewritten = state.known[workspace.name].forgetting
     if rewritten is None:
