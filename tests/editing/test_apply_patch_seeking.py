@@ -133,6 +133,13 @@ def test_a_place_before_the_last_hunk_is_not_taken_where_one_after_it_may_be(bef
     assert unplaced(data.encode(), *hunks).kind == "old_text_not_unique"
 
 
+@pytest.mark.parametrize("first", ["# one", "class A:"])
+def test_of_stacked_at_lines_the_second_may_stand_after_the_block_of_the_first(first: str) -> None:
+    data = f"{first}\n    pass\n\ndef f():\n    a\n\ndef g():\n    a\n".encode()
+    after = data.replace(b"f():\n    a", b"f():\n    b")
+    assert updated(data, f"@@ {first}", "@@ def f():", "-    a", "+    b") == after
+
+
 def test_a_line_in_the_block_of_the_hunk_before_is_not_passed_over_for_one_in_the_next() -> None:
     data = (
         b"class A:\n    def f():\n        a\n"
