@@ -49,6 +49,14 @@ CASES = [
         Rung.EXACT,
     ),
     Case(
+        "a blank line that the file has only further off, behind what is added",
+        b"x()\na()\nb()\nc()\nd()\n\nz()\n",
+        "x()\n\n",
+        "x()\nnew()\n\n",
+        b"x()\nnew()\na()\nb()\nc()\nd()\n\nz()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
         "a line that is put two levels further in, in a text whose depth is no number of such steps",
         b"f {\n  a(\n    b)\n}\n",
         "      a(\n",
@@ -401,6 +409,20 @@ REFUSALS = [
         "h\nm\nt\n",
         "h\nM\nt\n",
         Rung.TRIM_EDGES,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with other words above it",
+        b"one = 1\nqux(zed)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta delta\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with other words above a blank line",
+        b"one = 1\nqux(zed)\n\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta delta\n",
+        NOWHERE,
     ),
     Refusal(
         "what was meant is gone, and a passage is left with another word below it",
