@@ -150,6 +150,29 @@ def test_a_line_in_the_block_of_the_hunk_before_is_not_passed_over_for_one_in_th
     assert unplaced(data, *hunks).kind == "old_text_not_unique"
 
 
+def test_a_line_alike_in_the_block_of_the_hunk_before_is_no_sign_against_an_exact_one() -> None:
+    data = b"def f():\n    a\n      x\ndef f():\n    x\n"
+    hunks = ["@@ def f():", "-    a", "+    b", "@@ def f():", "-    x", "+    y"]
+    after = b"def f():\n    b\n      x\ndef f():\n    y\n"
+    assert updated(data, *hunks) == after
+
+
+@pytest.mark.parametrize("names", [[], ["--- a/a.txt", "+++ b/a.txt"]])
+def test_what_git_writes_above_the_first_hunk_is_no_part_of_it(names: list[str]) -> None:
+    head = ["diff --git a/a.txt b/a.txt", "index 0123abc..4567def 100644", *names]
+    assert updated(b"a\nb\n", *head, "@@ -1,2 +1,2 @@", " a", "-b", "+c") == b"a\nc\n"
+
+
+def test_of_a_first_hunk_that_looks_like_a_name_in_part_nothing_is_left_out() -> None:
+    hunks = ["--- a/x", "+new", "@@", "-tail", "+end"]
+    assert updated(b"-- a/x\n\ntail\n", *hunks) == b"new\n\nend\n"
+
+
+def test_all_blank_lines_above_a_first_hunk_without_a_place_are_lines_of_it() -> None:
+    data = b"\na\n1\n\n\na\n2\n"
+    assert updated(data, " ", " ", "-a", "+b") == b"\na\n1\n\n\nb\n2\n"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"

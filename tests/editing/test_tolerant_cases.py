@@ -57,7 +57,7 @@ CASES = [
         Rung.TRIM_EDGES,
     ),
     Case(
-        "a line that is put two levels further in, in a text whose depth is no number of such steps",
+        "a line put two levels further in, in a text whose depth is no number of such steps",
         b"f {\n  a(\n    b)\n}\n",
         "      a(\n",
         "      a(\n          c,\n",
