@@ -31,9 +31,9 @@ from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
-from stetd.upkeep.forget import rest_of_forgetting
+from stetd.upkeep.forget import finish as finish_forgetting
 from stetd.upkeep.retention import retain
-from stetd.upkeep.schedule import Retain, Upkeep
+from stetd.upkeep.schedule import Job, Retain, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -124,7 +124,8 @@ class Daemon(msgspec.Struct):
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
-                upkeep.queue(rest_of_forgetting(writer, workspace))
+                rest = partial(finish_forgetting, writer, workspace)
+                upkeep.queue(Job("forget", workspace.root, rest))
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)

@@ -358,7 +358,8 @@ def test_a_person_s_own_hooks_stay_also_in_our_group(person: Person) -> None:
     ("client", "timeout", "form", "matcher", "events", "others"),
     [
         (
-            *("claude-code", 15, "typed, in a group", "Edit|Write|MultiEdit|NotebookEdit|Bash"),
+            *("claude-code", 15, "typed, in a group"),
+            "Edit|Write|MultiEdit|NotebookEdit|Bash|PowerShell|Monitor",
             *(["PreToolUse", "PostToolUse", "PostToolUseFailure"], ["SessionStart", "Stop"]),
         ),
         (
@@ -376,7 +377,7 @@ def test_a_person_s_own_hooks_stay_also_in_our_group(person: Person) -> None:
         ("vscode", 15, "typed", None, ["PreToolUse", "PostToolUse"], []),
         (
             *("qwen-code", 15000, "typed, in a group"),
-            "edit|write_file|notebook_edit|run_shell_command",
+            "edit|write_file|notebook_edit|run_shell_command|monitor",
             ["PreToolUse", "PostToolUse", "PostToolUseFailure"],
             ["SessionStart", "UserPromptSubmit", "Stop"],
         ),

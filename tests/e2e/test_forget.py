@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Gate, Site, eventually
+from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, eventually
 from e2e.test_transaction_of_dialects import patch, replace
 from stet.wire.failures import Kind
+from unwritable import unwritable
 
 SECRET = "hunter2-is-the-password"
 OTHER = "correct-horse-battery"
@@ -381,12 +382,36 @@ def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site
     person = own_site.person
     in_the_way = own_site.daemon.state / "snapshots" / (Path(own_site.shadow).name + ".stat")
     in_the_way.mkdir(parents=True)
-    assert person.refusal("forget", path=".env", clipboards=True).kind == Kind.IO_ERROR
+    refusal = person.refusal("forget", path=".env", clipboards=True)
+    assert refusal.kind == Kind.IO_ERROR
+    assert refusal.message == (
+        "forget: the history is rewritten, but not all that is to go is removed yet. Send the call "
+        f"again. {in_the_way}: Is a directory."
+    )
     assert SECRET.encode() in everything(own_site)
     in_the_way.rmdir()
     assert person.refusal("forget", path=".env").kind == Kind.FILE_NOT_FOUND  # it is done
     assert SECRET.encode() not in everything(own_site)
     assert person.call("verify")["problems"] == []
+
+
+def test_what_the_disk_has_refused_after_the_switch_is_finished_by_the_next_start(
+    own_site: Site,
+) -> None:
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.recorded")
+    history_of(site)
+    (site.root / ".env").unlink()
+    site.restart(**gate.environment)
+    site.person.send("forget", path=".env", clipboards=True)
+    gate.once_reached()
+    with unwritable(site.shadow):
+        gate.open()
+        with pytest.raises(Refusal, match="so the journal still holds what is to be forgotten"):
+            site.person.result_of(site.person.receive())
+    assert SECRET.encode() in everything(site)
+    site.restart()
+    assert eventually(lambda: SECRET.encode() not in everything(site))
+    assert site.person.call("verify")["problems"] == []
 
 
 def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(

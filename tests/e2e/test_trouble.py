@@ -7,6 +7,7 @@ leaves in the history is what somebody saved.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
@@ -33,6 +34,7 @@ from e2e.running_daemon import (
 )
 from stet.wire.framing import Encoding
 from stetd.engine.preparing import MAX_UNWRITTEN
+from stetd.refusals import history_unwritable, io_failure
 from unwritable import unwritable
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -135,6 +137,35 @@ def test_a_file_that_does_not_fit_is_storage_full_and_the_daemon_goes_on(own_sit
     assert site.bytes_of("big.txt") == BIG.encode().removeprefix(b"line 0000000\n")
     site.restart()
     assert site.fsck() == ""
+
+
+def test_a_limit_below_the_size_of_the_journal_is_storage_full_until_it_is_raised(
+    own_site: Site,
+) -> None:
+    site = own_site
+    for number in range(5):
+        site.overwrite("a.txt", f"{number}\n" * 10_000)
+    pid = site.daemon.process.pid
+    before, unlimited = site.picture(), resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, unlimited[1]))
+    patches = [{"operation": "overwrite", "newText": "x\n"}]
+    for _ in range(2):
+        refusal = site.agent.refusal("patch", path="a.txt", patches=patches)
+        assert_refused(refusal, "storage_full", "File too large", "Nothing was changed.")
+        assert site.picture() == before
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+    site.agent.call("patch", path="a.txt", patches=patches)
+    site.crash()
+    assert site.bytes_of("a.txt") == b"x\n"
+    assert site.fsck() == ""
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_whatever_says_that_no_more_fits_is_storage_full(code: int) -> None:
+    error = OSError(code, os.strerror(code), "a.txt")
+    for refused in (io_failure(error), history_unwritable(str(error))):
+        assert refused.kind == "storage_full"
+        assert "Free some space and send the call again." in refused.message
 
 
 @pytest.fixture

@@ -125,6 +125,54 @@ def test_shared_context_is_no_nearer_than_a_place_after_it() -> None:
     assert refusal.kind == "old_text_not_unique"
 
 
+@pytest.mark.parametrize("before", [1, 1500])
+def test_a_place_before_the_last_hunk_is_not_taken_where_one_after_it_may_be(before: int) -> None:
+    """Of so many places only the first are known: none after the hunk before is among them."""
+    data = "def f():\n" + "    x\n" * before + "    y\n    x\n"
+    hunks = ["@@ def f():", "-    y", "+    z", "@@ def f():", "-    x", "+    w"]
+    assert unplaced(data.encode(), *hunks).kind == "old_text_not_unique"
+
+
+@pytest.mark.parametrize("first", ["# one", "class A:"])
+def test_of_stacked_at_lines_the_second_may_stand_after_the_block_of_the_first(first: str) -> None:
+    data = f"{first}\n    pass\n\ndef f():\n    a\n\ndef g():\n    a\n".encode()
+    after = data.replace(b"f():\n    a", b"f():\n    b")
+    assert updated(data, f"@@ {first}", "@@ def f():", "-    a", "+    b") == after
+
+
+def test_a_line_in_the_block_of_the_hunk_before_is_not_passed_over_for_one_in_the_next() -> None:
+    data = (
+        b"class A:\n    def f():\n        a\n"
+        b"class B:\n    def f():\n        b\n        x\n"
+        b"class C:\n    def f():\n        x\n"
+    )
+    hunks = ["@@ def f():", "-        b", "+        c", "@@ def f():", "-        x", "+        y"]
+    assert unplaced(data, *hunks).kind == "old_text_not_unique"
+
+
+def test_a_line_alike_in_the_block_of_the_hunk_before_is_no_sign_against_an_exact_one() -> None:
+    data = b"def f():\n    a\n      x\ndef f():\n    x\n"
+    hunks = ["@@ def f():", "-    a", "+    b", "@@ def f():", "-    x", "+    y"]
+    after = b"def f():\n    b\n      x\ndef f():\n    y\n"
+    assert updated(data, *hunks) == after
+
+
+@pytest.mark.parametrize("names", [[], ["--- a/a.txt", "+++ b/a.txt"]])
+def test_what_git_writes_above_the_first_hunk_is_no_part_of_it(names: list[str]) -> None:
+    head = ["diff --git a/a.txt b/a.txt", "index 0123abc..4567def 100644", *names]
+    assert updated(b"a\nb\n", *head, "@@ -1,2 +1,2 @@", " a", "-b", "+c") == b"a\nc\n"
+
+
+def test_of_a_first_hunk_that_looks_like_a_name_in_part_nothing_is_left_out() -> None:
+    hunks = ["--- a/x", "+new", "@@", "-tail", "+end"]
+    assert updated(b"-- a/x\n\ntail\n", *hunks) == b"new\n\nend\n"
+
+
+def test_all_blank_lines_above_a_first_hunk_without_a_place_are_lines_of_it() -> None:
+    data = b"\na\n1\n\n\na\n2\n"
+    assert updated(data, " ", " ", "-a", "+b") == b"\na\n1\n\n\nb\n2\n"
+
+
 def test_context_alone_leads_the_next_hunk_past_it() -> None:
     hunks = ["@@", " f:", "@@", "-a", "+A"]
     assert updated(b"a\nf:\na\n", *hunks) == b"a\nf:\nA\n"

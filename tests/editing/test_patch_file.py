@@ -8,7 +8,7 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing import time_limit
+from stetd.editing import text, time_limit
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.patch_file import dialect as patch_file
@@ -250,3 +250,24 @@ class TestNearMissesOfModels:
     @pytest.mark.parametrize("fields", [{"context": -1}, {"context": 51}, {"dry_run": "yes"}])
     def test_fields_of_the_call_are_checked(self, fields: dict[str, object]) -> None:
         assert "invalid_params" == refusal(b"a\n", change("a", "b"), **fields).kind
+
+
+@pytest.mark.parametrize("fields", [{}, {"near_line": 1}])
+def test_the_file_is_not_split_into_lines_again_for_each_change(
+    fields: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand changes of a large file would take minutes, in which all other calls wait."""
+    data = "".join(f"value {number};\n" for number in range(100))
+    whole: list[str] = []
+
+    def with_newlines(given: str) -> str:
+        whole.extend([given] if len(given) >= len(data) else [])
+        return sound(given)
+
+    sound = text.with_newlines
+    monkeypatch.setattr(text, "with_newlines", with_newlines)
+    changes = [change(f"value {number};", f"changed {number};") for number in range(100)]
+    changes[-1].update(fields)
+    made = plan(data.encode(), *changes)
+    assert made.files[0].after == data.replace("value", "changed").encode()
+    assert len(whole) <= 5

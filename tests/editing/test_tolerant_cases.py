@@ -49,6 +49,22 @@ CASES = [
         Rung.EXACT,
     ),
     Case(
+        "a blank line that the file has only further off, behind what is added",
+        b"x()\na()\nb()\nc()\nd()\n\nz()\n",
+        "x()\n\n",
+        "x()\nnew()\n\n",
+        b"x()\nnew()\na()\nb()\nc()\nd()\n\nz()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "a line put two levels further in, in a text whose depth is no number of such steps",
+        b"f {\n  a(\n    b)\n}\n",
+        "      a(\n",
+        "      a(\n          c,\n",
+        b"f {\n  a(\n      c,\n    b)\n}\n",
+        Rung.INDENT,
+    ),
+    Case(
         "a block that is taken out of the lines around it was not taken out before",
         b"def f():\n    if a:\n        b()\n        c()\n",
         "if a:\n    b()\n    c()\n",
@@ -329,6 +345,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "a text in a wider unit than may be the file's, whose lines are all equally deep",
+        b"    a\n    b\n",
+        "        a\n",
+        "        a\n            c\n",
+        NOWHERE,
+    ),
+    Refusal(
         "old lines lack a level, and the new ones have it",
         b"class A:\n    if a:\n        b\n",
         "if a:\n    b\n",
@@ -386,6 +409,20 @@ REFUSALS = [
         "h\nm\nt\n",
         "h\nM\nt\n",
         Rung.TRIM_EDGES,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with other words above it",
+        b"one = 1\nqux(zed)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta delta\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with other words above a blank line",
+        b"one = 1\nqux(zed)\n\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta gamma\n",
+        "foo(bar)\n    alpha beta delta\n",
+        NOWHERE,
     ),
     Refusal(
         "what was meant is gone, and a passage is left with another word below it",
@@ -608,11 +645,30 @@ def test_a_second_copy_makes_it_ambiguous(case: Case) -> None:
     assert case.rung == edited(case.before + case.before, case.old, case.new)
 
 
-def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_it() -> None:
-    document = Document.from_bytes(b"def f():\n    return a\n")
-    found = locate(document, "return a\n", "b()\nreturn a\n")
-    assert isinstance(found, Match)
-    assert (found.rung, found.replacement) == (Rung.INDENT, "    b()\n    return a\n")
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_it(
+    end: str,
+) -> None:
+    document = Document.from_bytes(f"def f():{end}    return a{end}".encode())
+    for last in ("\n", end, ""):
+        found = locate(document, f"return a{last}", f"b()\nreturn a{last}")
+        assert isinstance(found, Match)
+        written = f"    b(){end}    return a{end if last else ''}"
+        assert (found.rung, found.replacement) == (Rung.INDENT, written)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_edges_are_trimmed_whatever_the_lines_end_with(end: str) -> None:
+    def found(before: str, dropped: str) -> Match | Several | None:
+        document = Document.from_bytes(before.replace("\n", end).encode())
+        old, new = (f"{dropped}\nfoo {word}\n".replace("\n", end) for word in ("bar baz", "qux"))
+        return locate(document, old, new)
+
+    for dropped in ("", "..."):
+        match = found("foo bar baz\nb\n", dropped)
+        assert isinstance(match, Match)
+        assert (match.rung, match.replacement) == (Rung.TRIM_EDGES, f"foo qux{end}")
+    assert found("foo bar baz\nb\n...\n", "...") is None, "the file has such a line elsewhere"
 
 
 def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> None:

@@ -49,6 +49,40 @@ def test_each_call_whose_process_was_lost_gets_a_refusal_of_its_own() -> None:
     assert refusals[0] is not refusals[1]
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
+def test_a_process_whose_call_is_given_up_is_ended_and_plans_no_other(
+    error: type[BaseException],
+) -> None:
+    """It still computes, and its answer would be taken for that to the next call."""
+    ended: list[int] = []
+
+    class Spoilt(Planner):
+        async def plan(self, asked: Planning, seconds: float) -> list[RecordedPlan]:
+            raise error
+
+        def close(self) -> None:
+            ended.append(id(self))
+            super().close()
+
+    begun: list[Planner] = []
+
+    async def begin() -> Planner:
+        begun.append(Spoilt(socket.socket()))
+        return begun[-1]
+
+    async def main() -> None:
+        planners = Planners(begin)
+        for _ in range(2):
+            with pytest.raises(error):
+                await planned(planners)
+        assert ended == list(map(id, begun))
+        assert len(begun) == 2
+        planners.close()
+        assert len(ended) == 2
+
+    asyncio.run(main())
+
+
 def test_without_a_process_the_writer_plans_itself() -> None:
     async def main() -> object:
         async def none() -> Planner:

@@ -62,6 +62,16 @@ def test_what_is_no_refusal_is_handed_on_as_it_is(error: BaseException) -> None:
     future.get_loop().close()
 
 
+def test_an_error_of_a_task_is_its_owners_and_the_writer_goes_on(daemon: InProcess) -> None:
+    async def outcome() -> str | None:
+        with pytest.raises(ZeroDivisionError):
+            await daemon.writer.submit(lambda: 1 // 0)
+        await daemon.writer.drain()
+        return daemon.writer.state.read_only
+
+    assert daemon.wait_for(outcome()) is None
+
+
 def test_drained_is_what_has_done_all_that_waits(daemon: InProcess) -> None:
     async def drained() -> list[int]:
         done: list[int] = []

@@ -108,6 +108,18 @@ def test_a_command_in_the_background_is_recorded_to_its_end(site: Site) -> None:
     whole(site)
 
 
+@pytest.mark.parametrize("tool", ["Monitor", "monitor"])
+def test_a_command_that_is_monitored_runs_in_the_background(site: Site, tool: str) -> None:
+    (site.root / "sub").mkdir()
+    given = {"command": "make | tee log.txt", "directory": str(site.root / "sub")}
+    payload = claude("PreToolUse", tool, given, "t1", site.root)
+    say(site, payload)
+    say(site, payload, "PostToolUse")
+    site.write("sub/log.txt", "1\n")
+    say(site, payload, "Stop")
+    assert told(site) == [("observed", "s-1", ["A sub/log.txt"])]
+
+
 def test_a_subagents_edits_are_told_apart(own_site: Site) -> None:
     site = own_site
     given = {"file_path": str(site.root / "a.txt")}

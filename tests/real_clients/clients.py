@@ -192,7 +192,7 @@ CLAUDE_CODE = RealClient(
     "@anthropic-ai/claude-code-*/claude",
     (
         *("-p", "--model", "claude-sonnet-5"),
-        *("--allowedTools", "Write,Edit,Bash,Agent,ToolSearch", "--"),
+        *("--allowedTools", "Write,Edit,Bash,Monitor,Agent,ToolSearch", "--"),
     ),
     "mcp__stet__{}",
     _write_claude,

@@ -320,15 +320,24 @@ def _read_responses(path: str, body: dict[str, Any]) -> Request:
         if isinstance(item, dict) and str(item.get("type")).endswith("_output")
     ]
     offered = list(body.get("tools") or [])
-    for item in body.get("input", []):  # what a search for tools has found
-        if isinstance(item, dict) and item.get("type") == "tool_search_output":
+    for item in body.get("input", []):  # what a search for tools has found; what is offered in code
+        if isinstance(item, dict) and item.get("type") in (
+            "tool_search_output",
+            "additional_tools",
+        ):
             offered += item.get("tools") or []
     tools: list[Offered] = []
     for tool in offered:
         inner = tool.get("tools")
         if isinstance(inner, list):
             tools += [
-                Offered(each["name"], each.get("description", ""), each, tool.get("name"))
+                Offered(
+                    each["name"],
+                    each.get("description", ""),
+                    each,
+                    tool.get("name"),
+                    takes_text=each.get("type") == "custom",
+                )
                 for each in inner
             ]
         else:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from real_clients.clients import CLAUDE_CODE, CODEX, GEMINI, OPENCODE, RealClient, installed
-from real_clients.scripted_model import Use
+from real_clients.scripted_model import ScriptedModel, Use
 from real_clients.world import TEXT, World, world_of
 
 
@@ -85,6 +87,15 @@ class TestClaudeCode:
             assert ["late.txt"] == [file["path"] for file in edit["files"]]
             assert "claude-code" == edit["agent"]
 
+    def test_what_a_monitored_command_writes_later(self) -> None:
+        with connected(CLAUDE_CODE) as world:
+            given = {"description": "watch", "timeout_ms": 60_000}
+            monitor = Use("Monitor", {"command": "sleep 1; echo late > late.txt", **given})
+            search = Use("ToolSearch", {"query": "select:Monitor"})
+            world.converse(search, monitor, CLAUDE_CODE.shell("until cat late.txt; do :; done"))
+            [edit] = world.edits()
+            assert "observed Monitor: late.txt\n\nwatch" == edit["message"]
+
     def test_a_subagent_is_named(self) -> None:
         with connected(CLAUDE_CODE) as world:
             own = CLAUDE_CODE.write(world.workspace / "b.txt", "bee\n")
@@ -127,6 +138,42 @@ class TestCodex:
             world.converse(CODEX.shell(f"apply_patch <<'EOF'\n{patch}\nEOF"), CODEX.shell("true"))
             [edit] = world.edits()
             assert ("codex", "b.txt") == (edit["agent"], edit["files"][0]["path"])
+
+    def test_a_model_that_calls_tools_by_code(self) -> None:
+        """Codex lets its newest models call all tools in JavaScript."""
+
+        def configure(home: Path, model: ScriptedModel) -> None:
+            CODEX.configure(home, model)
+            config = home / ".codex" / "config.toml"
+            config.write_text(config.read_text().replace("gpt-5.5", "gpt-6-sol"))
+
+        patch = "*** Begin Patch\n*** Add File: b.txt\n+bee\n*** End Patch\n"
+        stets = CODEX.replace("a.txt", "one", "ONE")
+        calls = [
+            f"tools.apply_patch({json.dumps(patch)})",
+            'tools.exec_command({cmd: "echo shell > c.txt"})',
+            f"tools.{stets.tool}({json.dumps(stets.given)})",
+        ]
+        with connected(replace(CODEX, configure=configure, search=None)) as world:
+            said = world.converse(*(Use("exec", f"await {call}") for call in calls))
+            edits = [(each["method"], each["files"][0]["path"]) for each in world.edits()]
+            changed = [("patch", "a.txt"), ("observed", "c.txt"), ("observed", "b.txt")]
+            assert changed == edits, said
+            assert 1 == len({each["session"] for each in world.edits()})
+
+    def test_a_command_that_goes_on_beside_the_model_is_recorded_at_its_end(self) -> None:
+        with connected(CODEX) as world:
+            command = {"cmd": "sleep 1; echo late > late.txt", "yield_time_ms": 250}
+            wait: dict[str, object] = {"chars": "", "yield_time_ms": 30_000}
+
+            def tell_session(_: int) -> None:
+                for told in re.findall(r"session ID (\d+)", "".join(world.model.results)):
+                    wait["session_id"] = int(told)
+
+            world.model.before_step = tell_session
+            world.converse(Use("exec_command", command), Use("write_stdin", wait))
+            [edit] = world.edits()
+            assert ["late.txt"] == [file["path"] for file in edit["files"]]
 
     def test_doctor_says_that_untrusted_hooks_do_not_run(self) -> None:
         client = replace(CODEX, trusting_hooks=())

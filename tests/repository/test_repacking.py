@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,34 @@ def test_what_comes_to_be_needed_while_garbage_is_collected_stays(histories: His
     assert work.dropped == 0
     assert git(histories.path, "show", f"{histories.oids[-1]}:late.txt") == content.decode()
     assert fsck(histories.path) == ""
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_copied_objects_are_removed_in_steps_and_none_on_the_background_thread(
+    histories: Histories, drop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls whose objects Git needs would wait for the removal of all."""
+    grown(histories, 60)
+    copied = len(loose(histories.path))
+    seen: list[str] = []
+
+    def unlink(disk: Disk, name: str, dir_fd: int | None = None) -> None:
+        seen.append("removed")
+        os.unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(Disk, "unlink", unlink)
+    monkeypatch.setattr(Progress, "step", lambda _progress, _count=1: seen.append("others' turn"))
+    removing = Repacking.__dict__["_remove"]
+
+    def on_background(work: Repacking, packs: list[str], oids: bytes, before: bytes) -> None:
+        seen.clear()
+        removing(work, packs, oids, before)
+        assert seen == []
+
+    monkeypatch.setattr(Repacking, "_remove", on_background)
+    repack(histories.path, drop=drop)
+    assert (loose(histories.path), seen.count("removed")) == ([], copied)
+    assert max(len(list(run)) for what, run in groupby(seen) if what == "removed") <= 64 < copied
 
 
 def test_a_whole_copy_stays_where_the_other_one_is_damaged(histories: Histories) -> None:

@@ -171,6 +171,50 @@ def test_records_of_a_failed_append_stay_dead_when_one_of_the_same_length_follow
     assert contents(tmp_path)[0][2][1:] == published(5)
 
 
+def test_where_no_byte_can_be_written_any_more_the_journal_is_not_broken(tmp_path: Path) -> None:
+    """A quota on a file system that needs new space to overwrite, or a limit that was lowered."""
+
+    class FullDisk(Disk):
+        limit = 1 << 40
+
+        def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
+            super().pwrite_all(fd, data[: max(0, self.limit - offset)], offset)
+            if offset + len(data) > self.limit:
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    disk = FullDisk()
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1))
+    for left in (0, 10):
+        disk.limit = journal.position.offset + left
+        with pytest.raises(OSError, match=os.strerror(errno.EDQUOT)):
+            journal.append(*published(2, 3))
+    disk.limit = 1 << 40
+    journal.append(*published(4))
+    assert contents(tmp_path)[0][2][1:] == published(1, 4)
+
+
+def test_what_can_not_be_wiped_breaks_the_journal(tmp_path: Path) -> None:
+    class DyingDisk(Disk):
+        dying = dead = False
+
+        def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
+            if not self.dead:
+                super().pwrite_all(fd, data[:-1] if self.dying else data, offset)
+            self.dead = self.dying
+            if self.dead:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk = DyingDisk()
+    journal = opened(tmp_path, disk)
+    disk.dying = True
+    with pytest.raises(JournalBroken, match="writing the journal failed"):
+        journal.append(*published(1, 2))
+    disk.dying = disk.dead = False
+    with pytest.raises(JournalBroken):
+        journal.append(*published(3))
+
+
 def test_failed_reserve_appends_nothing_and_what_was_reserved_stays_writable(
     tmp_path: Path, disk: FailingDisk
 ) -> None:

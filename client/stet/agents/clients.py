@@ -204,7 +204,7 @@ CLAUDE_CODE = Client(
     hooks=Hooks(
         _CLAUDE_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
-        "Edit|Write|MultiEdit|NotebookEdit|Bash",
+        "Edit|Write|MultiEdit|NotebookEdit|Bash|PowerShell|Monitor",
         ("SessionStart", "Stop"),
     ),
     allowed=_CLAUDE_SETTINGS,
@@ -371,7 +371,7 @@ QWEN_CODE = Client(
     hooks=Hooks(
         _QWEN_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
-        "edit|write_file|notebook_edit|run_shell_command",
+        "edit|write_file|notebook_edit|run_shell_command|monitor",
         # With a prompt on the command line it sends no SessionStart.
         ("SessionStart", "UserPromptSubmit", "Stop"),
         per_second=1000,

@@ -4,13 +4,13 @@ A payload is understood by its fields, not by the client's name: VS Code runs ho
 written for Claude Code, with its own tools. From the clients' documentation, November 2026:
 
     Claude Code   session_id, cwd, tool_name, tool_input, tool_use_id; file_path, notebook_path;
-                  command, description, run_in_background. agent_id and agent_type of a subagent.
-                  After a command cwd is where it has gone to. At Stop background_tasks, those
-                  that still run
+                  command, description, run_in_background (Monitor always is). agent_id and
+                  agent_type of a subagent. After a command cwd is where it has gone to. At Stop
+                  background_tasks, those that still run
     Codex         the same fields, the patch as tool_input.command. Bash with an apply_patch as its
                   command, which Codex carries out itself, has no PostToolUse
     Gemini CLI    no id of a use; file_path; command, description, dir_path. Qwen Code: these or
-                  Claude Code's names, and is_background
+                  Claude Code's names, is_background, and directory for dir_path
     Cursor        file_path; command and cwd; conversation_id, workspace_roots
     VS Code       hookEventName, sessionId, or as Claude Code; files; filePath, or a list of such;
                   input with a patch
@@ -41,7 +41,7 @@ _PHASES = {
 #: Tools that run a command, which may touch any file.
 _SHELLS = frozenset(
     {"bash", "shell", "run_shell_command", "run_in_terminal", "runinterminal", "terminal"}
-    | {"exec_command", "local_shell", "unified_exec", "container.exec", "powershell"}
+    | {"exec_command", "local_shell", "unified_exec", "container.exec", "powershell", "monitor"}
 )
 #: Tools that edit the files they name.
 _EDITS = frozenset(
@@ -139,11 +139,12 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     if agent := _text(payload, "agent_id"):  # without it agent_type may be the main agent's
         found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
     if paths is None and directory is not None:
-        begins = os.path.join(directory, _text(given, "workdir", "dir_path") or "")
+        begins = os.path.join(directory, _text(given, "workdir", "dir_path", "directory") or "")
         command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
         found.places = [begins, *command.entered]
         found.late = command.patched
-        if True in (given.get("run_in_background"), given.get("is_background")):
+        monitored = tool.lower() == "monitor"
+        if True in (monitored, given.get("run_in_background"), given.get("is_background")):
             found.background = True
             found.late = [*command.patched, *command.written]
             found.new = command.named

@@ -16,11 +16,9 @@ from stetd.history.ignoring import IgnoreFile, is_left_out
 
 
 def _content(patterns: Sequence[str]) -> bytes:
-    return "\n".join(map(_pattern, patterns)).encode("utf-8", "surrogateescape")
-
-
-def _pattern(text: str) -> str:
-    return _folded(text).replace("[:upper:]", "[:lower:]")  # a folded path has no other letters
+    folded = _folded("\n".join(patterns))
+    folded = folded.replace("[:upper:]", "[:lower:]")  # a folded path has no other letters
+    return folded.encode("utf-8", "surrogateescape")
 
 
 def _folded(text: str) -> str:

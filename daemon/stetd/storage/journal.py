@@ -214,6 +214,9 @@ class Journal:
         try:
             self._disk.pwrite_all(self._fd, bytes(length), start)
         except OSError as error:
+            with suppress(OSError):
+                if not any(os.pread(self._fd, length, start)):
+                    return  # where nothing can be overwritten, nothing may have been written
             self.broken = f"writing the journal failed: {cause.strerror}"
             raise JournalBroken(self.broken) from error
 

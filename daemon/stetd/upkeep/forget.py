@@ -21,7 +21,7 @@ import time
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ClipboardRef, ForgetResult
 from stetd.editing.refusals import counted
 from stetd.engine.writer import Writer
@@ -35,7 +35,7 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
-from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, Job, check_open, collect, record
+from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 #: Attempts to rewrite also what calls add meanwhile.
 _ROUNDS = 20
@@ -188,13 +188,8 @@ class Forgetting(msgspec.Struct):
         return msgspec.structs.replace(cut, oldest=found.oldest)
 
 
-def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
-    """The job that finishes a forget that a kill has interrupted."""
-    return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
-
-
 async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
-    """Do the steps after the switch. May be done again."""
+    """Do the steps after the switch. May be done again, as after a kill."""
     state, historian = writer.state, writer.historian
     rewritten = state.known[workspace.name].forgetting
     if rewritten is None:
@@ -207,10 +202,15 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     cut = state.known[workspace.name].cut
     asked = FinishForgetting(rewritten.paths, cut.oldest if cut is not None else None)
     view = writer.view(workspace)
-    await historian.ask("finish forgetting", asked, type(None), view, progress)
-    historian.remembered.forget(workspace.name)
-    await reached("forget.replies_changed")
-    await collect(writer, workspace, progress, drop=True)
+    try:
+        await historian.ask("finish forgetting", asked, type(None), view, progress)
+        historian.remembered.forget(workspace.name)
+        await reached("forget.replies_changed")
+        await collect(writer, workspace, progress, drop=True)
+    except Refused as refusal:
+        so_far = "forget: the history is rewritten, but not all that is to go is removed yet."
+        cause = refusal.message.replace(" Nothing was changed.", "")
+        raise refuse(Kind(refusal.kind), f"{so_far} Send the call again. {cause}") from refusal
     record(writer, workspace.name, rewritten=Rewritten("", 0, []))
     state.change_known(workspace.name, forgetting=None)
 

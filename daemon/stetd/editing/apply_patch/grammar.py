@@ -532,7 +532,7 @@ class _Parser:
             self._at += 1
         if self._names_follow() and self._lines[self._at + 2].text.startswith("@@"):
             self._at += 2
-        if self._at == begin and self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
+        if self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
             # A blank line with its space belongs to a first hunk without "@@": otherwise lines that
             # are added after a blank line would go to the end of the file.
             while is_blank(self._lines[self._at - 1].text):
