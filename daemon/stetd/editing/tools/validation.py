@@ -184,7 +184,7 @@ def _fault(field: Field, value: Any) -> str | None:
 
 def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> dict[str, object]:
     """What was given, by the names that the fields have; what is null was not given."""
-    names = {inputs.in_snake_case(field.wire): field.wire for field in fields_of(model)}
+    names = _in_snake_case(model)
     wires = frozenset(names.values())
     spelled: dict[str, object] = {}
     for key, each in value.items():
@@ -202,6 +202,10 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
 
 
 @cache
+def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
+    return {inputs.in_snake_case(field.wire): field.wire for field in fields_of(model)}
+
+
 def _dotted(place: Sequence[str | int]) -> str:
     """``reindent.strip``: the field within its patch; ``patches`` itself within the call."""
     after_index = [n for n, part in enumerate(place) if isinstance(part, int)]
