@@ -62,10 +62,6 @@ def is_edit(meta: CommitMeta) -> bool:
     return meta.kind in ("edit", "observed")
 
 
-#: Undoes what the call takes back, as a commit would.
-_THIS_CALL = ""
-
-
 class UndoneTwice(NamedTuple):
     """A commit that would be undone a second time, and the other one that undoes it."""
 
@@ -93,27 +89,26 @@ def undone_twice(
             for older in filter(known.__contains__, reverts):
                 takers[older].add(oid)
     standing = {oid for oid in known if not takers[oid]}
-    order = list(known)
-    places = {oid: place for place, oid in enumerate(order)}
+    places = {oid: place for place, oid in enumerate(known)}
+    taken: set[str] = set()
     twice = set(known)
     for each in chosen:
-        takers[each].add(_THIS_CALL)
+        taken.add(each)
         twice.add(each)
-        waiting = [places[each]]
+        waiting = [(places[each], each)]
         while waiting:  # newest first, so that each commit ceases to stand or stands again once
-            oid = order[heappop(waiting)]
-            if (oid in standing) == (not takers[oid]):
+            _, oid = heappop(waiting)
+            if (oid in standing) == (not takers[oid] and oid not in taken):
                 continue
             standing ^= {oid}
             for older in filter(known.__contains__, known[oid]):
                 takers[older] ^= {oid}
                 twice.add(older)
-                heappush(waiting, places[older])
-        twice = {oid for oid in twice if len(takers[oid]) > 1}
+                heappush(waiting, (places[older], older))
+        twice = {oid for oid in twice if len(takers[oid]) + (oid in taken) > 1}
         if twice:
             oid = min(twice, key=places.__getitem__)
-            others = takers[oid] - {_THIS_CALL}
-            return UndoneTwice(oid, next(by for by in (so_far[oid], *order) if by in others))
+            return UndoneTwice(oid, next(by for by in (so_far[oid], *known) if by in takers[oid]))
     return None
 
 

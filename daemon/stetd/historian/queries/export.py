@@ -120,11 +120,9 @@ class _Plan:
 
     def selects(self, commit: StoredCommit) -> bool:
         """Whether a commit passes the filters; one without changes, if no files are asked for."""
-        if commit.meta.kind in FOUND and self._wanted.kind is None:
-            return False
-        if not self._wanted.matches(commit.meta):
-            return False
-        return not self._paths or any(self.changes(commit))
+        found = commit.meta.kind in FOUND and self._wanted.kind is None
+        passes = not found and self._wanted.matches(commit.meta)
+        return passes and (not self._paths or any(self.changes(commit)))
 
     def look_ahead(self) -> None:
         """Find the selected commits of the whole range, and what they touch."""
