@@ -18,7 +18,6 @@ from __future__ import annotations
 from stetd import quick_asyncio  # noqa: F401 # isort: skip - before anything loads asyncio
 import argparse
 import asyncio
-import ctypes
 import faulthandler
 import gc
 import logging
@@ -27,7 +26,7 @@ import resource
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +39,7 @@ from stetd.config import logs
 from stetd.config.directories import AlreadyRunning, Directories, instance_lock
 from stetd.config.logs import Log
 from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
+from stetd.processes.children import configure_allocator
 from stetd.server import systemd
 from stetd.server.server import Listener, Server, SocketInTheWay, listen
 
@@ -56,8 +56,6 @@ _OTHER_DESCRIPTORS = 1024
 _READY_TIMEOUT_S = 10.0
 #: Seconds between two checks that the sockets exist.
 _SOCKET_CHECK_S = 5.0
-#: From malloc.h.
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
 log = logging.getLogger("stetd")
 
@@ -84,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     faulthandler.enable()  # prints all stacks if the watchdog sends SIGABRT
     _raise_descriptor_limit(settings)
-    configure_allocator()
+    configure_allocator(256 * 1024)
     destination = logs.set_up(settings.log_level)
     with ExitStack() as resources:
         try:
@@ -129,17 +127,6 @@ def _print_configuration(given: argparse.Namespace, directories: Directories) ->
         report = options.show(path, must_exist=must_exist)
     print(msgspec.json.encode(report).decode())  # noqa: T201
     return 0 if checked["ok"] else EXIT_USAGE
-
-
-def configure_allocator() -> None:
-    """Make the GNU allocator return large free blocks to the system and use few heaps (mallopt(3)).
-
-    Other allocators have no such function, or ignore it.
-    """
-    with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, 256 * 1024)
-        mallopt(_M_ARENA_MAX, 2)
 
 
 def _raise_descriptor_limit(settings: Settings) -> None:

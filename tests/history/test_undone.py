@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from historian.walked_history import walk_standing
-from stetd.history import undone
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.undone import (
     REDOABLE,
@@ -88,25 +87,36 @@ def test_a_rollback_sees_through_a_redo() -> None:
 # -- random histories
 
 
-def test_a_rollback_over_an_earlier_one_is_checked_only_where_others_are_taken_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared: list[Collection[str]] = []
-    compare = undone._undone_twice
+class ReadCommit:
+    """A commit, and how often its metadata was read."""
 
-    def comparing(
-        known: Sequence[tuple[StoredCommit, str | None]], chosen: Collection[str]
-    ) -> UndoneTwice | None:
-        compared.append(chosen)
-        return compare(known, chosen)
+    def __init__(self, commit: StoredCommit) -> None:
+        self._commit, self.oid = commit, commit.oid
+        self.reads = 0
 
-    monkeypatch.setattr(undone, "_undone_twice", comparing)
+    @property
+    def meta(self) -> CommitMeta:
+        self.reads += 1
+        return self._commit.meta
+
+
+def test_to_take_many_undos_back_each_commit_is_looked_at_once_or_twice() -> None:
+    """Each undo was checked by going through all commits again: 2,000 took 2 s of computing."""
+    read: list[ReadCommit] = []
+    reachable: list[tuple[Any, str | None]] = []
+    for n in reversed(range(200)):
+        read += map(ReadCommit, [commit(f"u{n}", "undo", f"e{n}"), commit(f"e{n}")])
+        reachable += [(read[-2], None), (read[-1], f"u{n}")]
+    assert undone_twice(reachable, [f"u{n}" for n in reversed(range(200))]) is None
+    assert max(each.reads for each in read) <= 2
+
+
+def test_a_rollback_over_an_earlier_one() -> None:
     edits = [f"e{n}" for n in reversed(range(200))]
     rollback = commit("r", "rollback", *edits)
     reachable = [(rollback, None), *((commit(oid), "r") for oid in edits)]
     assert undone_twice(reachable, ["r", *edits]) is None
     assert undone_twice(reachable, edits) == UndoneTwice(edits[0], "r")
-    assert len(compared) == 2
 
 
 @dataclass

@@ -604,6 +604,9 @@ class Writer:
         job.answered = True
         if job.asking is not None:
             job.asking.cancel()
+            # The task refers to the job, and so do the tracebacks of what it was answered with:
+            # only the collector would free them, and with them the texts of a large call.
+            job.asking = job.response = None
             self._queue.release(job.lane)
         for number, future in enumerate([job.future, *followers]):
             if isinstance(answer, Exception):

@@ -37,7 +37,8 @@ what these steps give: that is exactly what was there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from stetd.history.commits import CommitMeta, StoredCommit
@@ -69,7 +70,7 @@ class UndoneTwice(NamedTuple):
 
 
 def undone_twice(
-    reachable: Iterable[tuple[StoredCommit, str | None]], chosen: Sequence[str]
+    reachable: Sequence[tuple[StoredCommit, str | None]], chosen: Sequence[str]
 ) -> UndoneTwice | None:
     """Whether two commits come to take back the same one while ``chosen`` are taken back.
 
@@ -77,27 +78,37 @@ def undone_twice(
     newest first, each with the standing commit that took it back so far. ``chosen``: newest
     first; each step that takes others back counts, because the files go through each.
     """
-    known = list(reachable)
-    taking = {commit.oid for commit, _ in known if commit.meta.reverts}
-    ends = [end for end in range(1, len(chosen)) if chosen[end] in taking]
-    found = (_undone_twice(known, set(chosen[:end])) for end in [*ends, len(chosen)])
-    return next(filter(None, found), None)
-
-
-def _undone_twice(
-    known: Sequence[tuple[StoredCommit, str | None]], chosen: Collection[str]
-) -> UndoneTwice | None:
-    oids = {commit.oid for commit, _ in known}
-    takers: dict[str, list[str]] = {}
-    for commit, undone_by in known:
-        own = takers.get(commit.oid, [])
-        if undone_by is not None and undone_by not in oids:
-            own.append(undone_by)
-        if len(own) + (commit.oid in chosen) > 1:
-            return UndoneTwice(commit.oid, undone_by if undone_by in own else own[0])
-        if not own and commit.oid not in chosen:
-            for oid in commit.meta.reverts:
-                takers.setdefault(oid, []).append(commit.oid)
+    so_far = {commit.oid: undone_by for commit, undone_by in reachable}
+    known = {commit.oid: commit.meta.reverts for commit, _ in reachable}
+    takers: dict[str, set[str]] = {oid: set() for oid in known}
+    for oid, reverts in known.items():
+        undone_by = so_far[oid]
+        if undone_by is not None and undone_by not in known:
+            takers[oid].add(undone_by)
+        if not takers[oid]:
+            for older in filter(known.__contains__, reverts):
+                takers[older].add(oid)
+    standing = {oid for oid in known if not takers[oid]}
+    places = {oid: place for place, oid in enumerate(known)}
+    taken: set[str] = set()
+    twice = set(known)
+    for each in chosen:
+        taken.add(each)
+        twice.add(each)
+        waiting = [(places[each], each)]
+        while waiting:  # newest first, so that each commit ceases to stand or stands again once
+            _, oid = heappop(waiting)
+            if (oid in standing) == (not takers[oid] and oid not in taken):
+                continue
+            standing ^= {oid}
+            for older in filter(known.__contains__, known[oid]):
+                takers[older] ^= {oid}
+                twice.add(older)
+                heappush(waiting, (places[older], older))
+        twice = {oid for oid in twice if len(takers[oid]) + (oid in taken) > 1}
+        if twice:
+            oid = min(twice, key=places.__getitem__)
+            return UndoneTwice(oid, next(by for by in (so_far[oid], *known) if by in takers[oid]))
     return None
 
 

@@ -11,6 +11,7 @@ ends, because it may have read half of a message.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -199,11 +200,14 @@ def main(arguments: Sequence[str]) -> int:
         os.nice(_NICE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (int(max_memory), int(max_memory)))
+    gc.freeze()  # loaded modules stay: the collector need not traverse them
     with suppress(OSError):
         connected.sendall(_encoded(Ready(version=__version__)))
         try:
             while (content := framing.receive(connected)) is not None:
                 connected.sendall(_encoded(_planned(_to_planner.decode(content))))
+                # Documents and their forms refer to each other. They take 15 times the file's size.
+                gc.collect()
         except MemoryError:  # half of a message may have been read, so the process must end
             connected.sendall(_encoded(Exhausted()))
     return 0

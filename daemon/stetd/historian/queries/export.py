@@ -7,8 +7,8 @@ their own authors, marked (``Stet-Context``), and restricted to the files of the
 ``outside: false`` they become part of the next selected commit. The series begins with the content
 before a file's first selected commit.
 
-Nothing is kept between two pages: each begins with a walk over the whole range, which finds the
-first and the last selected commit of each path.
+Nothing is kept between two pages: each page of patches begins with a walk over the whole range,
+which finds the first and the last selected commit of each path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from stetd.state.read_view import ReadView
 
 #: Characters after which a page ends with the present commit.
 _PAGE = 4 << 20
-_DEFAULT_LIMIT = 500
+#: Many, because each page of patches walks the whole range.
+_DEFAULT_LIMIT = 5_000
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
@@ -58,9 +59,10 @@ def exported(view: ReadView, asked: Export) -> ExportResult:
 
     def run(lookup: CommitLookup) -> ExportResult:
         plan = _Plan(lookup, asked, wanted, paths, to, cursor)
-        if asked.format == "diff":
-            return _combined(plan)
-        return _json_lines(plan) if asked.format == "jsonl" else _mbox(plan)
+        if asked.format == "jsonl":
+            return _json_lines(plan)
+        plan.look_ahead()
+        return _combined(plan) if asked.format == "diff" else _mbox(plan)
 
     return with_lookup(view, run)
 
@@ -97,7 +99,7 @@ class _Plan:
     ) -> None:
         self.lookup = lookup
         self.limit = asked.limit or _DEFAULT_LIMIT
-        self._paths, self._with_context = paths, asked.outside
+        self._wanted, self._paths, self._with_context = wanted, paths, asked.outside
         after = None if asked.from_ is None else lookup.resolve(asked.from_)
         self.to = to = lookup.resolve(to)
         first = 0 if after is None else lookup.number(after)
@@ -115,22 +117,24 @@ class _Plan:
         self.touches: dict[str, _Touch] = {}
         #: Groups of paths (a file, and files below its name), by each of their paths.
         self._joined: dict[str, list[str]] = {}
-        walk = lookup.repository.walk(to)
-        for n, commit in zip(range(last, first, -1), walk, strict=False):
-            found = commit.meta.kind in FOUND and wanted.kind is None
-            if not found and wanted.matches(commit.meta):
-                self._add(n, commit)
-        self._join_ranges()
 
-    def _add(self, n: int, commit: StoredCommit) -> None:
-        changes = list(self.changes(commit))
-        for path, before, after in changes:
-            newer = self.touches.get(path)
-            last, end = (n, after) if newer is None else (newer.last, newer.after)
-            self.touches[path] = _Touch(last, n, before, end)
-        # A commit without changes passes if no files are asked for; it is left out later.
-        if changes or not self._paths:
-            self.selected.add(n)
+    def selects(self, commit: StoredCommit) -> bool:
+        """Whether a commit passes the filters; one without changes, if no files are asked for."""
+        found = commit.meta.kind in FOUND and self._wanted.kind is None
+        passes = not found and self._wanted.matches(commit.meta)
+        return passes and (not self._paths or any(self.changes(commit)))
+
+    def look_ahead(self) -> None:
+        """Find the selected commits of the whole range, and what they touch."""
+        walk = self.lookup.repository.walk(self.to)
+        for n, commit in zip(range(self.last, self.first - 1, -1), walk, strict=False):
+            if self.selects(commit):
+                self.selected.add(n)
+                for path, before, after in self.changes(commit):
+                    newer = self.touches.get(path)
+                    last, end = (n, after) if newer is None else (newer.last, newer.after)
+                    self.touches[path] = _Touch(last, n, before, end)
+        self._join_ranges()
 
     def _join_ranges(self) -> None:
         """Give a file and the files below its name one range: they exclude each other."""
@@ -226,17 +230,19 @@ def _combined(plan: _Plan) -> ExportResult:
 def _json_lines(plan: _Plan) -> ExportResult:
     lines: list[str] = []
     size = 0
-    cursor = None
-    numbers = sorted(n for n in plan.selected if n > plan.done)
-    for n in numbers:
-        found = plan.lookup.found(n)
-        line = msgspec.json.encode(show_found(plan.lookup, found)).decode() + "\n"
-        check_size(len(line), f"commit {found.commit.oid}")
+    last = cursor = None
+    for n in range(plan.done + 1, plan.last + 1):
+        commit = plan.lookup.commit(n)
+        if not plan.selects(commit):
+            continue
+        if size >= _PAGE or len(lines) >= plan.limit:
+            cursor = f"{plan.to}.{last}"
+            break
+        last = commit.oid
+        line = msgspec.json.encode(show_found(plan.lookup, plan.lookup.found(n))).decode() + "\n"
+        check_size(len(line), f"commit {last}")
         lines.append(line)
         size += len(line)
-        if (size >= _PAGE or len(lines) >= plan.limit) and n != numbers[-1]:
-            cursor = f"{plan.to}.{found.commit.oid}"
-            break
     return ExportResult(format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor)
 
 

@@ -1,0 +1,52 @@
+"""What a page of an export costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stetd.historian.queries.export import exported
+from stetd.history.commit_rows import CommitFilter
+from stetd.history.commits import CommitMeta
+from stetd.parameters import Export
+from stetd.state.read_view import ReadView
+from stetd.storage.disk import Disk
+from stetd.storage.worktree import Worktree
+from storage.histories import Histories
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Iterator[ReadView]:
+    histories = Histories(tmp_path)
+    for n in range(501):
+        histories.commit({"a": f"{n}\n"})
+    worktree = Worktree(str(tmp_path), Disk())
+    yield ReadView(worktree, histories.path, histories.oids[-1], "", 1 << 20)
+    worktree.close()
+
+
+def test_a_page_of_json_lines_does_not_look_at_all_commits_again(
+    view: ReadView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stet report` over 5,000 commits computed for 14 s, four times that over 10,000."""
+    looked_at: list[CommitMeta] = []
+    matches = CommitFilter.matches
+
+    def counting(self: CommitFilter, meta: CommitMeta) -> bool:
+        looked_at.append(meta)
+        return matches(self, meta)
+
+    monkeypatch.setattr(CommitFilter, "matches", counting)
+    commits, pages, cursor = 0, 0, None
+    while cursor is not None or not pages:
+        page = exported(view, Export(format="jsonl", limit=100, cursor=cursor))
+        commits, pages, cursor = commits + page.commits, pages + 1, page.cursor
+    assert (commits, pages) == (501, 6)
+    assert len(looked_at) <= commits + pages
+
+
+def test_a_page_of_patches_has_many_commits_since_each_page_walks_them_all(view: ReadView) -> None:
+    page = exported(view, Export())
+    assert (page.commits, page.cursor) == (501, None)
