@@ -27,7 +27,7 @@ from typing import Any
 
 from e2e.forking import ForkedProcess
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
-from stet.wire.messages import ErrorObject, Event, Reply, decode_reply, decode_result
+from stet.wire.messages import Answer, ErrorObject, decode_answer, decode_result
 from stet.wire.messages import encode_request as encode
 
 BOTH = [Encoding.JSON, Encoding.MSGPACK]
@@ -69,7 +69,7 @@ class Client:
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._numbers = 0
         #: Replies that came while another was waited for.
-        self._early: list[Reply] = []
+        self._early: list[Answer] = []
 
     def close(self) -> None:
         """Hang up."""
@@ -89,16 +89,16 @@ class Client:
         """A request's frame."""
         return enclose(self.encoding, encode(self.encoding, id, method, params))
 
-    def receive(self) -> Reply:
+    def receive(self) -> Answer:
         """The next reply. Raises ConnectionEnded."""
         return self._early.pop(0) if self._early else self._receive()
 
-    def _receive(self) -> Reply:
+    def _receive(self) -> Answer:
         reply = self.next()
-        assert not isinstance(reply, Event), "nobody has subscribed to anything"
+        assert not reply.is_event, "nobody has subscribed to anything"
         return reply
 
-    def next(self) -> Reply | Event:
+    def next(self) -> Answer:
         """The next message. Raises ConnectionEnded."""
         while (frame := self._framer.next_frame()) is None:
             try:
@@ -108,7 +108,7 @@ class Client:
             if not data:
                 raise ConnectionEnded
             self._framer.feed(data)
-        return decode_reply(self.encoding, frame)
+        return decode_answer(self.encoding, frame)
 
     def is_silent(self) -> bool:
         """Whether nothing has come that was not received yet."""
@@ -125,11 +125,10 @@ class Client:
         while (reply := self._receive()).id != number:
             self._early.append(reply)
 
-    def result_of(self, reply: Reply) -> dict[str, Any]:
+    def result_of(self, reply: Answer) -> dict[str, Any]:
         """What a reply says. Raises Refusal."""
         if reply.error is not None:
             raise Refusal(reply.error)
-        assert reply.result is not None
         result: dict[str, Any] = decode_result(self.encoding, reply.result, dict[str, Any])
         return result
 

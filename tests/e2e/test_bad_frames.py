@@ -26,7 +26,7 @@ from e2e.running_daemon import (
 )
 from stet.wire.failures import Kind, code_of
 from stet.wire.framing import Encoding, enclose
-from stet.wire.messages import Reply
+from stet.wire.messages import Answer
 
 MAX_FRAME = 20_000
 SETTINGS = {"max_frame": MAX_FRAME}
@@ -57,7 +57,7 @@ def as_before(world: Site) -> Iterator[Picture]:
     assert world.agent.call("read", path="a.txt")["text"] == "two\n"
 
 
-def assert_error(reply: Reply, kind: Kind, *says: str, id: object = None) -> None:  # noqa: A002
+def assert_error(reply: Answer, kind: Kind, *says: str, id: object = None) -> None:  # noqa: A002
     assert reply.error is not None
     assert kind == reply.error.data["kind"], reply.error.message
     assert code_of(kind) == reply.error.code

@@ -13,7 +13,6 @@ import pytest
 
 from e2e.running_daemon import BOTH, PATIENCE_S, Client, DaemonProcess, Site
 from stet.wire.framing import Encoding
-from stet.wire.messages import Event
 
 
 class Listener(Client):
@@ -32,7 +31,7 @@ class Listener(Client):
 
     def event(self) -> dict[str, Any]:
         event = self.next()
-        assert isinstance(event, Event)
+        assert event.is_event
         return event.params
 
     def has_nothing(self, seconds: float = 0.3) -> bool:

@@ -16,7 +16,7 @@ from stet.wire.failures import Kind, Refused, code_of
 from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     MalformedMessage,
-    decode_reply,
+    decode_answer,
     decode_request,
     encode_error,
     encode_request,
@@ -99,7 +99,7 @@ def _message(encoding: Encoding, data: bytes) -> None:
         framer.feed(enclose(encoding, again))
         assert framer.next_frame() == again
     try:
-        decode_reply(encoding, data)
+        decode_answer(encoding, data)
     except MalformedMessage as malformed:
         _answerable(encoding, malformed)
 

@@ -15,13 +15,12 @@ from stet.wire.failures import Kind
 from stet.wire.framing import Encoding
 from stet.wire.messages import (
     MAX_DEPTH,
+    Answer,
     ErrorObject,
-    Event,
     MalformedMessage,
-    Reply,
     Request,
     check_params,
-    decode_reply,
+    decode_answer,
     decode_request,
     decode_result,
     encode_error,
@@ -143,25 +142,23 @@ def test_json_payload_never_holds_a_newline() -> None:
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_result_error_and_event_come_back_as_what_they_were(encoding: Encoding) -> None:
-    reply = decode_reply(encoding, encode_result(encoding, 7, ClipboardName("c")))
-    assert isinstance(reply, Reply)
-    assert reply.result is not None
+    reply = decode_answer(encoding, encode_result(encoding, 7, ClipboardName("c")))
     assert (reply.id, reply.error) == (7, None)
     assert decode_result(encoding, reply.result, ClipboardName) == ClipboardName("c")
 
     error = encode_error(encoding, None, -32000, "no", {"kind": "stale"})
-    expected = Reply(None, error=ErrorObject(-32000, "no", {"kind": "stale"}))
-    assert expected == decode_reply(encoding, error)
+    expected = Answer(None, error=ErrorObject(-32000, "no", {"kind": "stale"}))
+    assert expected == decode_answer(encoding, error)
 
     event = encode_event(encoding, {"event": "commit", "n": 1})
-    assert Event({"event": "commit", "n": 1}) == decode_reply(encoding, event)
+    assert decode_answer(encoding, event).is_event
+    assert decode_answer(encoding, event).params == {"event": "commit", "n": 1}
 
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_null_result_is_a_result(encoding: Encoding) -> None:
-    reply = decode_reply(encoding, encode_result(encoding, "a", None))
-    assert isinstance(reply, Reply)
-    assert reply.result is not None
+    reply = decode_answer(encoding, encode_result(encoding, "a", None))
+    assert not reply.is_event
     assert decode_result(encoding, reply.result, None) is None
 
 
@@ -178,7 +175,7 @@ def test_wire_bytes_are_these() -> None:
 @pytest.mark.parametrize("encoding", Encoding)
 def test_message_that_is_neither_reply_nor_event_is_malformed(encoding: Encoding) -> None:
     with pytest.raises(MalformedMessage, match="neither a reply nor an event"):
-        decode_reply(encoding, encode_request(encoding, 1, "status", {}))
+        decode_answer(encoding, encode_request(encoding, 1, "status", {}))
 
 
 def test_result_of_another_type_is_malformed() -> None:
@@ -187,12 +184,14 @@ def test_result_of_another_type_is_malformed() -> None:
 
 
 def test_unknown_members_of_a_reply_are_ignored() -> None:
-    assert Reply(1, result=msgspec.Raw(b"2")) == decode_reply(JSON, b'{"id":1,"result":2,"new":[]}')
+    assert Answer(1, result=msgspec.Raw(b"2")) == decode_answer(
+        JSON, b'{"id":1,"result":2,"new":[]}'
+    )
 
 
 @given(st.binary() | st.binary().map(lambda tail: b'{"method":' + tail), st.sampled_from(Encoding))
 def test_random_bytes_are_a_message_or_malformed(frame: bytes, encoding: Encoding) -> None:
-    for decode in (decode_request, decode_reply):
+    for decode in (decode_request, decode_answer):
         try:
             decode(encoding, frame)
         except MalformedMessage:

@@ -96,14 +96,14 @@ class Conversation:
                 frame = self._framer.next_frame()
                 if frame is None:
                     return None
-                message = messages.decode_reply(self._encoding, frame)
+                message = messages.decode_answer(self._encoding, frame)
             except (FrameError, messages.MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
-            if not isinstance(message, messages.Event):
+            if not message.is_event:
                 return self._outcome(message)
             self.events.append(message.params)
 
-    def _outcome(self, reply: messages.Reply) -> tuple[Any, Any]:
+    def _outcome(self, reply: messages.Answer) -> tuple[Any, Any]:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
@@ -113,8 +113,7 @@ class Conversation:
         call, token = self.waiting.pop(reply.id)
         return token, refusal or self._decoded(call, reply.result)
 
-    def _decoded(self, call: Call[Any], result: msgspec.Raw | None) -> Any:
-        assert result is not None, "BUG: a reply with neither result nor error"
+    def _decoded(self, call: Call[Any], result: msgspec.Raw) -> Any:
         try:
             return messages.decode_result(self._encoding, result, call.result)
         except messages.MalformedMessage as error:

@@ -85,20 +85,25 @@ class ErrorObject(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """The reply to the request with this ``id`` (None: to a message without a readable id): a
-    ``result``, still encoded (:func:`decode_result`), or an ``error``.
+_NO_RESULT = msgspec.Raw()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A message from the daemon. The reply to the request with this ``id`` (None: to a message
+    without a readable id): a ``result``, still encoded (:func:`decode_result`), or an ``error``. Or
+    an event for a subscriber, in ``params``.
     """
 
-    id: str | int | None
-    result: msgspec.Raw | None = None
+    id: str | int | None = None
+    result: msgspec.Raw = _NO_RESULT
     error: ErrorObject | None = None
+    method: str | None = None
+    params: dict[str, Any] = {}
 
-
-class Event(msgspec.Struct, frozen=True):
-    """A notification from the daemon to a subscriber."""
-
-    params: dict[str, Any]
+    @property
+    def is_event(self) -> bool:
+        """Whether it is no reply."""
+        return self.result is _NO_RESULT and self.error is None
 
 
 class MalformedMessage(Exception):
@@ -142,18 +147,8 @@ class _OnlyId(msgspec.Struct, frozen=True):
     id: str | _Integer | None = None
 
 
-class _AnswerEnvelope(msgspec.Struct, frozen=True):
-    """A reply or an event."""
-
-    id: str | int | None = None
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: ErrorObject | None = None
-    method: str | None = None
-    params: dict[str, Any] = {}
-
-
-_ANSWER_DECODERS: dict[Encoding, Callable[[bytes], _AnswerEnvelope]] = {
-    encoding: module.Decoder(_AnswerEnvelope).decode for encoding, module in _MODULES.items()
+_ANSWER_DECODERS: dict[Encoding, Callable[[bytes], Answer]] = {
+    encoding: module.Decoder(Answer).decode for encoding, module in _MODULES.items()
 }
 # The hook is for texts of a subclass, which some libraries return.
 _ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
@@ -210,7 +205,7 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
     return MalformedMessage(Kind.PARSE_ERROR, text)
 
 
-def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
+def decode_answer(encoding: Encoding, frame: bytes) -> Answer:
     """The reply or event in a payload. Raises only MalformedMessage."""
     try:
         answer = _ANSWER_DECODERS[encoding](frame)
@@ -218,15 +213,11 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon sent a message that can't be read: {error}"
         ) from error
-    if answer.error is not None:
-        return Reply(answer.id, error=answer.error)
-    if answer.result is not msgspec.UNSET:
-        return Reply(answer.id, result=answer.result)
-    if answer.method == "event":
-        return Event(answer.params)
-    raise MalformedMessage(
-        Kind.PARSE_ERROR, "The daemon sent a message that is neither a reply nor an event."
-    )
+    if answer.is_event and answer.method != "event":
+        raise MalformedMessage(
+            Kind.PARSE_ERROR, "The daemon sent a message that is neither a reply nor an event."
+        )
+    return answer
 
 
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
