@@ -6,7 +6,6 @@ Git (:mod:`stetd.repository.git_writer`), one keeps the query index, some answer
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import socket
@@ -50,7 +49,6 @@ def main(arguments: Sequence[str]) -> int:
     os.umask(0o077)
     logs.set_up(level)
     sys.setswitchinterval(0.001)
-    gc.freeze()  # loaded modules stay: the collector need not traverse them
     status = 1
     try:
         Historian(connected, Disk()).serve()

@@ -200,7 +200,6 @@ def main(arguments: Sequence[str]) -> int:
         os.nice(_NICE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (int(max_memory), int(max_memory)))
-    gc.freeze()  # loaded modules stay: the collector need not traverse them
     with suppress(OSError):
         connected.sendall(_encoded(Ready(version=__version__)))
         try:

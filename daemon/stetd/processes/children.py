@@ -6,6 +6,7 @@ A child ends with the engine: however the engine ends, the kernel then kills the
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import socket
 import subprocess
@@ -56,6 +57,7 @@ def attach_to_engine(descriptor: str) -> socket.socket:
         # These are for the daemon, which ends its children. A terminal sends them to all processes.
         signal.signal(number, signal.SIG_IGN)
     configure_allocator(_LARGE_BYTES)
+    gc.freeze()  # loaded modules stay: the collector need not traverse them
     # If the engine has ended before this call, reading the socket says so.
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

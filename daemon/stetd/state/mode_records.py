@@ -97,12 +97,13 @@ class Modes(msgspec.Struct):
     def _grants(self) -> list[tuple[str, str | None, str, Grant]]:
         """All grants: workspace, session, the mode that returns, the grant."""
         found = []
+        sessions, known = self.state.sessions, self.state.known
         for name, session in list(self.state.granted):
-            standing = self.state.standing_of(name, session)
-            if standing is None or standing.grant is None:  # its session was removed
+            owner = known[name] if session is None else sessions.get((name, session))
+            if owner is None or owner.grant is None:  # its session was removed
                 self.state.granted.discard((name, session))
             else:
-                found.append((name, session, standing.mode, standing.grant))
+                found.append((name, session, owner.mode, owner.grant))
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:

@@ -149,13 +149,6 @@ class State(msgspec.Struct):
             if known.allowed and known.root.startswith(prefix):
                 yield known.root[len(prefix) :] + "/", known
 
-    def standing_of(self, name: str, session: str | None) -> Standing | None:
-        """The standing of a session, or (None) of the workspace; None: the session has ended."""
-        if session is not None:
-            found = self.sessions.get((name, session))
-            return found.standing if found else None
-        return self.known[name].standing
-
     def apply(self, record: SessionRecord) -> None:
         """Apply a durable record."""
         match record:
