@@ -228,7 +228,7 @@ def test_an_index_that_has_what_was_dropped_since_is_made_anew(histories: Histor
         with suppress(Refused):
             lookup.find([histories.oids[9]])
             raise AssertionError("a dropped commit was found")
-        return lookup.count, lookup.index.with_prefix(kept[0], lookup.count, 2)
+        return lookup.count, lookup.with_prefix(kept[0])
 
     assert (30, [kept[0]]) == look_back(histories.repository, kept[-1], run)
 
@@ -304,9 +304,7 @@ def test_an_index_is_made_over_contents_that_are_damaged(histories: Histories) -
     with pytest.raises(MissingObject):
         asked(histories)
     newest = histories.oids[-1]
-    assert [newest] == look_back(
-        histories.repository, newest, lambda it: it.index.with_prefix(newest, it.count, 2)
-    )
+    assert [newest] == look_back(histories.repository, newest, lambda it: it.with_prefix(newest))
 
 
 def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with(

@@ -149,11 +149,7 @@ def test_a_damaged_file_is_made_anew(
     histories.commit({"a": "more\n"})
     indexer.follow(histories.path)
     time.sleep(0.1)
-    look_back(
-        histories.repository,
-        histories.oids[-1],
-        lambda lookup: lookup.index.with_prefix("0000", 1, 1),
-    )
+    look_back(histories.repository, histories.oids[-1], lambda lookup: lookup.with_prefix("0000"))
     wait_until_indexed(histories, histories.oids)
 
 

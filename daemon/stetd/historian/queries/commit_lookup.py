@@ -143,10 +143,8 @@ class CommitLookup:
 
     def _by_prefix(self, name: str) -> str | None:
         """The commit with this prefix. Raises Refused if there are several."""
-        prefix = name.lower()
-        named = self.index.with_prefix(prefix, self.count, _MAX_WITH_PREFIX)
         # A commit with this prefix may have a new id since a path was forgotten.
-        named = named or successors(self.repository.path, prefix)
+        named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
         if len(named) > 1:
             shown = ", ".join(oid[:12] for oid in named[:5])
             raise refuse(
@@ -184,6 +182,10 @@ class CommitLookup:
             walk = islice(self.repository.walk(oid), steps, None)
             return next((commit.oid for commit in walk), None)
         return self.oid(number - steps) if steps < number else None
+
+    def with_prefix(self, prefix: str) -> list[str]:
+        """The commits with this prefix (at least 4 digits), ordered by id."""
+        return self.index.with_prefix(prefix, self.count, _MAX_WITH_PREFIX)
 
     def found(self, n: int) -> Found:
         """The n-th commit, and the newest commit in effect that reverted it."""
