@@ -111,7 +111,7 @@ class CallLimits(msgspec.Struct, frozen=True):
         raise refuse(
             Kind.INPUT_TOO_LARGE,
             f"one call {most} in the configuration). Nothing was changed. Send several calls with "
-            "fewer files each.",
+            "fewer files (or commits to take back) each.",
         )
 
 
