@@ -385,8 +385,9 @@ def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site
     refusal = person.refusal("forget", path=".env", clipboards=True)
     assert refusal.kind == Kind.IO_ERROR
     assert refusal.message == (
-        "forget: the history is rewritten, but not all that is to go is removed yet. Send the call "
-        f"again. {in_the_way}: Is a directory."
+        "forget: the history is rewritten without .env, but this is not finished: "
+        f"{in_the_way}: Is a directory. "
+        "The next forget, or the next start of the daemon, finishes it."
     )
     assert SECRET.encode() in everything(own_site)
     in_the_way.rmdir()

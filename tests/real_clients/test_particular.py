@@ -92,7 +92,11 @@ class TestClaudeCode:
             given = {"description": "watch", "timeout_ms": 60_000}
             monitor = Use("Monitor", {"command": "sleep 1; echo late > late.txt", **given})
             search = Use("ToolSearch", {"query": "select:Monitor"})
-            world.converse(search, monitor, CLAUDE_CODE.shell("until cat late.txt; do :; done"))
+            world.converse(
+                search,
+                monitor,
+                CLAUDE_CODE.shell("timeout 60 sh -c 'until cat late.txt; do :; done'"),
+            )
             [edit] = world.edits()
             assert "observed Monitor: late.txt\n\nwatch" == edit["message"]
 

@@ -212,11 +212,9 @@ class Journal:
         first one would make the frames behind it readable again.
         """
         try:
-            self._disk.pwrite_all(self._fd, bytes(length), start)
+            written = os.pread(self._fd, length, start).rstrip(b"\0")
+            self._disk.pwrite_all(self._fd, bytes(len(written)), start)
         except OSError as error:
-            with suppress(OSError):
-                if not any(os.pread(self._fd, length, start)):
-                    return  # where nothing can be overwritten, nothing may have been written
             self.broken = f"writing the journal failed: {cause.strerror}"
             raise JournalBroken(self.broken) from error
 

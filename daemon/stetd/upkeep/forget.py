@@ -35,6 +35,7 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
+from stetd.transaction.heads import few_names
 from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 #: Attempts to rewrite also what calls add meanwhile.
@@ -207,11 +208,13 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
         historian.remembered.forget(workspace.name)
         await reached("forget.replies_changed")
         await collect(writer, workspace, progress, drop=True)
+        record(writer, workspace.name, rewritten=Rewritten("", 0, []))
     except Refused as refusal:
-        so_far = "forget: the history is rewritten, but not all that is to go is removed yet."
+        names = few_names(rewritten.paths)
+        so_far = f"forget: the history is rewritten without {names}, but this is not finished: "
         cause = refusal.message.replace(" Nothing was changed.", "")
-        raise refuse(Kind(refusal.kind), f"{so_far} Send the call again. {cause}") from refusal
-    record(writer, workspace.name, rewritten=Rewritten("", 0, []))
+        next_time = " The next forget, or the next start of the daemon, finishes it."
+        raise refuse(Kind(refusal.kind), so_far + cause + next_time) from refusal
     state.change_known(workspace.name, forgetting=None)
 
 

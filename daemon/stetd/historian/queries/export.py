@@ -39,8 +39,8 @@ from stetd.state.read_view import ReadView
 
 #: Characters after which a page ends with the present commit.
 _PAGE = 4 << 20
-#: Many, because each page of patches walks the whole range.
-_DEFAULT_LIMIT = 5_000
+#: Commits of a page by default; of patches many, because each such page walks the whole range.
+_MOST_LINES, _MOST_PATCHES = 500, 5_000
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
@@ -98,7 +98,7 @@ class _Plan:
         cursor: str | None,
     ) -> None:
         self.lookup = lookup
-        self.limit = asked.limit or _DEFAULT_LIMIT
+        self.limit = asked.limit or (_MOST_LINES if asked.format == "jsonl" else _MOST_PATCHES)
         self._wanted, self._paths, self._with_context = wanted, paths, asked.outside
         after = None if asked.from_ is None else lookup.resolve(asked.from_)
         self.to = to = lookup.resolve(to)
