@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
+from stetd.historian.queries import export
 from stetd.historian.queries.export import exported
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import CommitMeta
@@ -50,3 +53,18 @@ def test_a_page_of_json_lines_does_not_look_at_all_commits_again(
 def test_a_page_of_patches_has_many_commits_since_each_page_walks_them_all(view: ReadView) -> None:
     page = exported(view, Export())
     assert (page.commits, page.cursor) == (501, None)
+
+
+@pytest.mark.parametrize("format_", ["mbox", "jsonl"])
+def test_a_page_that_takes_long_ends(
+    view: ReadView, format_: Literal["mbox", "jsonl"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 5,000 edits of a file of 5 MB a client would wait for minutes, and give up."""
+    asked = Export(format=format_, from_="HEAD~3")
+    whole = exported(view, asked)
+    monkeypatch.setattr(export, "_PAGE_S", -1.0)
+    pages = [exported(view, asked)]
+    while pages[-1].cursor is not None:
+        pages.append(exported(view, replace(asked, cursor=pages[-1].cursor)))
+    assert [page.commits for page in pages] == [1, 1, 1]
+    assert "".join(page.content for page in pages) == whole.content

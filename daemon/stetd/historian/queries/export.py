@@ -14,6 +14,7 @@ which finds the first and the last selected commit of each path.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -37,10 +38,11 @@ from stetd.parameters import Export, invalid
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 
-#: Characters after which a page ends with the present commit.
-_PAGE = 4 << 20
-#: Commits of a page by default; of patches many, because each such page walks the whole range.
-_MOST_LINES, _MOST_PATCHES = 500, 5_000
+#: A page ends with the present commit after so many characters, and after so many seconds of making
+#: it: a client waits two minutes.
+_PAGE, _PAGE_S = 4 << 20, 30.0
+#: Many, because each page of patches walks the whole range.
+_DEFAULT_LIMIT = 5_000
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
@@ -98,7 +100,7 @@ class _Plan:
         cursor: str | None,
     ) -> None:
         self.lookup = lookup
-        self.limit = asked.limit or (_MOST_LINES if asked.format == "jsonl" else _MOST_PATCHES)
+        self.limit = asked.limit or _DEFAULT_LIMIT
         self._wanted, self._paths, self._with_context = wanted, paths, asked.outside
         after = None if asked.from_ is None else lookup.resolve(asked.from_)
         self.to = to = lookup.resolve(to)
@@ -117,6 +119,11 @@ class _Plan:
         self.touches: dict[str, _Touch] = {}
         #: Groups of paths (a file, and files below its name), by each of their paths.
         self._joined: dict[str, list[str]] = {}
+
+    def ends(self, began: float, size: int, commits: int) -> bool:
+        """Whether a page ends that was begun then, and has so many characters and commits."""
+        seconds = time.monotonic() - began
+        return size >= _PAGE or commits >= self.limit or seconds > _PAGE_S
 
     def selects(self, commit: StoredCommit) -> bool:
         """Whether a commit passes the filters; one without changes, if no files are asked for."""
@@ -187,11 +194,14 @@ class _Plan:
 def _mbox(plan: _Plan) -> ExportResult:
     messages: list[str] = []
     size = context = skipped = 0
+    began = 0.0
     last = cursor = None
     for n, commit, steps in plan.series():
         if n <= plan.done or not (steps or n in plan.selected):
             continue
-        if last is not None and (size >= _PAGE or len(messages) >= plan.limit):
+        if last is None:
+            began = time.monotonic()
+        elif plan.ends(began, size, len(messages)):
             cursor = f"{plan.to}.{last}"
             break
         last = commit.oid
@@ -229,13 +239,13 @@ def _combined(plan: _Plan) -> ExportResult:
 
 def _json_lines(plan: _Plan) -> ExportResult:
     lines: list[str] = []
-    size = 0
+    size, began = 0, time.monotonic()
     last = cursor = None
     for n in range(plan.done + 1, plan.last + 1):
         commit = plan.lookup.commit(n)
         if not plan.selects(commit):
             continue
-        if size >= _PAGE or len(lines) >= plan.limit:
+        if last is not None and plan.ends(began, size, len(lines)):
             cursor = f"{plan.to}.{last}"
             break
         last = commit.oid
