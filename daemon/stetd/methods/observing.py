@@ -41,6 +41,8 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         raise invalid("observe: late goes with the phase before, and without paths.")
     for name in ("tool", "use", "subagent"):
         check_label(name, getattr(asked, name))
+    if asked.use is not None:
+        check_label("use", note_id(asked.use).lstrip())
     await _commit_late(caller, asked.use)
     if asked.phase == "stop":
         _watched_tools(caller).stopped(caller.session, background=bool(asked.background))
