@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,6 +49,15 @@ _FIRST = "test_kth_write.py"
 
 #: What a reason to skip has to name in CI: the variable that asks for the long forms.
 _LONG = "STET_TEST_ALL"
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is not freed at once stays, to be counted by ``gc.collect``."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import time
 import zlib
@@ -413,6 +414,26 @@ def test_what_the_disk_has_refused_after_the_switch_is_finished_by_the_next_star
     site.restart()
     assert eventually(lambda: SECRET.encode() not in everything(site))
     assert site.person.call("verify")["problems"] == []
+
+
+def test_a_forget_whose_last_record_fails_does_not_say_that_nothing_was_changed(
+    own_site: Site,
+) -> None:
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.replies_changed")
+    history_of(site)
+    site.restart(**gate.environment)
+    site.person.send("forget", path=".env", clipboards=True)
+    gate.once_reached()
+    pid = site.daemon.process.pid
+    unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, unlimited[1]))
+    gate.open()
+    with pytest.raises(Refusal, match=r"the history is rewritten without \.env") as refused:
+        site.person.result_of(site.person.receive())
+    assert "Nothing was changed" not in str(refused.value)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+    site.restart()
+    assert eventually(lambda: SECRET.encode() not in everything(site))
 
 
 def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(

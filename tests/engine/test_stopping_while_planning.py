@@ -71,14 +71,6 @@ async def entered(daemon: InProcess, base: Path) -> Asking:
     return agent
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.usefixtures("no_collector")
 def test_of_calls_that_were_planned_nothing_is_left_to_the_collector(
     base: Path, daemon: InProcess

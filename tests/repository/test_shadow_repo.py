@@ -51,15 +51,6 @@ def commits(repository: ShadowRepository, count: int) -> list[str]:
     return oids
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    """What is not freed at once stays, to be counted by ``gc.collect``."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.usefixtures("no_collector")
 def test_a_handle_that_is_closed_takes_along_what_it_remembers(
     path: str, repository: ShadowRepository
