@@ -72,6 +72,8 @@ class Framer:
         self.encoding = encoding
         self._max_frame = max_frame
         self._buffer = bytearray()
+        #: Offsets of the first payload's start and end, and of the byte after its frame.
+        self._bounds: tuple[int, int, int] | None = None
         #: The buffer has no LF before this offset; so feeding single bytes takes linear time.
         self._searched = 0
         self._error: FrameError | None = None
@@ -83,6 +85,8 @@ class Framer:
         if self.encoding is None:
             self.encoding = Encoding.JSON if data[0] == _OPENING_BRACE else Encoding.MSGPACK
         self._buffer += data
+        if self._bounds is None:
+            self._find()
 
     def next_frame(self) -> bytes | None:
         """The next payload, without its newline or length; None if more bytes are needed.
@@ -90,14 +94,16 @@ class Framer:
         Raises FrameError for an empty frame, and for one of more than ``max_frame`` bytes as soon
         as its length, or so many bytes without a newline, have arrived.
         """
-        bounds = self._bounds()
-        if bounds is None:
+        if self._error is not None:
+            raise self._error
+        if self._bounds is None:
             return None
-        start, end, consumed = bounds
+        start, end, consumed = self._bounds
         with memoryview(self._buffer) as view:
             payload = bytes(view[start:end])
         del self._buffer[:consumed]
         self._searched = 0
+        self._find()
         return payload
 
     def end(self) -> None:
@@ -112,15 +118,12 @@ class Framer:
     @property
     def mid_frame(self) -> bool:
         """Whether the buffer begins with an unfinished frame."""
-        return bool(self._buffer) and not self.has_frame
+        return self._bounds is None and bool(self._buffer)
 
     @property
     def has_frame(self) -> bool:
         """Whether next_frame() would return a payload or raise an error."""
-        try:
-            return self._bounds() is not None
-        except FrameError:
-            return True
+        return self._bounds is not None or self._error is not None
 
     @property
     def buffered(self) -> int:
@@ -130,42 +133,41 @@ class Framer:
     @property
     def frame_bytes(self) -> int:
         """The size of the next payload; 0 if it has not arrived or there is an error."""
-        try:
-            bounds = self._bounds()
-        except FrameError:
-            return 0
-        return bounds[1] - bounds[0] if bounds is not None else 0
+        return self._bounds[1] - self._bounds[0] if self._bounds is not None else 0
 
-    def _bounds(self) -> tuple[int, int, int] | None:
-        """Offsets of the first payload's start and end, and of the byte after its frame."""
-        if self._error is not None:
-            raise self._error
+    def _find(self) -> None:
+        """Find the first frame of the buffer, or the error that it begins with."""
+        self._bounds = None
+        if not self._buffer:
+            return
         if self.encoding is not Encoding.JSON:
-            return self._counted_bounds()
+            self._find_counted()
+            return
         newline = self._buffer.find(_LF, self._searched)
         length = len(self._buffer) if newline < 0 else newline
         if length > self._max_frame:
-            raise self._fail_too_large(f"at least {length}")
-        if newline < 0:
+            self._fail_too_large(f"at least {length}")
+        elif newline < 0:
             self._searched = length
-            return None
-        if _BLANK_LINE.match(self._buffer):
-            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
-        return 0, newline, newline + 1
+        elif _BLANK_LINE.match(self._buffer):
+            self._fail(Kind.PARSE_ERROR, "Empty frame.")
+        else:
+            self._bounds = 0, newline, newline + 1
 
-    def _counted_bounds(self) -> tuple[int, int, int] | None:
+    def _find_counted(self) -> None:
         if len(self._buffer) < _LENGTH_BYTES:
-            return None
+            return
         length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
-        if length == 0:
-            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
-        if length > self._max_frame:
-            raise self._fail_too_large(str(length))
         end = _LENGTH_BYTES + length
-        return (_LENGTH_BYTES, end, end) if len(self._buffer) >= end else None
+        if length == 0:
+            self._fail(Kind.PARSE_ERROR, "Empty frame.")
+        elif length > self._max_frame:
+            self._fail_too_large(str(length))
+        elif len(self._buffer) >= end:
+            self._bounds = _LENGTH_BYTES, end, end
 
-    def _fail_too_large(self, length: str) -> FrameError:
-        return self._fail(
+    def _fail_too_large(self, length: str) -> None:
+        self._fail(
             Kind.FRAME_TOO_LARGE,
             f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
             "one message, for example split the edit into several calls. (max_frame in the "

@@ -261,19 +261,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         Only a few in each turn of the loop: refusals are answered at once, and a flood of them
         must not block the other connections.
         """
-        ends = self._loop.time() + _TURN_S
+        began, started = time.monotonic(), 0
         try:
-            for _ in range(_TURN_REQUESTS):
-                waiting = self._framer.buffered and self._may_start()
-                frame = self._framer.next_frame() if waiting else None
-                if frame is None:
-                    break
-                self._start(frame)
-                if self._loop.time() > ends:
+            while self._framer.has_frame and self._may_start():
+                if started == _TURN_REQUESTS or (started and time.monotonic() > began + _TURN_S):
                     self._schedule_turn()
                     break
-            else:
-                self._schedule_turn()
+                frame = self._framer.next_frame()
+                assert frame is not None, "BUG: has_frame without a frame"
+                self._start(frame)
+                started += 1
         except FrameError as error:
             self._refuse(None, refuse(error.kind, error.message))
             self._input_ignored = True
