@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 import msgspec
 
 from stet.calls import Call, LogFilters
-from stet.errors import ConnectionLost, ShuttingDown, StetError
+from stet.errors import ConnectionLost, StetError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet, persist
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
@@ -135,17 +135,17 @@ class Session(SessionMethods):
         with self._lock:
             deadline = self._deadline(sum(call.wait for call in batch))
             retrying = Retrying(deadline, patient=not self._opening.start)
-            while unanswered := [i for i in range(len(batch)) if i not in outcomes]:
+            while unanswered := {i: each for i, each in enumerate(batch) if i not in outcomes}:
                 try:
-                    self._attempt(batch, unanswered, outcomes, deadline)
+                    self._connected(deadline).exchange(unanswered, outcomes, deadline)
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    for index in unanswered:
+                    for index in unanswered.keys() - outcomes.keys():
                         reason = retrying.reason(error, batch[index].request_id)
                         lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
                         if pause is None or lost:
-                            outcomes.setdefault(index, reason)
+                            outcomes[index] = reason
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted (by KeyboardInterrupt, say): replies that are still to come would
@@ -153,26 +153,6 @@ class Session(SessionMethods):
                     self._drop()
                     raise
         return [outcomes[i] for i in range(len(batch))]
-
-    def _attempt(
-        self,
-        batch: Sequence[Call[T]],
-        unanswered: Sequence[int],
-        outcomes: dict[int, T | StetError],
-        deadline: float | None,
-    ) -> None:
-        """Send the unanswered calls once, and fill in their outcomes. Raises the error that leaves
-        calls unanswered: of transport, a refused hello, or ShuttingDown (not carried out).
-        """
-        connection = self._connected(deadline)
-        stopping: ShuttingDown | None = None
-        for position, found in connection.exchange([batch[i] for i in unanswered], deadline):
-            if isinstance(found, ShuttingDown):
-                stopping = found
-            else:
-                outcomes[unanswered[position]] = found
-        if stopping is not None:
-            raise stopping
 
     def _connected(self, deadline: float | None) -> Connection:
         if self._closed:
