@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-import msgspec
-
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, StetError
 from stet.service.spawn import Endpoint
@@ -59,8 +57,8 @@ def connect(
     """
     place = endpoint or Endpoint.from_environment(control=control)
     directory = None if workspace is None else os.path.abspath(workspace)
-    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
-    opened = Session(opening)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), start)
+    opened = Session(opening, timeout)
     opened.open()
     return opened
 
@@ -72,8 +70,8 @@ class Session(SessionMethods):
     the latest ``hello``: workspace, session name and mode.
     """
 
-    def __init__(self, opening: Opening) -> None:
-        super().__init__(opening)
+    def __init__(self, opening: Opening, timeout: float | None) -> None:
+        super().__init__(opening, timeout)
         self._connection: Connection | None = None
         self._lock = threading.RLock()
 
@@ -116,7 +114,7 @@ class Session(SessionMethods):
         from stet.session.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
+        return EventStream(self._opening, self.timeout, names)
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""

@@ -34,8 +34,9 @@ class EventStream:
     workspace, by its root, at that moment; the stream gives every later commit.
     """
 
-    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+    def __init__(self, opening: Opening, timeout: float | None, names: Sequence[str] = ()) -> None:
         self._opening = opening
+        self._timeout = timeout
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._connection: Connection | None = None
@@ -151,8 +152,7 @@ class EventStream:
             self._follower.catch_up(root, lambda call: connection.ask(call, self._deadline()))
 
     def _deadline(self) -> float | None:
-        timeout = self._opening.timeout
-        return None if timeout is None else time.monotonic() + timeout
+        return None if self._timeout is None else time.monotonic() + self._timeout
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless another thread still waits on it.
