@@ -122,7 +122,7 @@ class HistoryApp(App[None]):
         self._loading = False
         self._mode = ""
         #: Requests that are being decided, and those that were deferred.
-        self._asking: dict[str, Choose] = {}
+        self._asking: dict[str, Choose[Any]] = {}
         self._later: set[str] = set()
         self._news = asyncio.Event()
 
@@ -306,11 +306,12 @@ class HistoryApp(App[None]):
     async def _decide(self, request: UpgradeInfo) -> None:
         if request.request in self._asking or request.request in self._later:
             return
+        decide = partial(calls.upgrade_decide, request.request)
         choices = [
-            ("30", "approve for 30 minutes"),
-            ("0", "approve until it is taken back"),
-            ("deny", "deny"),
-            ("later", "decide later (m)"),
+            (decide(True, for_=30 * 60), "approve for 30 minutes"),
+            (decide(True), "approve until it is taken back"),
+            (decide(False), "deny"),
+            (None, "decide later (m)"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
         # A request may appear while the person types, so Enter alone must not decide it.
@@ -318,13 +319,10 @@ class HistoryApp(App[None]):
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)
         del self._asking[request.request]
-        if chosen in (None, "later"):
+        if chosen is None:
             self._later.add(request.request)
-            return
-        approve = chosen != "deny"
-        for_ = int(chosen) * 60 if approve and chosen != "0" else None
-        if await self._ask(calls.upgrade_decide(request.request, approve, for_=for_)):
-            self.notify("Approved." if approve else "Denied.")
+        elif await self._ask(chosen):
+            self.notify("Approved." if chosen.params["approve"] else "Denied.")
 
     # -- taking back
 
@@ -435,17 +433,16 @@ class HistoryApp(App[None]):
         self._later.clear()
         with suppress(stet.StetError):
             await self._look()
+        mode_set = partial(calls.mode_set, scope="workspace")
         choices = [
-            ("restricted", "restricted: nobody writes"),
-            ("unrestricted", "unrestricted: agents may edit"),
-            ("30", "unrestricted for 30 minutes"),
+            (mode_set("restricted"), "restricted: nobody writes"),
+            (mode_set("unrestricted"), "unrestricted: agents may edit"),
+            (mode_set("unrestricted", for_=30 * 60), "unrestricted for 30 minutes"),
         ]
         chosen = await self.push_screen_wait(Choose("Who may write here?", choices))
         if chosen is None:
             return
-        for_ = int(chosen) * 60 if chosen.isdigit() else None
-        mode: Any = "restricted" if chosen == "restricted" else "unrestricted"
-        found = await self._ask(calls.mode_set(mode, scope="workspace", for_=for_))
+        found = await self._ask(chosen)
         if found is not None:
             self._mode = found.workspace_mode
             self._say_where()
