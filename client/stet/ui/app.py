@@ -19,7 +19,7 @@ from textual.widgets import Footer, Input, Static
 import stet
 from stet import aio, calls
 from stet.aio import AsyncEventStream
-from stet.calls import Call, LogFilters
+from stet.calls import Call
 from stet.cli.history import parse_time
 from stet.cli.usage import UsageError
 from stet.service.spawn import Endpoint
@@ -61,13 +61,11 @@ m    who may write here, and requests that were deferred
 q    quit"""
 
 
-def filters_of(text: str) -> tuple[str | None, LogFilters]:
-    """The search text as a path and filters of ``log``."""
+def filters_of(text: str) -> dict[str, str]:
+    """The search text as filters of ``log``."""
     filters = {name: quoted or bare for name, quoted, bare in _FILTER.findall(text)}
-    filters["text"] = _FILTER.sub("", text).strip()
-    given = {name: value for name, value in filters.items() if value}
-    path = given.pop("path", None)
-    return path, given  # type: ignore[return-value]
+    filters |= {"text": _FILTER.sub("", text).strip(), "path": filters.pop("path", "")}
+    return {name: value for name, value in filters.items() if value}
 
 
 class HistoryApp(App[None]):
@@ -118,7 +116,7 @@ class HistoryApp(App[None]):
         self.details = Details()
         self._root = ""
         self._cursor: str | None = None
-        self._search: tuple[str | None, LogFilters] = (None, {})
+        self._search: dict[str, str] = {}
         self._loading = False
         self._mode = ""
         #: Requests that are being decided, and those that were deferred.
@@ -147,9 +145,7 @@ class HistoryApp(App[None]):
         await self._session.close()
 
     def _say_where(self) -> None:
-        path, filters = self._search
-        typed = [f"{key}:{value}" for key, value in filters.items()]
-        typed += [f"path:{path}"] if path else []
+        typed = [f"{key}:{value}" for key, value in self._search.items()]
         marked = len(self.timeline.marked)
         notes = ["search " + " ".join(typed)] if typed else []
         notes += [f"{marked} marked"] if marked else []
@@ -183,15 +179,16 @@ class HistoryApp(App[None]):
             notice.cancel()
 
     async def _page(self, cursor: str | None) -> LogResult | None:
-        path, filters = self._search
-        given: dict[str, Any] = {**filters, "limit": PAGE, "cursor": cursor}
+        given: dict[str, Any] = {**self._search, "limit": PAGE, "cursor": cursor}
+        if "path" in given:
+            given["path"] = self._whole(given["path"])
         try:
             for name in given.keys() & {"since", "until"}:
                 given[name] = parse_time(given[name])
         except UsageError as error:  # the person may still be typing
             self.notify(visible(str(error)), severity="error", markup=False)
             return None
-        found: LogResult | None = await self._ask(calls.log(path and self._whole(path), **given))
+        found: LogResult | None = await self._ask(calls.log(**given))
         return found
 
     async def _load(self) -> None:
