@@ -17,10 +17,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
-
-import msgspec
 
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
@@ -55,8 +54,8 @@ def connect(
     """
     place = endpoint or Endpoint.from_environment(control=control)
     directory = None if workspace is None else os.path.abspath(workspace)
-    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
-    return AsyncSession(opening)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), start)
+    return AsyncSession(opening, timeout)
 
 
 class AsyncSession(SessionMethods):
@@ -65,8 +64,8 @@ class AsyncSession(SessionMethods):
     ``hello`` is the daemon's answer to the latest ``hello``: workspace, name and mode.
     """
 
-    def __init__(self, opening: Opening) -> None:
-        super().__init__(opening)
+    def __init__(self, opening: Opening, timeout: float | None) -> None:
+        super().__init__(opening, timeout)
         self._link: _Link | None = None
         self._greeting = asyncio.Lock()
         #: The calls that are to be sent, also again, by their numbers. Later ones wait.
@@ -111,11 +110,11 @@ class AsyncSession(SessionMethods):
         ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
 
-        async def opening() -> Opening:
+        async def subscribe() -> EventStream:
             await self.open()  # the daemon may have to be started, or to name the session
-            return msgspec.structs.replace(self._opening, timeout=self.timeout)
+            return await _in_thread(partial(EventStream, self._opening, self.timeout, names))
 
-        return AsyncEventStream(opening, names)
+        return AsyncEventStream(subscribe)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -168,13 +167,12 @@ class AsyncSession(SessionMethods):
 
     async def _linked(self) -> _Link:
         async with self._greeting:
-            link = self._link
-            if not self._closed and (link is None or link.broken is not None):
-                link = self._link = await self._greet()
-            if self._closed or link is None:
+            if not self._closed and (self._link is None or self._link.broken is not None):
+                self._link = await self._greet()
+            if self._closed or self._link is None:
                 await self.close()  # the link may have been made during a close()
                 raise ConnectionLost("this session is closed; open another one")
-            return link
+            return self._link
 
     async def _greet(self) -> _Link:
         opening = self._opening
@@ -260,11 +258,8 @@ class AsyncEventStream:
     and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
-    def __init__(
-        self, opening: Callable[[], Awaitable[Opening]], names: Sequence[str] = ()
-    ) -> None:
-        self._opening = opening
-        self._names = names
+    def __init__(self, subscribe: Callable[[], Awaitable[EventStream]]) -> None:
+        self._subscribe = subscribe
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
         #: Held by the task that subscribes or waits.
@@ -312,8 +307,7 @@ class AsyncEventStream:
 
     async def _subscribed(self) -> EventStream:
         if self._stream is None and not self._closed:
-            opening = await self._opening()
-            self._stream = await _in_thread(lambda: EventStream(opening, self._names))
+            self._stream = await self._subscribe()
         if self._stream is None:
             raise StopAsyncIteration
         if self._closed:

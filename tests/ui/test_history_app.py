@@ -269,17 +269,15 @@ async def test_the_mode_is_set(daemon: DaemonProcess) -> None:
 
 
 def test_a_search_is_read_as_path_filters_and_words() -> None:
-    assert filters_of("path:a.py agent:bot two words") == (
-        "a.py",
-        {"agent": "bot", "text": "two words"},
-    )
-    assert filters_of('session:"a b" since:2h') == (None, {"session": "a b", "since": "2h"})
-    assert filters_of("session:") == (None, {})
+    found = filters_of("path:a.py agent:bot two words")
+    assert found == {"agent": "bot", "text": "two words", "path": "a.py"}
+    assert filters_of('session:"a b" since:2h') == {"session": "a b", "since": "2h"}
+    assert filters_of("session:") == {}
 
 
 @pytest.mark.parametrize("text", ['print("x")', r"c:\new", '"an open', "f(path: str, agent: x)"])
 def test_what_looks_like_code_is_searched_as_it_is(text: str) -> None:
-    assert filters_of(text) == (None, {"text": text})
+    assert filters_of(text) == {"text": text}
 
 
 def commit(number: int) -> CommitInfo:
@@ -371,7 +369,7 @@ async def test_a_search_goes_on_over_pages_without_a_commit(
     async def searching(app: HistoryApp, cursor: str | None) -> LogResult | None:
         found = await page(app, None)
         assert found is not None
-        if not app._search[1]:
+        if not app._search:
             return found
         number = int(cursor or 0)
         return LogResult([], str(number + 1)) if number < 3 else LogResult(found.commits, None)
@@ -394,7 +392,7 @@ async def test_a_slow_answer_to_an_earlier_search_is_not_shown(
 
     async def slow(app: HistoryApp, cursor: str | None) -> LogResult | None:
         found = await page(app, cursor)
-        if app._search[1].get("text") == "two":
+        if app._search.get("text") == "two":
             await answers.wait()
         return found
 

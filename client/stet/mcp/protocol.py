@@ -78,13 +78,18 @@ class Protocol:
             message = _decoded(line)
         except (ValueError, RecursionError) as error:
             return error_line(None, PARSE_ERROR, f"Not a line of JSON: {error}")
-        request = _id_in(message, "id") if isinstance(message, dict) else None
-        if not _is_message(message) or ("id" in message and request is None):
-            is_object = isinstance(message, dict) and "method" not in message
-            if is_object and ("result" in message or "error" in message):
-                return None  # a reply: an answer to it could start an endless exchange
+        fields: dict[str, Any] = message if isinstance(message, dict) else {}
+        if "method" not in fields and ("result" in fields or "error" in fields):
+            return None  # a reply: an answer to it could start an endless exchange
+        request, method, params = _id_in(fields, "id"), fields.get("method"), fields.get("params")
+        if (
+            fields.get("jsonrpc") != "2.0"
+            or not isinstance(method, str)
+            or not isinstance(params, dict | None)
+            or ("id" in fields and request is None)
+        ):
             return error_line(request, INVALID_REQUEST, _NOT_A_REQUEST)
-        method, params = message["method"], message.get("params") or {}
+        params = params or {}
         if request is None:  # a notification
             cancelled = _id_in(params, "requestId")
             if method == "notifications/cancelled" and cancelled is not None:
@@ -216,15 +221,6 @@ def error_line(request: Id | None, code: int, message: str, data: object = None)
 
 def _result_line(request: Id, result: object) -> bytes:
     return _encoded({"jsonrpc": "2.0", "id": request, "result": result})
-
-
-def _is_message(message: object) -> bool:
-    return (
-        isinstance(message, dict)
-        and message.get("jsonrpc") == "2.0"
-        and isinstance(message.get("method"), str)
-        and isinstance(message.get("params"), dict | None)
-    )
 
 
 def _id_in(fields: Mapping[str, Any], name: str) -> Id | None:

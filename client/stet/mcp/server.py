@@ -33,7 +33,7 @@ from stet.mcp.protocol import (
     error_line,
 )
 from stet.mcp.sessions import Sessions
-from stet.mcp.stdio import LONGEST_LINE, NoLine, claim, next_line, write_line
+from stet.mcp.stdio import LONGEST_LINE, claim, next_line, write_line
 from stet.mcp.tool_calls import REQUEST_KEY, SESSION_KEY, Options, call_of, caller_of
 from stet.wire.results import EditResult
 
@@ -60,7 +60,7 @@ async def _serve(reader: BinaryIO, writer: BinaryIO, options: Options) -> None:
             ending.set_result(seconds)
 
     def read() -> None:
-        while (line := next_line(reader)) is not NoLine.END:
+        while (line := next_line(reader)) != b"":
             asyncio.run_coroutine_threadsafe(server.receive(line), loop).result()
         loop.call_soon_threadsafe(end, DRAIN_S)
 
@@ -88,9 +88,9 @@ class _Server:
         #: The tasks that answer, and the ids of those that are calls and can be cancelled.
         self._running: dict[asyncio.Task[None], Id | None] = {}
 
-    async def receive(self, line: bytes | NoLine) -> None:
+    async def receive(self, line: bytes | None) -> None:
         """Start a task that answers a line: the next lines must not wait for a slow reader."""
-        asked = _TOO_LONG if isinstance(line, NoLine) else self._protocol.take(line)
+        asked = _TOO_LONG if line is None else self._protocol.take(line)
         if isinstance(asked, bytes):
             self._begin(self._write(asked))
         elif isinstance(asked, ToolCall):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from enum import Enum
 from typing import BinaryIO
 
 #: Several times the daemon's limit for a message (``max_frame``), so that a request above that
@@ -21,24 +20,19 @@ LONGEST_LINE = 64 * 1024 * 1024
 _BUFFER_BYTES = 256 * 1024
 
 
-class NoLine(Enum):
-    """Why there is no line."""
-
-    TOO_LONG = "too long"
-    END = "end"
-
-
-def next_line(file: BinaryIO) -> bytes | NoLine:
-    """The next line that is not blank; waits for it. For one thread at a time."""
+def next_line(file: BinaryIO) -> bytes | None:
+    """The next line that is not blank; waits for it. For one thread at a time.
+    None stands for a line that is too long, an empty line for the end.
+    """
     with contextlib.suppress(OSError):
         while line := file.readline(LONGEST_LINE + 1):
             if len(line) > LONGEST_LINE and line[-1:] != b"\n":
                 while (rest := file.readline(_BUFFER_BYTES)) and rest[-1:] != b"\n":
                     pass
-                return NoLine.TOO_LONG
+                return None
             if line.strip():
                 return line
-    return NoLine.END
+    return b""
 
 
 def write_line(file: BinaryIO, line: bytes) -> bool:

@@ -16,10 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-import msgspec
-
 from stet.calls import Call, LogFilters
-from stet.errors import ConnectionLost, ShuttingDown, StetError
+from stet.errors import ConnectionLost, StetError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet, persist
 from stet.session.methods import TIMEOUT, Opening, SessionMethods
@@ -59,8 +57,8 @@ def connect(
     """
     place = endpoint or Endpoint.from_environment(control=control)
     directory = None if workspace is None else os.path.abspath(workspace)
-    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
-    opened = Session(opening)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), start)
+    opened = Session(opening, timeout)
     opened.open()
     return opened
 
@@ -72,8 +70,8 @@ class Session(SessionMethods):
     the latest ``hello``: workspace, session name and mode.
     """
 
-    def __init__(self, opening: Opening) -> None:
-        super().__init__(opening)
+    def __init__(self, opening: Opening, timeout: float | None) -> None:
+        super().__init__(opening, timeout)
         self._connection: Connection | None = None
         self._lock = threading.RLock()
 
@@ -116,7 +114,7 @@ class Session(SessionMethods):
         from stet.session.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
+        return EventStream(self._opening, self.timeout, names)
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -135,17 +133,17 @@ class Session(SessionMethods):
         with self._lock:
             deadline = self._deadline(sum(call.wait for call in batch))
             retrying = Retrying(deadline, patient=not self._opening.start)
-            while unanswered := [i for i in range(len(batch)) if i not in outcomes]:
+            while unanswered := {i: each for i, each in enumerate(batch) if i not in outcomes}:
                 try:
-                    self._attempt(batch, unanswered, outcomes, deadline)
+                    self._connected(deadline).exchange(unanswered, outcomes, deadline)
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    for index in unanswered:
+                    for index in unanswered.keys() - outcomes.keys():
                         reason = retrying.reason(error, batch[index].request_id)
                         lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
                         if pause is None or lost:
-                            outcomes.setdefault(index, reason)
+                            outcomes[index] = reason
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted (by KeyboardInterrupt, say): replies that are still to come would
@@ -153,26 +151,6 @@ class Session(SessionMethods):
                     self._drop()
                     raise
         return [outcomes[i] for i in range(len(batch))]
-
-    def _attempt(
-        self,
-        batch: Sequence[Call[T]],
-        unanswered: Sequence[int],
-        outcomes: dict[int, T | StetError],
-        deadline: float | None,
-    ) -> None:
-        """Send the unanswered calls once, and fill in their outcomes. Raises the error that leaves
-        calls unanswered: of transport, a refused hello, or ShuttingDown (not carried out).
-        """
-        connection = self._connected(deadline)
-        stopping: ShuttingDown | None = None
-        for position, found in connection.exchange([batch[i] for i in unanswered], deadline):
-            if isinstance(found, ShuttingDown):
-                stopping = found
-            else:
-                outcomes[unanswered[position]] = found
-        if stopping is not None:
-            raise stopping
 
     def _connected(self, deadline: float | None) -> Connection:
         if self._closed:

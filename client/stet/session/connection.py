@@ -12,11 +12,11 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from stet.calls import Call
-from stet.errors import ConnectionLost, InvalidParams, StetError, TimedOut
+from stet.errors import ConnectionLost, InvalidParams, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import reach
 from stet.session.conversation import Conversation
 from stet.session.methods import Opening
@@ -70,22 +70,27 @@ class Connection:
         self._poll.register(connected, select.POLLIN)
 
     def exchange(
-        self, batch: Sequence[Call[T]], deadline: float | None
-    ) -> Iterator[tuple[int, T | StetError]]:
-        """Send all calls at once; yield (position in ``batch``, outcome) as answers arrive.
+        self,
+        batch: Mapping[int, Call[T]],
+        outcomes: dict[int, T | StetError],
+        deadline: float | None,
+    ) -> None:
+        """Send all calls at once; fill in their outcomes, by number, as answers arrive.
 
         The outcome of a call that can't be encoded is InvalidParams. ``deadline`` is a value of
-        time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply; after these the connection
-        must be closed.
+        time.monotonic(). Raises ShuttingDown in the end if calls were refused with it, which have
+        no outcome, as they were not carried out. Raises ConnectionLost, TimedOut, GarbledReply.
+        After all of these the connection must be closed.
         """
         sent: list[bytes] = []
-        for position, call in enumerate(batch):
+        for number, call in batch.items():
             try:
-                sent.append(self._conversation.send(call, position))
+                sent.append(self._conversation.send(call, number))
             except InvalidParams as error:
-                yield position, error
+                outcomes[number] = error
         outgoing = memoryview(b"".join(sent))
         waiting = self._conversation.waiting
+        stopping: ShuttingDown | None = None
         while waiting:
             outgoing = self._send(outgoing)
             if not self._wait(bool(outgoing), deadline):
@@ -93,14 +98,21 @@ class Connection:
             self._receive()
             # What comes after the last answer is the next call's: perhaps why this connection ends.
             while waiting and (found := self._conversation.next_outcome()) is not None:
-                yield found
+                number, outcome = found
+                if isinstance(outcome, ShuttingDown):
+                    stopping = outcome
+                else:
+                    outcomes[number] = outcome
+        if stopping is not None:
+            raise stopping
 
     def ask(self, call: Call[T], deadline: float | None) -> T:
         """The result of one call. Raises StetError."""
-        ((_, result),) = self.exchange([call], deadline)
-        if isinstance(result, StetError):
-            raise result
-        return result
+        outcomes: dict[int, T | StetError] = {}
+        self.exchange({0: call}, outcomes, deadline)
+        if isinstance(outcomes[0], StetError):
+            raise outcomes[0]
+        return outcomes[0]
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None if none comes by the deadline.

@@ -7,9 +7,9 @@ commits made in between from the log. Events that are not read yet wait in the d
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
@@ -18,7 +18,7 @@ import msgspec
 from stet.calls import subscribe
 from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, StetError
 from stet.session.connection import Connection, greet, persist
-from stet.session.following import Follower, Gap, catch_up
+from stet.session.following import Follower
 from stet.session.methods import Opening
 from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE, Retrying
 from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
@@ -34,14 +34,11 @@ class EventStream:
     workspace, by its root, at that moment; the stream gives every later commit.
     """
 
-    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+    def __init__(self, opening: Opening, timeout: float | None, names: Sequence[str] = ()) -> None:
         self._opening = opening
+        self._timeout = timeout
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
-        self._ready: deque[AnyEvent] = deque()
-        #: Lost events to give after the gap that is being filled. They are kept here, because the
-        #: connection may be lost meanwhile, and the next one does not repeat them.
-        self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
         #: How often it has subscribed. Events between two connections are lost, except commits.
         self.connections = 0
@@ -72,11 +69,11 @@ class EventStream:
             self._drop_if_closed()
 
     def _next(self, deadline: float | None) -> AnyEvent | None:
-        pause = FIRST_PAUSE
-        while not self._ready and not self._closed.is_set():
+        pause, ready = FIRST_PAUSE, self._follower.ready
+        while not ready and not self._closed.is_set():
             try:
                 if self._connection is None:
-                    self._subscribe()  # it may add events to _ready
+                    self._subscribe()  # it may make events ready
                     continue
                 params = self._connection.next_event(deadline)
                 if params is None:
@@ -92,7 +89,7 @@ class EventStream:
                     return None
                 self._closed.wait(min(pause, left))
                 pause = min(pause * 2, LONGEST_PAUSE)
-        return self._ready.popleft() if self._ready and not self._closed.is_set() else None
+        return ready.popleft() if ready and not self._closed.is_set() else None
 
     @property
     def connected(self) -> bool:
@@ -121,7 +118,8 @@ class EventStream:
             raise
         self._connection = connection
         self.connections += 1
-        self._fill(self._follower.began(answer.heads))
+        self._follower.began(answer.heads)
+        self._catch_up()
         return answer.heads
 
     def _take(self, params: Mapping[str, object]) -> None:
@@ -132,38 +130,29 @@ class EventStream:
             raise GarbledReply(
                 f"the daemon's event has another shape than this client knows: {error}"
             ) from error
-        found = None if event is None else self._follower.take(event)
-        if isinstance(found, Gap):
-            if found.then is not None:
-                self._afterwards.append(found.then)
-            self._fill(found)
-        elif found is not None:
-            self._ready.append(found)
+        if event is not None:
+            self._follower.take(event)
+            self._catch_up()
 
-    def _fill(self, gap: Gap | None) -> None:
-        for root in gap.roots if gap is not None else ():
-            self._ready.extend(self._missing(root))
-        self._ready.extend(self._afterwards)
-        self._afterwards.clear()
+    def _catch_up(self) -> None:
+        for root in self._follower.behind:
+            self._catch_up_in(root)
+        self._follower.caught_up()
 
-    def _missing(self, root: str) -> list[AnyEvent]:
+    def _catch_up_in(self, root: str) -> None:
+        elsewhere = msgspec.structs.replace(self._opening, workspace=root)
         try:
-            elsewhere = msgspec.structs.replace(self._opening, workspace=root)
             connection, _ = greet(elsewhere, self._deadline())
         except _GONE:
             raise
         except StetError:  # the workspace is no longer allowed, so its log can't be read
-            return [LostEvent(None)]
-        try:
-            last = self._follower.last(root)
-            found = catch_up(lambda call: connection.ask(call, self._deadline()), last)
-            return self._follower.filled(root, found)
-        finally:
-            connection.close()
+            self._follower.ready.append(LostEvent(None))
+            return
+        with contextlib.closing(connection):
+            self._follower.catch_up(root, lambda call: connection.ask(call, self._deadline()))
 
     def _deadline(self) -> float | None:
-        timeout = self._opening.timeout
-        return None if timeout is None else time.monotonic() + timeout
+        return None if self._timeout is None else time.monotonic() + self._timeout
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless another thread still waits on it.

@@ -38,8 +38,8 @@ class Opening(msgspec.Struct, frozen=True):
     """The options with which a session is opened, and opened again after a lost connection.
 
     ``workspace`` may be None on the control socket only. ``session`` None: the daemon chooses a
-    name, which later connections of the same session must give. ``timeout``: seconds; None: no
-    limit. ``start``: whether to start a daemon if none answers.
+    name, which later connections of the same session must give. ``start``: whether to start a
+    daemon if none answers.
     """
 
     endpoint: Endpoint
@@ -48,7 +48,6 @@ class Opening(msgspec.Struct, frozen=True):
     agent: str | None
     secret: str | None
     encoding: Encoding
-    timeout: float | None
     start: bool
 
     def hello(self) -> Call[HelloResult]:
@@ -167,9 +166,9 @@ class SessionMethods:
     workspace_list = _sends(calls.workspace_list)
     request = _sends(calls.request)
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, timeout: float | None) -> None:
         self._opening = opening
-        self.timeout = opening.timeout
+        self.timeout = timeout
         self._closed = False
 
     def _greeted(self, hello: HelloResult) -> None:

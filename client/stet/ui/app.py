@@ -19,7 +19,7 @@ from textual.widgets import Footer, Input, Static
 import stet
 from stet import aio, calls
 from stet.aio import AsyncEventStream
-from stet.calls import Call, LogFilters
+from stet.calls import Call
 from stet.cli.history import parse_time
 from stet.cli.usage import UsageError
 from stet.service.spawn import Endpoint
@@ -61,13 +61,11 @@ m    who may write here, and requests that were deferred
 q    quit"""
 
 
-def filters_of(text: str) -> tuple[str | None, LogFilters]:
-    """The search text as a path and filters of ``log``."""
+def filters_of(text: str) -> dict[str, str]:
+    """The search text as filters of ``log``."""
     filters = {name: quoted or bare for name, quoted, bare in _FILTER.findall(text)}
-    filters["text"] = _FILTER.sub("", text).strip()
-    given = {name: value for name, value in filters.items() if value}
-    path = given.pop("path", None)
-    return path, given  # type: ignore[return-value]
+    filters |= {"text": _FILTER.sub("", text).strip(), "path": filters.pop("path", "")}
+    return {name: value for name, value in filters.items() if value}
 
 
 class HistoryApp(App[None]):
@@ -118,11 +116,11 @@ class HistoryApp(App[None]):
         self.details = Details()
         self._root = ""
         self._cursor: str | None = None
-        self._search: tuple[str | None, LogFilters] = (None, {})
+        self._search: dict[str, str] = {}
         self._loading = False
         self._mode = ""
         #: Requests that are being decided, and those that were deferred.
-        self._asking: dict[str, Choose] = {}
+        self._asking: dict[str, Choose[Any]] = {}
         self._later: set[str] = set()
         self._news = asyncio.Event()
 
@@ -147,9 +145,7 @@ class HistoryApp(App[None]):
         await self._session.close()
 
     def _say_where(self) -> None:
-        path, filters = self._search
-        typed = [f"{key}:{value}" for key, value in filters.items()]
-        typed += [f"path:{path}"] if path else []
+        typed = [f"{key}:{value}" for key, value in self._search.items()]
         marked = len(self.timeline.marked)
         notes = ["search " + " ".join(typed)] if typed else []
         notes += [f"{marked} marked"] if marked else []
@@ -183,15 +179,16 @@ class HistoryApp(App[None]):
             notice.cancel()
 
     async def _page(self, cursor: str | None) -> LogResult | None:
-        path, filters = self._search
-        given: dict[str, Any] = {**filters, "limit": PAGE, "cursor": cursor}
+        given: dict[str, Any] = {**self._search, "limit": PAGE, "cursor": cursor}
+        if "path" in given:
+            given["path"] = self._whole(given["path"])
         try:
             for name in given.keys() & {"since", "until"}:
                 given[name] = parse_time(given[name])
         except UsageError as error:  # the person may still be typing
             self.notify(visible(str(error)), severity="error", markup=False)
             return None
-        found: LogResult | None = await self._ask(calls.log(path and self._whole(path), **given))
+        found: LogResult | None = await self._ask(calls.log(**given))
         return found
 
     async def _load(self) -> None:
@@ -306,11 +303,12 @@ class HistoryApp(App[None]):
     async def _decide(self, request: UpgradeInfo) -> None:
         if request.request in self._asking or request.request in self._later:
             return
+        decide = partial(calls.upgrade_decide, request.request)
         choices = [
-            ("30", "approve for 30 minutes"),
-            ("0", "approve until it is taken back"),
-            ("deny", "deny"),
-            ("later", "decide later (m)"),
+            (decide(True, for_=30 * 60), "approve for 30 minutes"),
+            (decide(True), "approve until it is taken back"),
+            (decide(False), "deny"),
+            (None, "decide later (m)"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
         # A request may appear while the person types, so Enter alone must not decide it.
@@ -318,13 +316,10 @@ class HistoryApp(App[None]):
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)
         del self._asking[request.request]
-        if chosen in (None, "later"):
+        if chosen is None:
             self._later.add(request.request)
-            return
-        approve = chosen != "deny"
-        for_ = int(chosen) * 60 if approve and chosen != "0" else None
-        if await self._ask(calls.upgrade_decide(request.request, approve, for_=for_)):
-            self.notify("Approved." if approve else "Denied.")
+        elif await self._ask(chosen):
+            self.notify("Approved." if chosen.params["approve"] else "Denied.")
 
     # -- taking back
 
@@ -435,17 +430,16 @@ class HistoryApp(App[None]):
         self._later.clear()
         with suppress(stet.StetError):
             await self._look()
+        mode_set = partial(calls.mode_set, scope="workspace")
         choices = [
-            ("restricted", "restricted: nobody writes"),
-            ("unrestricted", "unrestricted: agents may edit"),
-            ("30", "unrestricted for 30 minutes"),
+            (mode_set("restricted"), "restricted: nobody writes"),
+            (mode_set("unrestricted"), "unrestricted: agents may edit"),
+            (mode_set("unrestricted", for_=30 * 60), "unrestricted for 30 minutes"),
         ]
         chosen = await self.push_screen_wait(Choose("Who may write here?", choices))
         if chosen is None:
             return
-        for_ = int(chosen) * 60 if chosen.isdigit() else None
-        mode: Any = "restricted" if chosen == "restricted" else "unrestricted"
-        found = await self._ask(calls.mode_set(mode, scope="workspace", for_=for_))
+        found = await self._ask(chosen)
         if found is not None:
             self._mode = found.workspace_mode
             self._say_where()

@@ -115,7 +115,7 @@ class _Options(OptionList):
         return bool(self.scrollable_content_region)
 
 
-class Choose(Dialog[str]):
+class Choose(Dialog[T]):
     """Asks for one of several choices: (value, shown text)."""
 
     KEYS = "Up, Down, Enter: choose   Esc: leave it"
@@ -123,7 +123,7 @@ class Choose(Dialog[str]):
     def __init__(
         self,
         title: str,
-        choices: Sequence[tuple[str, str]],
+        choices: Sequence[tuple[T, str]],
         text: str = "",
         *,
         chosen: bool = True,
@@ -135,10 +135,10 @@ class Choose(Dialog[str]):
         """Text, choices; none is highlighted unless one is to be ``chosen`` at once."""
         if self._text:
             yield Static(Text(self._text), classes="text")
-        options = _Options(*(Option(Text(shown), id=value) for value, shown in self._choices))
+        options = _Options(*(Option(Text(shown)) for _, shown in self._choices))
         if not self._chosen:
             options.highlighted = None
         yield options
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option.id)
+        self.dismiss(self._choices[event.option_index][0])
