@@ -28,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.matching.rungs import Run
-from stetd.editing.refusals import visible
+from stetd.editing.refusals import Subject, visible
 from stetd.editing.text import WHITE_SPACE, is_blank
 
 CONTEXT, REMOVED, ADDED = " ", "-", "+"
@@ -158,6 +158,18 @@ class Update(Header, frozen=True):
 
 
 Operation = Add | Delete | Update
+
+
+def subject_of(edit: Hunk | Operation, path: str) -> Subject:
+    """What failures and notes call a hunk or an operation on the file at ``path``."""
+    if isinstance(edit, Hunk):
+        what = f"{path}, hunk {edit.number}"
+    else:
+        what = f"{type(edit).__name__} File {path}"
+    name = f"{what} (line {edit.line} of the patch)"
+    return Subject("edit", edit.index, path, "the hunk", "what it adds", name)
+
+
 BEGIN = "*** Begin Patch"
 END = "*** End Patch"
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+.-]*")
