@@ -16,7 +16,6 @@ from stetd.editing import refusals
 from stetd.editing.apply_patch.grammar import (
     Add,
     Delete,
-    Malformed,
     Operation,
     Update,
     parse,
@@ -39,12 +38,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     """What the call ``params`` does to ``world``. Raises Refused."""
     call = validated(ApplyPatchInput, params)
     refusals.check_size(None, [call.input])
-    try:
-        operations = parse(call.input)
-    except Malformed as error:
-        message = f"line {error.line} of the patch: {error.sentence}"
-        raise refuse(Kind.PARSE_ERROR, message, line=error.line) from None
-
+    operations = parse(call.input)
     planning = _Planning(call, Composition(world))
     for operation in operations:
         planning.apply(operation)
