@@ -155,8 +155,8 @@ class Placer:
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
-        #: By kind, the number of hunks still to place, and the number of placed ones.
-        self._left = Counter(map(self._kind, hunks))
+        #: By kind, the number of hunks after the present one, and the number of placed ones.
+        self._later = Counter(map(self._kind, hunks))
         self._done: Counter[object] = Counter()
         #: Cached, as hunks are often in the same blocks.
         self._block_end = cache(partial(block_end, document.lines))
@@ -167,10 +167,8 @@ class Placer:
         Without a place the cursor stays.
         """
         kind = self._kind(hunk)
-        try:
-            placed = self._sought(hunk) if hunk.old else self._addition(hunk)
-        finally:
-            self._left[kind] -= 1
+        self._later[kind] -= 1
+        placed = self._sought(hunk) if hunk.old else self._addition(hunk)
         if placed is None or (placed.rung is not Rung.EXACT and self._is_applied(placed)):
             return None
         groups = placed.groups
@@ -230,7 +228,6 @@ class Placer:
         ``anchors``: lines that match the hunk's ``@@``; only the places nearest to them are given,
         or with ``free`` the nearest that overlap no placed hunk.
         """
-        nearest = self._nearest_free if free else self._nearest
         for cost in range(3):
             options: list[Placed] = []
             for variant in hunk.variants:
@@ -238,7 +235,9 @@ class Placer:
                     continue
                 at_least = max(first, anchors[0] + 1 - variant.size) if anchors else first
                 for found in self._climb(variant, at_least):
-                    chosen = nearest(variant, found, anchors) if anchors else found.places
+                    chosen: Sequence[int] = found.places
+                    if anchors:
+                        chosen = self._nearest(variant, found, anchors, free=free)
                     if chosen:
                         # Places further on don't matter, because the nearest are chosen.
                         sure = found.all or bool(anchors)
@@ -272,7 +271,9 @@ class Placer:
         if self._first:
             return min(options, key=lambda option: option.core)
         alone = len({option.core for option in options}) == 1
-        if options[0].sure and (alone or len(options) == self._left[self._kind(options[0].hunk)]):
+        if options[0].sure and (
+            alone or len(options) == 1 + self._later[self._kind(options[0].hunk)]
+        ):
             return options[0]
         raise self._several(options)
 
@@ -361,7 +362,7 @@ class Placer:
         everywhere = next((found.places for found in climbed if found.rung is chosen.rung), None)
         places = everywhere or [chosen.start]
         kind = self._kind(chosen.hunk)
-        if len(everywhere or ()) == 1 or len(places) == self._left[kind] + self._done[kind]:
+        if len(everywhere or ()) == 1 or len(places) == 1 + self._later[kind] + self._done[kind]:
             return chosen
         raise self._several([Placed(chosen.variant, at, chosen.rung) for at in places])
 
@@ -381,33 +382,27 @@ class Placer:
         above = bisect_left(anchors, line) - 1
         return self._block_end(anchors[above]) if above >= 0 else None
 
-    def _nearest(self, variant: Variant, found: Found, anchors: Sequence[int]) -> Sequence[int]:
-        """A variant's places that are nearest after an anchor, or contain it."""
-        places = found.places
-        if not found.all and len(anchors) > 1:
-            return places
-        chosen: set[int] = set()
-        for anchor in anchors:
-            holding = bisect_left(places, anchor - variant.size + 1)
-            after = bisect_right(places, anchor)
-            chosen.update(places[holding : after + 1])
-        return sorted(chosen)
-
-    def _nearest_free(
-        self, variant: Variant, found: Found, anchors: Sequence[int]
+    def _nearest(
+        self, variant: Variant, found: Found, anchors: Sequence[int], *, free: bool
     ) -> Sequence[int]:
-        """The nearest places on either side of the placed hunks' end that overlap no hunk."""
-        places = found.places
-        if not found.all and (len(anchors) > 1 or places[-1] < self._covered):
+        """A variant's places that are nearest after an anchor, or contain it.
+
+        ``free``: only the nearest on either side of the placed hunks' end that overlap no hunk.
+        """
+        places, covered = found.places, self._covered if free else 0
+        if not found.all and (len(anchors) > 1 or places[-1] < covered):
             return places
         chosen: set[int] = set()
         for anchor in anchors:
             holding = bisect_left(places, anchor - variant.size + 1)
-            beyond = bisect_left(places, max(self._covered, anchor + 1))
+            beyond = bisect_left(places, max(covered, anchor + 1))
+            if not free:
+                chosen.update(places[holding : beyond + 1])
+                continue
             for candidates in (places[holding:beyond], places[beyond:]):
                 placed = (Placed(variant, at, found.rung) for at in candidates)
-                free = (each.start for each in placed if self._disturbed(each) is None)
-                chosen.update(islice(free, 1))
+                starts = (each.start for each in placed if self._disturbed(each) is None)
+                chosen.update(islice(starts, 1))
         return sorted(chosen)
 
     def _anchors(self, hunk: Hunk, texts: Sequence[str]) -> list[int]:
@@ -465,7 +460,7 @@ class Placer:
         anchors = self._chain(texts, self._cursor)
         early = not anchors
         anchors = anchors or self._anchors(hunk, texts)
-        shared_out = len(anchors) == self._left[self._kind(hunk)]
+        shared_out = len(anchors) == 1 + self._later[self._kind(hunk)]
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
             lines = [at + 1 for at in anchors[:MOST_PLACES]]
             sentence = (

@@ -6,7 +6,9 @@ patch changes the file again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -106,10 +108,9 @@ def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str,
 
 def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> IndentChange | None:
     """The change of indentation that the lines around a group have in common."""
-    before = [pair for at, pair in pairs if at < group.start][-1:]
-    inside = [pair for at, pair in pairs if group.start <= at < group.end]
-    after = [pair for at, pair in pairs if at >= group.end][:1]
-    near = before + inside + after
+    low = bisect_left(pairs, group.start, key=itemgetter(0))
+    high = bisect_left(pairs, group.end, key=itemgetter(0))
+    near = [pair for _, pair in pairs[max(0, low - 1) : high + 1]]
     # One line alone may be the very one whose indentation was got wrong.
     change = IndentChange(*zip(*near, strict=True)) if len(near) > 1 else None
     return change if change and change.uniform else None
