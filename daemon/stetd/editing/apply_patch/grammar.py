@@ -69,18 +69,6 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         """The lines that the file must have."""
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
-    @property
-    def new(self) -> tuple[str, ...]:
-        """The lines of the file afterwards."""
-        return tuple(line.text for line in self.lines if line.sign != REMOVED)
-
-    @property
-    def forgotten(self) -> int | None:
-        """The line of the request of a blank line between added ones that has no sign."""
-        inner = zip(self.lines, self.lines[1:], self.lines[2:], strict=False)
-        bare = (b.number for a, b, c in inner if b.bare and a.sign == c.sign == ADDED)
-        return next(bare, None)
-
     def without_bom(self) -> Hunk:
         """The hunk without a byte order mark at the beginning of its lines."""
         lines = (replace(line, text=line.text.removeprefix(BOM)) for line in self.lines)

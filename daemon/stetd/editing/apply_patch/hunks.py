@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, partial
-from itertools import islice
+from itertools import groupby, islice
 
 import msgspec
 from msgspec.structs import replace
@@ -27,12 +27,13 @@ from stetd.editing.apply_patch.grammar import (
     Variant,
     subject_of,
 )
+from stetd.editing.edits import SourceFile
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
 from stetd.editing.matching.rungs import MOST_PLACES, Found, Run, Rung
 from stetd.editing.refusals import spelled_lines, visible
-from stetd.editing.text import Document, is_blank
+from stetd.editing.text import is_blank
 
 _TAB = 8
 _GO_ON = tuple("()[]{}#/*")
@@ -106,18 +107,14 @@ class Placed(msgspec.Struct, frozen=True, dict=True):
     def groups(self) -> list[Group]:
         """The groups of changed lines, in order."""
         groups: list[Group] = []
-        at = begins = self.start if self.hunk.old else self.end
-        added: list[HunkLine] = []
-        for line in (*self.variant.lines, HunkLine(CONTEXT, "", 0)):
-            if line.sign == ADDED:
-                added.append(line)
-            elif line.sign == REMOVED:
-                at += 1
-            else:
-                if added or at > begins:
-                    groups.append(Group(self.hunk, begins, at, tuple(added)))
-                at += 1
-                begins, added = at, []
+        at = self.start if self.hunk.old else self.end
+        for kept, run in groupby(self.variant.lines, lambda line: line.sign == CONTEXT):
+            lines = tuple(run)
+            added = tuple(line for line in lines if line.sign == ADDED)
+            end = at + len(lines) - len(added)
+            if not kept:
+                groups.append(Group(self.hunk, at, end, added))
+            at = end
         return groups
 
     def disturbs(self, other: Placed) -> bool:
@@ -139,15 +136,13 @@ ORDER = {rung: number for number, rung in enumerate(Rung)}
 class Placer:
     """Places the hunks of one update in order; ``first``: takes the first of several places."""
 
-    def __init__(
-        self, document: Document, path: str, hunks: Sequence[Hunk], *, first: bool = False
-    ) -> None:
+    def __init__(self, file: SourceFile, hunks: Sequence[Hunk], *, first: bool) -> None:
         self.placed: list[Placed] = []
         #: The placed hunks by their first lines; the most lines of one hunk.
         self._by_start: list[Placed] = []
         self._largest = 0
-        self._document = document
-        self._path = path
+        self._document = file.document
+        self._path = file.path
         self._first = first
         self._cursor = 0
         #: The end of the placed hunks, their last context lines included.
@@ -159,7 +154,7 @@ class Placer:
         self._later = Counter(map(self._kind, hunks))
         self._done: Counter[object] = Counter()
         #: Cached, as hunks are often in the same blocks.
-        self._block_end = cache(partial(block_end, document.lines))
+        self._block_end = cache(partial(block_end, self._document.lines))
 
     def place(self, hunk: Hunk) -> Placed | None:
         """Place the next hunk; None if its old lines are absent. Raises Refused.
@@ -214,10 +209,13 @@ class Placer:
                     else "at its end, as *** End of File says. Leave that out, or send the lines "
                     "that the file ends with."
                 )
-                sentence = (
-                    f"the hunk stands {spelled_lines(lines)} of {self._path}, but not {wanted}"
+                failure = subject_of(hunk, self._path).failure(
+                    Kind.OLD_TEXT_NOT_FOUND,
+                    f"the hunk stands {spelled_lines(lines)} of {self._path}, but not {wanted}",
+                    line=lines[0],
+                    candidates=lines,
                 )
-                raise self._refused(hunk, Kind.OLD_TEXT_NOT_FOUND, sentence, lines, line=lines[0])
+                raise Refused(failure)
         return placed
 
     def _options(
@@ -475,17 +473,10 @@ class Placer:
 
     # -- refusals
 
-    def _refused(
-        self,
-        hunk: Hunk,
-        kind: Kind,
-        sentence: str,
-        candidates: Sequence[int] = (),
-        *,
-        line: int | None = None,
-    ) -> Refused:
-        subject = subject_of(hunk, self._path)
-        return Refused(subject.failure(kind, sentence, line=line, candidates=candidates or None))
+    def _refused(self, hunk: Hunk, kind: Kind, sentence: str, lines: Sequence[int] = ()) -> Refused:
+        return Refused(
+            subject_of(hunk, self._path).failure(kind, sentence, candidates=lines or None)
+        )
 
     def _several(self, options: Sequence[Placed]) -> Refused:
         lines = sorted({option.core + 1 for option in options})
@@ -500,15 +491,13 @@ class Placer:
         )
         return self._refused(hunk, Kind.OLD_TEXT_NOT_UNIQUE, sentence, lines)
 
-    def _no_anchor(
-        self, hunk: Hunk, anchor: str, itself: str, candidates: Sequence[int] = ()
-    ) -> Refused:
+    def _no_anchor(self, hunk: Hunk, text: str, itself: str, lines: Sequence[int] = ()) -> Refused:
         sentence = (
-            f"no line of {self._path} reads {visible(anchor)}, and the hunk itself {itself}. "
+            f"no line of {self._path} reads {visible(text)}, and the hunk itself {itself}. "
             "After @@ send a whole line that stands above the place, or more of the unchanged "
             "lines around it."
         )
-        return self._refused(hunk, Kind.CONTEXT_NOT_FOUND, sentence, candidates)
+        return self._refused(hunk, Kind.CONTEXT_NOT_FOUND, sentence, lines)
 
     def _refuse_overlap(self, option: Placed, line: int | None = None) -> None:
         other = self._disturbed(option)

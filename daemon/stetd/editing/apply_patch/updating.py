@@ -23,23 +23,24 @@ from stetd.editing.matching import locating
 from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.refusals import Subject, visible
 from stetd.editing.text import Document, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 _MOST_LINKS = 40
 
 
-def write(document: Document, placed: Placed, path: str) -> Iterator[Group]:
+def write(file: SourceFile, placed: Placed) -> Iterator[Group]:
     """The changes of a hunk, in order, with the file's indentation and terminators.
 
     Raises Refused if the indentation of its added lines is not certain.
     """
-    indented = _indented(document, placed)
+    indented = _indented(file.document, placed)
     if indented is None:
         line, removes = placed.start + 1, any(line.sign == REMOVED for line in placed.hunk.lines)
-        failure = subject_of(placed.hunk, path).failure(
+        failure = subject_of(placed.hunk, file.path).failure(
             Kind.OLD_TEXT_NOT_FOUND,
-            f"the hunk stands at line {line} of {path} with other indentation, and not by one "
+            f"the hunk stands at line {line} of {file.path} with other indentation, and not by one "
             "change for all lines, so how to indent the added lines can't be told. Send the lines "
             "with the indentation that they have in the file"
             f"{'' if removes else ', each unchanged one after a space'}.",
@@ -48,7 +49,7 @@ def write(document: Document, placed: Placed, path: str) -> Iterator[Group]:
         raise Refused(failure)
     texts = iter(indented)
     for group in placed.groups:
-        ends = _terminators(document, group)
+        ends = _terminators(file.document, group)
         lines = zip(group.added, texts, ends, strict=False)
         added = tuple(replace(line, text=text, end=end) for line, text, end in lines)
         yield replace(group, added=added)
@@ -58,12 +59,11 @@ def _terminators(document: Document, group: Group) -> Iterator[str]:
     """The terminator of each added line: that of the line in its place, or before other lines."""
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
     for number, line in enumerate(group.added):
-        place = min(group.start + number, last)
-        if line.end != "\n" or document.eol in ("lf", "none") or place >= document.line_count:
-            yield line.end
-        else:
-            own = document.text[document.content_end(place) : document.line_end(place)]
-            yield own or document.terminator_near(len(document.text))
+        end = line.end
+        if end == "\n" and document.line_count:
+            place = min(group.start + number, last)
+            end = document.text[document.content_end(place) : document.line_end(place)]
+        yield end or document.terminator_near(len(document.text))
 
 
 def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
@@ -117,12 +117,12 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Lines ``first`` to ``last`` (exclusive, from 0) are the result of edit ``index``."""
+    """Lines ``first`` to ``last`` (exclusive, from 0) are the result of an edit."""
 
-    index: int
+    subject: Subject
     first: int
     last: int
-    rung: str
+    rung: Rung
 
     def moved(self, written: Sequence[Group]) -> Mark:
         """The mark after further changes, which are in order."""
@@ -138,24 +138,13 @@ class Node(SourceFile, frozen=True):
     marks: tuple[Mark, ...] = ()
 
 
-class Updated(msgspec.Struct, frozen=True):
-    """The new text, the places of the hunks, and their changes."""
+def update(node: Node, hunks: Sequence[Hunk], known: int, *, first: bool) -> tuple[Node, list[str]]:
+    """Apply ``hunks`` to a file; and the warnings. ``known``: the patch's failures before.
 
-    text: str
-    placed: tuple[Placed, ...]
-    #: Marks of earlier updates (moved) and of this one.
-    marks: tuple[Mark, ...]
-    #: Hunks that change nothing.
-    idle: tuple[Hunk, ...]
-
-
-def update(node: Node, hunks: Sequence[Hunk], known: int, *, first: bool) -> Updated:
-    """Apply ``hunks`` to a file. Raises Refused; ``known``: the patch's failures before.
-
-    That has all failures that are no consequence of another.
+    Raises Refused, with all failures that are no consequence of another.
     """
     document = node.document
-    placer = Placer(document, node.path, hunks, first=first)
+    placer = Placer(node, hunks, first=first)
     failures: list[Failure] = []
     written: list[Group] = []
     failed = 0
@@ -163,7 +152,7 @@ def update(node: Node, hunks: Sequence[Hunk], known: int, *, first: bool) -> Upd
         try:
             placed = placer.place(hunk)
             if placed is not None:
-                written += write(document, placed, node.path)
+                written += write(node, placed)
                 continue
             explain = known + len(failures) < refusals.EXPLAINED_MISSES
             failures.append(_miss(node, hunk, explain=explain))
@@ -180,21 +169,27 @@ def update(node: Node, hunks: Sequence[Hunk], known: int, *, first: bool) -> Upd
     failures += _repetitions(node.path, written)
     if failures:
         raise Refused(*failures)
-    return _applied(node, hunks, placer.placed, written)
+    marks = list(_marks(node.path, placer.placed, written))
+    warnings = list(_warnings(document, placer.placed, written, marks))
+    data = document.to_bytes(_text(document, written))
+    marks[:0] = (mark.moved(written) for mark in node.marks)
+    return replace(node, data=data, marks=tuple(marks)), warnings
 
 
 def _miss(node: Node, hunk: Hunk, *, explain: bool) -> Failure:
     """The failure of a hunk whose old lines are absent; ``explain``: with the nearest passage."""
-    old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
+    old = "".join(f"{line}\n" for line in hunk.old)
+    new = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != REMOVED)
     subject = subject_of(hunk, node.path)
     failure = locating.explained_miss(subject, node.document, old, new, explain=explain)
-    if hunk.forgotten is None:
-        return failure
-    advice = (
-        f"Line {hunk.forgotten} of the patch is empty, so it is an unchanged blank line; "
-        'expected "+" also before a blank line that is added.'
-    )
-    return replace(failure, message=f"{failure.message}\n{advice}")
+    for above, line, below in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
+        if line.bare and above.sign == below.sign == ADDED:
+            advice = (
+                f"Line {line.number} of the patch is empty, so it is an unchanged blank line; "
+                'expected "+" also before a blank line that is added.'
+            )
+            return replace(failure, message=f"{failure.message}\n{advice}")
+    return failure
 
 
 def _repetitions(path: str, written: Iterable[Group]) -> Iterator[Failure]:
@@ -209,45 +204,65 @@ def _repetitions(path: str, written: Iterable[Group]) -> Iterator[Failure]:
             yield overlap(second, first, path, each.start + 1, repeated=True)
 
 
-def _applied(
-    node: Node, hunks: Sequence[Hunk], placed: Sequence[Placed], written: Sequence[Group]
-) -> Updated:
-    """Apply ordered changes without overlaps."""
-    document = node.document
-    text = document.text
+def _text(document: Document, written: Sequence[Group]) -> str:
+    """Apply ordered changes without overlaps to the text."""
     pieces: list[str] = []
-    #: By hunk, the lines of its changes in the new text; the hunks that change something.
-    spans: dict[int, tuple[int, int]] = {}
-    changing: set[int] = set()
-    done = grown = 0
+    done = 0
     for each in written:
         assert each.start >= done, "BUG: overlapping changes reached assembly"
-        index, lines, start = each.hunk.index, each.lines, each.start + grown
-        spans[index] = spans.get(index, (start, 0))[0], start + len(lines)
-        grown += len(lines) - (each.end - each.start)
-        there = text[document.line_start(each.start) : document.line_start(each.end)]
-        if there != "".join(lines) or each.unended:
-            changing.add(index)
-        pieces.append(text[document.line_start(done) : document.line_start(each.start)])
+        pieces.append(document.text[document.line_start(done) : document.line_start(each.start)])
         last = next((piece for piece in reversed(pieces) if piece), "\n")
-        if each.start == document.line_count and lines and last[-1] not in "\r\n":
-            pieces.append(document.terminator_near(len(text)))
-        pieces += lines
+        if each.start == document.line_count and each.added and last[-1] not in "\r\n":
+            pieces.append(document.terminator_near(len(document.text)))
+        pieces += each.lines
         done = each.end
-    pieces.append(text[document.line_start(done) :])
-    result = joined(pieces)
+    pieces.append(document.text[document.line_start(done) :])
+    text = joined(pieces)
     at_end = written and written[-1].end == document.line_count
-    if at_end and written[-1].unended and result.endswith(written[-1].lines[-1]):
-        result = result.removesuffix("\n").removesuffix("\r")
-    marks = [mark.moved(written) for mark in node.marks]
+    if at_end and written[-1].unended and text.endswith(written[-1].lines[-1]):
+        return text.removesuffix("\n").removesuffix("\r")
+    return text
+
+
+def _marks(path: str, placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]:
+    """The lines that each hunk changed, or all its lines if it changes none."""
+    spans: dict[int, tuple[int, int]] = {}
+    grown = 0
+    for each in written:
+        start = each.start + grown
+        first = spans.get(each.hunk.index, (start,))[0]
+        spans[each.hunk.index] = first, start + len(each.added)
+        grown += len(each.added) - (each.end - each.start)
     for one in placed:
-        index, rung = one.hunk.index, one.rung.value
-        if index in spans:
-            marks.append(Mark(index, *spans[index], rung))
+        subject = subject_of(one.hunk, path)
+        if one.hunk.index in spans:
+            yield Mark(subject, *spans[one.hunk.index], one.rung)
         else:
-            marks.append(Mark(index, one.start, one.end, rung).moved(written))
-    idle = tuple(hunk for hunk in hunks if hunk.index in spans and hunk.index not in changing)
-    return Updated(result, tuple(placed), tuple(marks), idle)
+            yield Mark(subject, one.start, one.end, one.rung).moved(written)
+
+
+def _warnings(
+    document: Document, placed: Sequence[Placed], written: Sequence[Group], marks: Sequence[Mark]
+) -> Iterator[str]:
+    """Warnings about hunks out of order, without their ``@@`` line, or without an effect."""
+    for one, mark in zip(placed, marks, strict=True):
+        label = mark.subject.label
+        if one.early:
+            yield (
+                f"{label}: stands before the hunk above it in the file, at line "
+                f"{mark.first + 1}, and was applied there."
+            )
+        if one.described:
+            yield (
+                f"{label}: no line of the file reads {visible(one.hunk.anchors[-1])}, so the "
+                "lines were added at its end."
+            )
+    idle = {each.hunk.index for each in written}
+    for each in written:
+        there = document.text[document.line_start(each.start) : document.line_start(each.end)]
+        if there != "".join(each.lines) or each.unended:
+            idle.discard(each.hunk.index)
+    yield from (refusals.idle_warning(m.subject) for m in marks if m.subject.index in idle)
 
 
 def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
@@ -325,7 +340,7 @@ class Composition(msgspec.Struct):
                 status = "A" if before.data is None and node.origin is None else "M"
             yield status, PlannedFile(path, before.data, node.data, old_path, mode, new)
 
-    def reports(self) -> list[EditReport]:
+    def reports(self) -> list[tuple[Subject, EditReport]]:
         """A report for each edit of the patch, with its lines in the result, in order."""
         reports = []
         for path, node in self.nodes.items():
@@ -335,5 +350,6 @@ class Composition(msgspec.Struct):
             for mark in node.marks:
                 first = min(mark.first + 1, count)
                 last = min(max(first, mark.last), count)
-                reports.append(EditReport(mark.index, path, first, last, mark.rung))
-        return sorted(reports, key=lambda report: report.index)
+                report = EditReport(mark.subject.index, path, first, last, mark.rung.value)
+                reports.append((mark.subject, report))
+        return sorted(reports, key=lambda each: each[1].index)
