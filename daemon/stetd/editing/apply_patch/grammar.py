@@ -69,54 +69,47 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         """The lines that the file must have."""
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
+    @cached_property
+    def run(self) -> Run:
+        """The old lines, to search for."""
+        return Run(self.old)
+
+    @cached_property
+    def lead(self) -> int:
+        """The number of empty lines without a sign at the beginning."""
+        return _count(line.bare for line in self.lines)
+
+    @property
+    def variants(self) -> Sequence[tuple[int, Hunk]]:
+        """The hunk as it is, then with droppable lines left out at so many edges."""
+        return (0, self), *self._reduced
+
+    @cached_property
+    def _reduced(self) -> Sequence[tuple[int, Hunk]]:
+        tail = _count(line.bare for line in reversed(self.lines))
+        edges = [(self.lead, 0), (0, tail), (self.lead, tail)]
+        if self.end_of_file:
+            blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
+            edges.append((0, _count(blank)))
+        variants = (
+            (
+                bool(head) + bool(foot),
+                replace(self, lines=self.lines[head : len(self.lines) - foot]),
+            )
+            for head, foot in dict.fromkeys(edges)
+            if head or foot
+        )
+        return [(dropped, variant) for dropped, variant in variants if variant.old]
+
     def without_bom(self) -> Hunk:
         """The hunk without a byte order mark at the beginning of its lines."""
         lines = (replace(line, text=line.text.removeprefix(BOM)) for line in self.lines)
         return replace(self, lines=tuple(lines))
 
-    @cached_property
-    def variants(self) -> Sequence[Variant]:
-        """The hunk as it is, then with droppable lines left out, the fewest first."""
-        lead, tail = _bare_edges(self.lines)
-        edges = [(0, 0), (lead, 0), (0, tail), (lead, tail)]
-        if self.end_of_file:
-            blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
-            edges.append((0, _count(blank)))
-        variants = []
-        for head, foot in dict.fromkeys(edges):
-            lines = self.lines[head : len(self.lines) - foot]
-            size = sum(line.sign != ADDED for line in lines)
-            if size:
-                variants.append(Variant(self, lines, size, lead - head, bool(head) + bool(foot)))
-        return variants
-
-
-def _bare_edges(lines: Sequence[HunkLine]) -> tuple[int, int]:
-    """The numbers of empty lines without a sign at the beginning and at the end."""
-    return _count(line.bare for line in lines), _count(line.bare for line in reversed(lines))
-
 
 def _count(flags: Iterable[bool]) -> int:
     """The number of set flags at the beginning."""
     return sum(1 for _ in takewhile(bool, flags))
-
-
-class Variant(msgspec.Struct, frozen=True, dict=True):
-    """A hunk without some lines at its edges."""
-
-    hunk: Hunk
-    lines: tuple[HunkLine, ...]
-    #: How many lines of the file it covers; if it only adds, the line after which it does, if any.
-    size: int
-    #: The number of lines without a sign that are left at the beginning.
-    kept: int = 0
-    #: The number of edges at which lines were dropped.
-    cost: int = 0
-
-    @cached_property
-    def run(self) -> Run:
-        """The old lines."""
-        return Run([line.text for line in self.lines if line.sign != ADDED])
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -498,8 +491,8 @@ def _hunk(index: int, number: int, places: Sequence[PatchLine], lines: Sequence[
     if all(line.end == "\r\n" or line.bare for line in lines):
         lines = [replace(line, end="\n") for line in lines]
     if all(line.sign == ADDED or line.bare for line in lines):
-        lead, tail = _bare_edges(lines)
-        lines = lines[lead : len(lines) - tail]
+        filled = [index for index, line in enumerate(lines) if not line.bare]
+        lines = lines[filled[0] : filled[-1] + 1]
         forgotten = next((line for line in lines if line.bare), None)
         if forgotten is not None:
             raise _malformed(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property
 from itertools import groupby, islice
 
 import msgspec
@@ -24,7 +24,6 @@ from stetd.editing.apply_patch.grammar import (
     REMOVED,
     Hunk,
     HunkLine,
-    Variant,
     subject_of,
 )
 from stetd.editing.edits import SourceFile
@@ -76,39 +75,36 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True, dict=True):
-    """A hunk in one of its variants, at a possible place from line ``start`` on."""
+    """A hunk, or a variant of one, at a possible place from line ``start`` on."""
 
-    variant: Variant
+    hunk: Hunk
     start: int
-    rung: Rung
+    rung: Rung = Rung.EXACT
     #: Whether all other places are known.
     sure: bool = True
+    #: It only adds lines, below line ``start``.
+    below: bool = False
     #: It changes lines before those of an earlier hunk.
     early: bool = False
     #: A text after its ``@@`` is not in the file.
     described: bool = False
 
     @property
-    def hunk(self) -> Hunk:
-        """The whole hunk."""
-        return self.variant.hunk
-
-    @property
     def core(self) -> int:
         """The first line of the part of the hunk that all variants have."""
-        return self.start + self.variant.kept
+        return self.start + self.hunk.lead
 
     @property
     def end(self) -> int:
         """The line after the last covered line."""
-        return self.start + self.variant.size
+        return self.start + len(self.hunk.old) + self.below
 
     @cached_property
     def groups(self) -> list[Group]:
         """The groups of changed lines, in order."""
         groups: list[Group] = []
         at = self.start if self.hunk.old else self.end
-        for kept, run in groupby(self.variant.lines, lambda line: line.sign == CONTEXT):
+        for kept, run in groupby(self.hunk.lines, lambda line: line.sign == CONTEXT):
             lines = tuple(run)
             added = tuple(line for line in lines if line.sign == ADDED)
             end = at + len(lines) - len(added)
@@ -150,40 +146,45 @@ class Placer:
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
+        #: By index, a key that is equal for identical hunks.
+        self._kinds = {
+            hunk.index: (hunk.old, tuple(self._known[hunk.index]), hunk.end_of_file)
+            for hunk in hunks
+        }
         #: By kind, the number of hunks after the present one, and the number of placed ones.
-        self._later = Counter(map(self._kind, hunks))
+        self._later = Counter(self._kinds.values())
         self._done: Counter[object] = Counter()
-        #: Cached, as hunks are often in the same blocks.
-        self._block_end = cache(partial(block_end, self._document.lines))
+        #: Cached ends of blocks by their opening lines: hunks are often in the same blocks.
+        self._blocks: dict[int, int | None] = {}
 
     def place(self, hunk: Hunk) -> Placed | None:
         """Place the next hunk; None if its old lines are absent. Raises Refused.
 
         Without a place the cursor stays.
         """
-        kind = self._kind(hunk)
+        kind = self._kinds[hunk.index]
         self._later[kind] -= 1
         placed = self._sought(hunk) if hunk.old else self._addition(hunk)
         if placed is None or (placed.rung is not Rung.EXACT and self._is_applied(placed)):
             return None
         groups = placed.groups
         placed = replace(placed, early=bool(groups) and groups[0].start < self._cursor)
-        if placed.variant.size:
+        if placed.end > placed.start:
             whole = self._first or not groups
             self._cursor = max(self._cursor, placed.end if whole else groups[-1].end)
             self._covered = max(self._covered, placed.end)
         self._done[kind] += 1
         insort(self._by_start, placed, key=_start)
-        self._largest = max(self._largest, placed.variant.size)
+        self._largest = max(self._largest, placed.end - placed.start)
         self.placed.append(placed)
         return placed
 
     def _is_applied(self, placed: Placed) -> bool:
         """Whether the file already has the new lines, so that a tolerant place is not meant."""
-        lines = placed.variant.lines
-        old, new = placed.variant.run.lines, [line.text for line in lines if line.sign != REMOVED]
+        lines = placed.hunk.lines
+        new = tuple(line.text for line in lines if line.sign != REMOVED)
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in lines)
-        if not adds or new == old or not is_distinctive(new):
+        if not adds or new == placed.hunk.old or not is_distinctive(new):
             return False
         last = placed.end - len(new)  # further in are blocks without the lines around them
         return any(
@@ -191,14 +192,10 @@ class Placer:
             for found in rungs.climb(self._document, Run(new))
         )
 
-    def _kind(self, hunk: Hunk) -> object:
-        """A key that is equal for identical hunks."""
-        return hunk.old, tuple(self._known[hunk.index]), hunk.end_of_file
-
     def _sought(self, hunk: Hunk) -> Placed | None:
         texts = self._known[hunk.index]
         placed = self._under_anchors(hunk, texts) if texts else self._without_anchors(hunk)
-        for variant in () if placed else hunk.variants:
+        for _, variant in () if placed else hunk.variants:
             found = next(rungs.climb(self._document, variant.run), None)
             if found is not None:
                 lines = [at + 1 for at in found.places]
@@ -228,10 +225,10 @@ class Placer:
         """
         for cost in range(3):
             options: list[Placed] = []
-            for variant in hunk.variants:
-                if variant.cost != cost:
+            for dropped, variant in hunk.variants:
+                if dropped != cost:
                     continue
-                at_least = max(first, anchors[0] + 1 - variant.size) if anchors else first
+                at_least = max(first, anchors[0] + 1 - len(variant.old)) if anchors else first
                 for found in self._climb(variant, at_least):
                     chosen: Sequence[int] = found.places
                     if anchors:
@@ -246,10 +243,10 @@ class Placer:
                 return [option for option in options if option.rung is strictest]
         return []
 
-    def _climb(self, variant: Variant, first: int) -> Iterator[Found]:
+    def _climb(self, variant: Hunk, first: int) -> Iterator[Found]:
         """A variant's places from line ``first`` on; with ``*** End of File`` only at the end."""
-        if variant.hunk.end_of_file:
-            first = max(first, self._end - variant.size)
+        if variant.end_of_file:
+            first = max(first, self._end - len(variant.old))
         return rungs.climb(self._document, variant.run, first)
 
     @cached_property
@@ -270,17 +267,17 @@ class Placer:
             return min(options, key=lambda option: option.core)
         alone = len({option.core for option in options}) == 1
         if options[0].sure and (
-            alone or len(options) == 1 + self._later[self._kind(options[0].hunk)]
+            alone or len(options) == 1 + self._later[self._kinds[options[0].hunk.index]]
         ):
             return options[0]
         raise self._several(options)
 
-    def _refuse_rivals(self, chosen: Placed) -> None:
+    def _refuse_rivals(self, hunk: Hunk, chosen: Placed) -> None:
         """Refuse a tolerant place if a rung at least as strict has another free place anywhere."""
         if chosen.rung is Rung.EXACT:
             return
         last = Rung.TYPOGRAPHY if chosen.rung is Rung.INDENT else chosen.rung
-        for variant in chosen.hunk.variants:
+        for _, variant in hunk.variants:
             for found in self._climb(variant, 0):
                 if ORDER[found.rung] > ORDER[last]:
                     break
@@ -299,12 +296,12 @@ class Placer:
         if options:
             chosen = self._settled(options)
             if not self._first:
-                self._refuse_rivals(chosen)
+                self._refuse_rivals(hunk, chosen)
             return chosen
         options = self._options(hunk, 0)
         if not options:
             return None
-        if len({option.core for option in options}) > 1 + self._done[self._kind(hunk)]:
+        if len({option.core for option in options}) > 1 + self._done[self._kinds[hunk.index]]:
             raise self._several(options)
         free = [option for option in options if self._disturbed(option) is None]
         if not free:
@@ -328,7 +325,7 @@ class Placer:
             end = self._end_of_block_above(self._chain(texts, 0), self._cursor)
             if end is not None:
                 chosen = self._unless_among(chosen, self._cursor, end)
-            return self._checked(anchors, chosen)
+            return self._checked(hunk, anchors, chosen)
         anchors = self._anchors(hunk, texts)
         options = self._options(hunk, 0, anchors, free=True)
         if not options:  # other hunks may have the places under the anchors
@@ -336,13 +333,13 @@ class Placer:
                 self._refuse_overlap(option)
             return None
         if len({option.core for option in options}) == 1:
-            return options[0] if self._first else self._checked(anchors, options[0])
+            return options[0] if self._first else self._checked(hunk, anchors, options[0])
         following = [option for option in options if option.start >= self._cursor]
         if self._first and following:
             return following[0]
         raise self._several(options)
 
-    def _checked(self, anchors: Sequence[int], chosen: Placed) -> Placed:
+    def _checked(self, hunk: Hunk, anchors: Sequence[int], chosen: Placed) -> Placed:
         """The place under an ``@@`` line, unless there are signs for another. Raises Refused.
 
         For a tolerant place there must be no stricter one, and no other in its block. Every place
@@ -350,27 +347,27 @@ class Placer:
         """
         end = self._end_of_block_above(anchors, chosen.start)
         if chosen.rung is not Rung.EXACT:
-            self._refuse_rivals(chosen)
+            self._refuse_rivals(hunk, chosen)
             if end is not None:
                 chosen = self._unless_among(chosen, chosen.start, end)
                 end = self._end_of_block_above(anchors, chosen.start)
         if end is None or chosen.start < end:
             return chosen
-        climbed = rungs.climb(self._document, chosen.variant.run)
+        climbed = rungs.climb(self._document, chosen.hunk.run)
         everywhere = next((found.places for found in climbed if found.rung is chosen.rung), None)
         places = everywhere or [chosen.start]
-        kind = self._kind(chosen.hunk)
+        kind = self._kinds[chosen.hunk.index]
         if len(everywhere or ()) == 1 or len(places) == 1 + self._later[kind] + self._done[kind]:
             return chosen
-        raise self._several([Placed(chosen.variant, at, chosen.rung) for at in places])
+        raise self._several([Placed(chosen.hunk, at, chosen.rung) for at in places])
 
     def _unless_among(self, chosen: Placed, first: int, end: int) -> Placed:
         """The place, unless lines ``first`` to ``end`` have an equally good or better one."""
-        for found in self._climb(chosen.variant, first):
+        for found in self._climb(chosen.hunk, first):
             places = [at for at in found.places if at < end and at != chosen.start]
             if places:
                 places = sorted((*places, chosen.start))
-                return self._settled([Placed(chosen.variant, at, found.rung) for at in places])
+                return self._settled([Placed(chosen.hunk, at, found.rung) for at in places])
             if found.rung is chosen.rung:
                 break
         return chosen
@@ -380,8 +377,13 @@ class Placer:
         above = bisect_left(anchors, line) - 1
         return self._block_end(anchors[above]) if above >= 0 else None
 
+    def _block_end(self, opening: int) -> int | None:
+        if opening not in self._blocks:
+            self._blocks[opening] = block_end(self._document.lines, opening)
+        return self._blocks[opening]
+
     def _nearest(
-        self, variant: Variant, found: Found, anchors: Sequence[int], *, free: bool
+        self, variant: Hunk, found: Found, anchors: Sequence[int], *, free: bool
     ) -> Sequence[int]:
         """A variant's places that are nearest after an anchor, or contain it.
 
@@ -392,7 +394,7 @@ class Placer:
             return places
         chosen: set[int] = set()
         for anchor in anchors:
-            holding = bisect_left(places, anchor - variant.size + 1)
+            holding = bisect_left(places, anchor - len(variant.old) + 1)
             beyond = bisect_left(places, max(covered, anchor + 1))
             if not free:
                 chosen.update(places[holding : beyond + 1])
@@ -453,12 +455,11 @@ class Placer:
                 raise self._no_anchor(hunk, text, "only adds lines")
         if not texts or hunk.end_of_file or hunk.range:
             described = len(texts) < len(hunk.anchors) and not hunk.range
-            variant = Variant(hunk, hunk.lines, size=0)
-            return Placed(variant, count, Rung.EXACT, described=described)
+            return Placed(hunk, count, described=described)
         anchors = self._chain(texts, self._cursor)
         early = not anchors
         anchors = anchors or self._anchors(hunk, texts)
-        shared_out = len(anchors) == 1 + self._later[self._kind(hunk)]
+        shared_out = len(anchors) == 1 + self._later[self._kinds[hunk.index]]
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
             lines = [at + 1 for at in anchors[:MOST_PLACES]]
             sentence = (
@@ -467,7 +468,7 @@ class Placer:
                 "Give unchanged lines around those you add."
             )
             raise self._refused(hunk, Kind.OLD_TEXT_NOT_UNIQUE, sentence, lines)
-        placed = Placed(Variant(hunk, hunk.lines, size=1), anchors[0], Rung.EXACT)
+        placed = Placed(hunk, anchors[0], below=True)
         self._refuse_overlap(placed, placed.end + 1)
         return placed
 

@@ -75,8 +75,8 @@ def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
     pairs = list(_pairs(document, placed))
     around = indentations_around(document, placed.start, placed.end)
     whole = IndentChange(*zip(*(pair for _, pair in pairs), strict=True))
-    new = [line for line in placed.variant.lines if line.sign != REMOVED]
-    if whole.verbatim == ("", " ") and len(new) == len(placed.variant.lines):
+    new = [line for line in placed.hunk.lines if line.sign != REMOVED]
+    if whole.verbatim == ("", " ") and len(new) == len(placed.hunk.lines):
         return None  # the space that is their sign was left out before all of them
     if whole.uniform:
         signs = (line.sign for line in new if not is_blank(line.text))
@@ -98,7 +98,7 @@ def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
     """For each old line that is not blank: its line in the file, and both indentations."""
     at = placed.start
-    for line in placed.variant.lines:
+    for line in placed.hunk.lines:
         if line.sign == ADDED:
             continue
         if not is_blank(line.text):
