@@ -18,14 +18,7 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import (
-    ADDED,
-    CONTEXT,
-    REMOVED,
-    Hunk,
-    HunkLine,
-    subject_of,
-)
+from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine, subject_of
 from stetd.editing.edits import SourceFile
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
@@ -134,9 +127,9 @@ class Placer:
 
     def __init__(self, file: SourceFile, hunks: Sequence[Hunk], *, first: bool) -> None:
         self.placed: list[Placed] = []
-        #: The placed hunks by their first lines; the most lines of one hunk.
+        #: The placed hunks by their first lines; no hunk has more lines of the file than this.
         self._by_start: list[Placed] = []
-        self._largest = 0
+        self._largest = max((len(hunk.old) for hunk in hunks), default=0) + 1
         self._document = file.document
         self._path = file.path
         self._first = first
@@ -175,7 +168,6 @@ class Placer:
             self._covered = max(self._covered, placed.end)
         self._done[kind] += 1
         insort(self._by_start, placed, key=_start)
-        self._largest = max(self._largest, placed.end - placed.start)
         self.placed.append(placed)
         return placed
 

@@ -49,21 +49,21 @@ def write(file: SourceFile, placed: Placed) -> Iterator[Group]:
         raise Refused(failure)
     texts = iter(indented)
     for group in placed.groups:
-        ends = _terminators(file.document, group)
-        lines = zip(group.added, texts, ends, strict=False)
-        added = tuple(replace(line, text=text, end=end) for line, text, end in lines)
+        added = tuple(
+            replace(line, text=next(texts), end=_terminator(file.document, group, number, line.end))
+            for number, line in enumerate(group.added)
+        )
         yield replace(group, added=added)
 
 
-def _terminators(document: Document, group: Group) -> Iterator[str]:
-    """The terminator of each added line: that of the line in its place, or before other lines."""
+def _terminator(document: Document, group: Group, number: int, given: str) -> str:
+    """The terminator of an added line: that of the line in its place, or before other lines."""
+    if given != "\n" or not document.line_count:
+        return given
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
-    for number, line in enumerate(group.added):
-        end = line.end
-        if end == "\n" and document.line_count:
-            place = min(group.start + number, last)
-            end = document.text[document.content_end(place) : document.line_end(place)]
-        yield end or document.terminator_near(len(document.text))
+    place = min(group.start + number, last)
+    own = document.text[document.content_end(place) : document.line_end(place)]
+    return own or document.terminator_near(len(document.text))
 
 
 def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
@@ -328,10 +328,10 @@ class Composition(msgspec.Struct):
             mode = node.mode if node.mode != before.mode else None
             new = path in moved and node.data is not None and node.mode is None
             same_kind = node.is_link == before.is_link and mode is None and not new
-            if node.data == before.data and (same_kind or node.data is None):
+            if node.data == before.data and same_kind:
                 continue
             # The old path of a moved file, if it has no file now.
-            old_path = node.origin if before.data is None and node.origin != path else None
+            old_path = node.origin if before.data is None else None
             if old_path is not None and self.nodes[old_path].data is not None:
                 old_path = None
             if node.data is None:
