@@ -169,7 +169,7 @@ _RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?:
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
 _QUOTED = re.compile(r"([\"'`]).+\1")
 _LEFTOVER = re.compile(r"diff --git .*|index [0-9a-f]{4,}\.\.[0-9a-f]{4,}.*")
-_NAMES = re.compile(r"--- (?:a/\S.*|/dev/null)(?:\t.*)?\n\+\+\+ (?:b/\S.*|/dev/null)(?:\t.*)?")
+_NAMES = re.compile(r"--- (?:a/\S.*|/dev/null(?:\t.*)?)\n\+\+\+ (?:b/\S.*|/dev/null(?:\t.*)?)")
 
 
 class PatchLine(NamedTuple):
@@ -228,8 +228,9 @@ def _unwrap(text: str) -> Sequence[PatchLine]:
 
 
 def _without_blank_edges(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
-    filled = [index for index, line in enumerate(lines) if not is_blank(line.text)]
-    return lines[filled[0] : filled[-1] + 1] if filled else []
+    head = _count(is_blank(line.text) for line in lines)
+    tail = _count(is_blank(line.text) for line in reversed(lines[head:]))
+    return lines[head : len(lines) - tail]
 
 
 def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
@@ -391,13 +392,12 @@ class _Parser:
         """The hunks that come next; ``index``: of the first."""
         hunks: list[Hunk] = []
         while True:
-            ended = bool(hunks) and hunks[-1].end_of_file
-            places, lines = self._hunk_lines(ended=ended)
+            places, lines = self._hunk_lines()
             following = self._peek()
             kind = _PLACE if following.text.startswith(_PLACE) else _header(following)[0]
             if not kind and following.text.startswith(END_OF_FILE):
                 raise _unexpected(following, f'"{END_OF_FILE}" alone on its line')
-            if not kind or (kind == END_OF_FILE and ended and not places):
+            if not kind:
                 raise _unexpected(following, _HUNK_LINE)
             if any(not line.bare for line in lines):
                 hunks.append(_hunk(index + len(hunks), len(hunks) + 1, places, lines))
@@ -405,18 +405,24 @@ class _Parser:
                 place = f"{visible(places[-1].text)} in line {places[-1].number}"
                 raise _unexpected(following, f"a line of the hunk {place}")
             elif kind == END_OF_FILE:
-                raise _unexpected(following, f"a hunk before {visible(END_OF_FILE)}")
+                expected = _HUNK_LINE if hunks else f"a hunk before {visible(END_OF_FILE)}"
+                raise _unexpected(following, expected)
             if kind == END_OF_FILE:
-                self._at += 1
                 hunks[-1] = replace(hunks[-1], end_of_file=True)
+                self._end_hunk()
             elif kind != _PLACE:
                 return hunks
 
-    def _hunk_lines(self, *, ended: bool) -> tuple[list[PatchLine], list[HunkLine]]:
-        """The lines ``@@`` and the other lines of a hunk, up to the next ``@@`` or ``***``.
+    def _end_hunk(self) -> None:
+        """Read ``*** End of File``, and check that no line of a hunk follows."""
+        self._at += 1
+        self._take_while(lambda line: _has_no_sign(line.text))
+        line = self._peek()
+        if line.text.startswith(_SIGNS) or _NO_NEWLINE.fullmatch(line.text):
+            raise _unexpected(line, f'a line "@@" before another hunk, after "{END_OF_FILE}"')
 
-        ``ended``: it comes after ``*** End of File``.
-        """
+    def _hunk_lines(self) -> tuple[list[PatchLine], list[HunkLine]]:
+        """The lines ``@@`` and the other lines of a hunk, up to the next ``@@`` or ``***``."""
         places: list[PatchLine] = []
         lines: list[HunkLine] = []
         while True:
@@ -431,18 +437,16 @@ class _Parser:
                 places.append(line)
             elif _has_no_sign(line.text):
                 lines.append(HunkLine(CONTEXT, "", line.number, bare=True))
-            elif sign not in _SIGNS and not _NO_NEWLINE.fullmatch(line.text):
-                raise _unexpected(line, _HUNK_LINE)
-            elif ended and not places:
-                raise _unexpected(line, f'a line "@@" before another hunk, after "{END_OF_FILE}"')
             elif sign in _SIGNS:
                 *inner, last = line.text[1:].split("\r")
                 lines += (HunkLine(sign, text, line.number, "\r") for text in inner)
                 lines.append(HunkLine(sign, last, line.number, line.end))
-            elif lines:
-                lines[-1] = replace(lines[-1], unended=True)
-            else:
+            elif not _NO_NEWLINE.fullmatch(line.text):
+                raise _unexpected(line, _HUNK_LINE)
+            elif not lines:
                 raise _unexpected(line, "a line of a hunk before it")
+            else:
+                lines[-1] = replace(lines[-1], unended=True)
             self._at += 1
 
     # -- lines
