@@ -257,10 +257,8 @@ class Placer:
         """The only place, or the first of those for several identical hunks. Raises Refused."""
         if self._first:
             return min(options, key=lambda option: option.core)
-        alone = len({option.core for option in options}) == 1
-        if options[0].sure and (
-            alone or len(options) == 1 + self._later[self._kinds[options[0].hunk.index]]
-        ):
+        identical = 1 + self._later[self._kinds[options[0].hunk.index]]
+        if options[0].sure and (len(options) == identical or len({o.core for o in options}) == 1):
             return options[0]
         raise self._several(options)
 

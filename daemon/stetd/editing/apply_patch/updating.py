@@ -58,7 +58,7 @@ def write(file: SourceFile, placed: Placed) -> Iterator[Group]:
 
 def _terminator(document: Document, group: Group, number: int, given: str) -> str:
     """The terminator of an added line: that of the line in its place, or before other lines."""
-    if given != "\n" or not document.line_count:
+    if given != "\n" or document.eol in ("lf", "none"):
         return given
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
     place = min(group.start + number, last)
