@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from patch_calls import after, patch, planned, refused, updated
 from stet.wire.failures import Refused
-from stetd.editing.apply_patch.grammar import Malformed, parse
+from stetd.editing.apply_patch.grammar import parse
 from stetd.editing.text import Document
 from tree_world import Tree
 
@@ -81,12 +81,14 @@ def test_any_text_gives_operations_or_a_line_that_is_wrong(
     error = None
     try:
         assert parse(text)
-    except Malformed as malformed:
-        error = malformed
+    except Refused as refusal:
+        [error] = refusal.failures
     if error is not None:
+        assert error.kind == "parse_error"
+        assert error.line is not None
         assert 1 <= error.line <= text.count("\n") + text.count("\r") + 1
-        assert "expected " in error.sentence
-        assert "received " in error.sentence
+        assert "expected " in error.message
+        assert "received " in error.message
 
 
 @settings(max_examples=300)

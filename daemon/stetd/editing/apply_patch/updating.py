@@ -6,89 +6,99 @@ patch changes the file again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk
-from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
+from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk, subject_of
+from stetd.editing.apply_patch.hunks import Group, Placed, Placer, overlap
 from stetd.editing.edits import PlannedFile, SourceFile, World
+from stetd.editing.matching import locating
 from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
-from stetd.editing.paths import files_above
+from stetd.editing.refusals import Subject, visible
 from stetd.editing.text import Document, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
+_MOST_LINKS = 40
 
 
-def write(document: Document, placed: Placed) -> Iterator[Group]:
+def write(file: SourceFile, placed: Placed) -> Iterator[Group]:
     """The changes of a hunk, in order, with the file's indentation and terminators.
 
-    Raises Problem if the indentation of its added lines is not certain.
+    Raises Refused if the indentation of its added lines is not certain.
     """
-    indented = _indented(document, placed)
+    indented = _indented(file.document, placed)
     if indented is None:
-        raise Problem(Reason.SHIFT, placed.hunk, (placed.start,), placed.rung)
-    for group, texts in zip(placed.groups, indented, strict=True):
-        ends = _terminators(document, group)
-        lines = zip(group.added, texts, ends, strict=True)
-        added = tuple(replace(line, text=text, end=end) for line, text, end in lines)
+        line, removes = placed.start + 1, any(line.sign == REMOVED for line in placed.hunk.lines)
+        failure = subject_of(placed.hunk, file.path).failure(
+            Kind.OLD_TEXT_NOT_FOUND,
+            f"the hunk stands at line {line} of {file.path} with other indentation, and not by one "
+            "change for all lines, so how to indent the added lines can't be told. Send the lines "
+            "with the indentation that they have in the file"
+            f"{'' if removes else ', each unchanged one after a space'}.",
+            line=line,
+        )
+        raise Refused(failure)
+    texts = iter(indented)
+    for group in placed.groups:
+        added = tuple(
+            replace(line, text=next(texts), end=_terminator(file.document, group, number, line.end))
+            for number, line in enumerate(group.added)
+        )
         yield replace(group, added=added)
 
 
-def _terminators(document: Document, group: Group) -> Iterator[str]:
-    """The terminator of each added line: that of the line in its place, or before other lines."""
+def _terminator(document: Document, group: Group, number: int, given: str) -> str:
+    """The terminator of an added line: that of the line in its place, or before other lines."""
+    if given != "\n" or document.eol in ("lf", "none"):
+        return given
     last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
-    for number, line in enumerate(group.added):
-        place = min(group.start + number, last)
-        if line.end != "\n" or document.eol in ("lf", "none") or place >= document.line_count:
-            yield line.end
-        else:
-            own = document.text[document.content_end(place) : document.line_end(place)]
-            yield own or document.terminator_near(len(document.text))
+    place = min(group.start + number, last)
+    own = document.text[document.content_end(place) : document.line_end(place)]
+    return own or document.terminator_near(len(document.text))
 
 
-def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
+def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
+    """The added lines with the file's indentation; None if that is not certain."""
     groups = placed.groups
-    given = [[line.text for line in group.added] for group in groups]
+    given = [line.text for group in groups for line in group.added]
     if placed.rung not in _SHIFTED:
         return given
     pairs = list(_pairs(document, placed))
     around = indentations_around(document, placed.start, placed.end)
     whole = IndentChange(*zip(*(pair for _, pair in pairs), strict=True))
-    if whole.verbatim == ("", " ") and all(line.sign != REMOVED for line in placed.variant.lines):
+    new = [line for line in placed.hunk.lines if line.sign != REMOVED]
+    if whole.verbatim == ("", " ") and len(new) == len(placed.hunk.lines):
         return None  # the space that is their sign was left out before all of them
     if whole.uniform:
-        added = [text for texts in given for text in texts]
-        new = (line for line in placed.variant.lines if line.sign != REMOVED)
         signs = (line.sign for line in new if not is_blank(line.text))
-        if next(signs, "") == ADDED and whole.already_in(added):
+        if next(signs, "") == ADDED and whole.already_in(given):
             return None
-        flat = whole.shift(added, around)
-        if flat is None:
-            return None
-        rest = iter(flat)
-        return [[next(rest) for _ in texts] for texts in given]
-    shifted = []
-    for group, texts in zip(groups, given, strict=True):
+        return whole.shift(given, around)
+    shifted: list[str] = []
+    for group in groups:
+        texts = [line.text for line in group.added]
         change = _change_near(pairs, group)
         known = change and all(is_blank(t) or indentation_of(t) in change.text for t in texts)
         lines = change.shift(texts, around) if change and known else None
         if lines is None and not all(map(is_blank, texts)):
             return None
-        shifted.append(texts if lines is None else lines)
+        shifted += lines or texts
     return shifted
 
 
 def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str, str]]]:
     """For each old line that is not blank: its line in the file, and both indentations."""
     at = placed.start
-    for line in placed.variant.lines:
+    for line in placed.hunk.lines:
         if line.sign == ADDED:
             continue
         if not is_blank(line.text):
@@ -98,22 +108,21 @@ def _pairs(document: Document, placed: Placed) -> Iterator[tuple[int, tuple[str,
 
 def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> IndentChange | None:
     """The change of indentation that the lines around a group have in common."""
-    before = [pair for at, pair in pairs if at < group.start][-1:]
-    inside = [pair for at, pair in pairs if group.start <= at < group.end]
-    after = [pair for at, pair in pairs if at >= group.end][:1]
-    near = before + inside + after
+    low = bisect_left(pairs, group.start, key=itemgetter(0))
+    high = bisect_left(pairs, group.end, key=itemgetter(0))
+    near = [pair for _, pair in pairs[max(0, low - 1) : high + 1]]
     # One line alone may be the very one whose indentation was got wrong.
     change = IndentChange(*zip(*near, strict=True)) if len(near) > 1 else None
     return change if change and change.uniform else None
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Lines ``first`` to ``last`` (exclusive, from 0) are the result of edit ``index``."""
+    """Lines ``first`` to ``last`` (exclusive, from 0) are the result of an edit."""
 
-    index: int
+    subject: Subject
     first: int
     last: int
-    rung: str
+    rung: Rung
 
     def moved(self, written: Sequence[Group]) -> Mark:
         """The mark after further changes, which are in order."""
@@ -129,70 +138,70 @@ class Node(SourceFile, frozen=True):
     marks: tuple[Mark, ...] = ()
 
 
-class Updated(msgspec.Struct, frozen=True):
-    """The new text, the places of the hunks, and their changes."""
+def update(node: Node, hunks: Sequence[Hunk], known: int, *, first: bool) -> tuple[Node, list[str]]:
+    """Apply ``hunks`` to a file; and the warnings. ``known``: the patch's failures before.
 
-    text: str
-    placed: tuple[Placed, ...]
-    #: Marks of earlier updates (moved) and of this one.
-    marks: tuple[Mark, ...]
-    #: Hunks that change nothing.
-    idle: tuple[Hunk, ...]
-
-
-def update(node: Node, hunks: Sequence[Hunk], *, first: bool) -> Updated | list[Problem]:
-    """Apply ``hunks`` to a file; or give all problems that are no consequence of another."""
+    Raises Refused, with all failures that are no consequence of another.
+    """
     document = node.document
-    placer = Placer(document, hunks, first=first)
-    problems: list[Problem] = []
+    placer = Placer(node, hunks, first=first)
+    failures: list[Failure] = []
     written: list[Group] = []
     failed = 0
     for hunk in hunks:
         try:
-            written += write(document, placer.place(hunk))
-        except Problem as problem:
-            failed += 1
+            placed = placer.place(hunk)
+            if placed is not None:
+                written += write(node, placed)
+                continue
+            explain = known + len(failures) < refusals.EXPLAINED_MISSES
+            failures.append(_miss(node, hunk, explain=explain))
+        except Refused as refused:
             # The failure of an earlier hunk may be the cause of other problems.
-            if not problems or problem.reason is Reason.ABSENT:
-                problems.append(problem)
-            if failed == refusals.MOST_FAILED:
-                break
+            if not failures:
+                failures += refused.failures
+        failed += 1
+        if failed == refusals.MOST_FAILED:
+            break
     begins = {placed.hunk.index: placed.start for placed in placer.placed}
-
-    def order(each: Group) -> tuple[int, bool, int, int]:
-        # Insertions come before a replacement of the line; others by the places of their hunks.
-        return each.start, each.end > each.start, begins[each.hunk.index], each.hunk.index
-
-    written.sort(key=order)
-    problems += _repetitions(written)
-    if problems:
-        return problems
-    idle = {each.hunk.index for each in placer.placed if each.hunk.changes}
-    for change in written:
-        there = document.text[document.line_start(change.start) : document.line_start(change.end)]
-        if there != "".join(change.lines) or change.unended:
-            idle.discard(change.hunk.index)
-    return Updated(
-        _text(document, written),
-        tuple(placer.placed),
-        (*(mark.moved(written) for mark in node.marks), *_marks(placer.placed, written)),
-        tuple(each for each in hunks if each.index in idle),
-    )
+    # Insertions come before a replacement of the line; others by the places of their hunks.
+    written.sort(key=lambda each: (each.start, each.end > each.start, begins[each.hunk.index]))
+    failures += _repetitions(node.path, written)
+    if failures:
+        raise Refused(*failures)
+    marks = list(_marks(node.path, placer.placed, written))
+    warnings = list(_warnings(document, placer.placed, written, marks))
+    data = document.to_bytes(_text(document, written))
+    marks[:0] = (mark.moved(written) for mark in node.marks)
+    return replace(node, data=data, marks=tuple(marks)), warnings
 
 
-def _repetitions(written: Iterable[Group]) -> list[Problem]:
+def _miss(node: Node, hunk: Hunk, *, explain: bool) -> Failure:
+    """The failure of a hunk whose old lines are absent; ``explain``: with the nearest passage."""
+    old = "".join(f"{line}\n" for line in hunk.old)
+    new = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != REMOVED)
+    subject = subject_of(hunk, node.path)
+    failure = locating.explained_miss(subject, node.document, old, new, explain=explain)
+    for above, line, below in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
+        if line.bare and above.sign == below.sign == ADDED:
+            advice = (
+                f"Line {line.number} of the patch is empty, so it is an unchanged blank line; "
+                'expected "+" also before a blank line that is added.'
+            )
+            return replace(failure, message=f"{failure.message}\n{advice}")
+    return failure
+
+
+def _repetitions(path: str, written: Iterable[Group]) -> Iterator[Failure]:
     """The same lines added twice at one place."""
-    problems: list[Problem] = []
     seen: dict[tuple[int, tuple[str, ...]], Hunk] = {}
     for each in written:
         if each.end > each.start or not each.added:
             continue
-        hunk = each.hunk
-        other = seen.setdefault((each.start, each.lines), hunk)
-        if other is not hunk:
-            first, second = sorted((other, hunk), key=lambda one: one.index)
-            problems.append(Problem(Reason.REPEATED, second, (each.start,), other=first))
-    return problems
+        other = seen.setdefault((each.start, each.lines), each.hunk)
+        if other is not each.hunk:
+            first, second = sorted((other, each.hunk), key=lambda one: one.index)
+            yield overlap(second, first, path, each.start + 1, repeated=True)
 
 
 def _text(document: Document, written: Sequence[Group]) -> str:
@@ -215,21 +224,45 @@ def _text(document: Document, written: Sequence[Group]) -> str:
     return text
 
 
-def _marks(placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]:
+def _marks(path: str, placed: Sequence[Placed], written: Sequence[Group]) -> Iterator[Mark]:
     """The lines that each hunk changed, or all its lines if it changes none."""
-    own: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     grown = 0
     for each in written:
         start = each.start + grown
-        own.setdefault(each.hunk.index, []).append((start, start + len(each.added)))
+        first = spans.get(each.hunk.index, (start,))[0]
+        spans[each.hunk.index] = first, start + len(each.added)
         grown += len(each.added) - (each.end - each.start)
-    for each_placed in placed:
-        hunk, rung = each_placed.hunk, each_placed.rung.value
-        if hunk.index in own:
-            spans = own[hunk.index]
-            yield Mark(hunk.index, spans[0][0], spans[-1][1], rung)
+    for one in placed:
+        subject = subject_of(one.hunk, path)
+        if one.hunk.index in spans:
+            yield Mark(subject, *spans[one.hunk.index], one.rung)
         else:
-            yield Mark(hunk.index, each_placed.start, each_placed.end, rung).moved(written)
+            yield Mark(subject, one.start, one.end, one.rung).moved(written)
+
+
+def _warnings(
+    document: Document, placed: Sequence[Placed], written: Sequence[Group], marks: Sequence[Mark]
+) -> Iterator[str]:
+    """Warnings about hunks out of order, without their ``@@`` line, or without an effect."""
+    for one, mark in zip(placed, marks, strict=True):
+        label = mark.subject.label
+        if one.early:
+            yield (
+                f"{label}: stands before the hunk above it in the file, at line "
+                f"{mark.first + 1}, and was applied there."
+            )
+        if one.described:
+            yield (
+                f"{label}: no line of the file reads {visible(one.hunk.anchors[-1])}, so the "
+                "lines were added at its end."
+            )
+    idle = {each.hunk.index for each in written}
+    for each in written:
+        there = document.text[document.line_start(each.start) : document.line_start(each.end)]
+        if there != "".join(each.lines) or each.unended:
+            idle.discard(each.hunk.index)
+    yield from (refusals.idle_warning(m.subject) for m in marks if m.subject.index in idle)
 
 
 def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
@@ -245,24 +278,23 @@ def _moved(line: int, written: Sequence[Group], *, ends: bool = False) -> int:
     return line + grown
 
 
-_MOST_LINKS = 40
-
-
 class Composition(msgspec.Struct):
     """The files that a patch touches, on top of an unchanged world."""
 
     world: World
-    #: Paths with a failure, whose later content is unknown.
-    tainted: set[str] = set()
-    _nodes: dict[str, Node] = {}
-    _found: dict[str, SourceFile] = {}
+    #: The files now by canonical path, in the order in which the patch touched them.
+    nodes: dict[str, Node] = {}
+    _before: dict[str, SourceFile] = {}
 
     def own(self, path: str) -> str:
-        """The canonical path of ``path`` itself. Raises Refused."""
+        """The canonical path of ``path`` itself, which is in ``nodes`` then. Raises Refused."""
         try:
             source = self.world.look(path)
         except Refused as refusal:
-            removed = any(node.data is None for node in self._nodes.values())
+            removed = any(
+                node.data is None and self._before[node.path].data is not None
+                for node in self.nodes.values()
+            )
             # A directory at the path would still exist after its files are deleted.
             if removed and refusal.message.endswith("is not a directory"):
                 raise refuse(
@@ -272,83 +304,52 @@ class Composition(msgspec.Struct):
                     path=path,
                 ) from refusal
             raise
-        self._found.setdefault(source.path, source)
+        if source.path not in self.nodes:
+            self._before[source.path] = source
+            origin = None if source.data is None else source.path
+            self.nodes[source.path] = Node(source.path, source.data, source.mode, origin)
         return source.path
 
     def followed(self, path: str) -> str:
         """The canonical path of ``path`` with links followed. Raises Refused."""
         spelled = path
         for _ in range(_MOST_LINKS):
-            own = self.own(spelled)
-            node = self.node(own)
+            node = self.nodes[self.own(spelled)]
             if not node.is_link:
-                return own
+                return node.path
             spelled = node.leads_to(self.world.root)
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
-    def node(self, path: str) -> Node:
-        """The file at a canonical path now."""
-        if path not in self._nodes:
-            source = self._found[path]
-            origin = path if source.data is not None else None
-            self._nodes[path] = Node(path, source.data, source.mode, origin)
-        return self._nodes[path]
-
-    def put(self, node: Node) -> None:
-        """Set the file at a node's path."""
-        self.node(node.path)
-        self._nodes[node.path] = node
-
-    def move(self, source: str, target: str) -> None:
-        """Move the file at ``source`` to ``target``; ``source`` has no file then."""
-        self.put(replace(self.node(source), path=target))
-        self.put(Node(source, None))
-
-    # -- the outcome
-
-    def planned(self) -> Iterator[PlannedFile]:
-        """The changed files, in the order in which the patch touched them."""
-        moved = self._moved()
-        for path, node in self._nodes.items():
-            source = self._found[path]
-            mode = node.mode if node.mode != source.mode else None
+    def changed(self) -> Iterator[tuple[str, PlannedFile]]:
+        """The changed files, each with ``A``, ``M`` or ``D``; "" for the old path of a move."""
+        moved = {node.origin for path, node in self.nodes.items() if node.origin != path}
+        for path, node in self.nodes.items():
+            before = self._before[path]
+            mode = node.mode if node.mode != before.mode else None
             new = path in moved and node.data is not None and node.mode is None
-            same_kind = node.is_link == source.is_link and mode is None and not new
-            if node.data == source.data and (same_kind or node.data is None):
+            same_kind = node.is_link == before.is_link and mode is None and not new
+            if node.data == before.data and same_kind:
                 continue
             # The old path of a moved file, if it has no file now.
-            old_path = node.origin if source.data is None and node.origin != path else None
-            if old_path is not None and self._nodes[old_path].data is not None:
+            old_path = node.origin if before.data is None else None
+            if old_path is not None and self.nodes[old_path].data is not None:
                 old_path = None
-            yield PlannedFile(path, source.data, node.data, old_path, mode, new)
+            if node.data is None:
+                status = "" if path in moved else "D"
+            else:
+                status = "A" if before.data is None and node.origin is None else "M"
+            yield status, PlannedFile(path, before.data, node.data, old_path, mode, new)
 
-    def _moved(self) -> set[str | None]:
-        """The paths of files that were moved away."""
-        return {node.origin for path, node in self._nodes.items() if node.origin != path}
-
-    def statuses(self, planned: Iterable[PlannedFile]) -> Iterator[tuple[str, str]]:
-        """``A``, ``M`` or ``D``, and the path of each changed file; for a move M and the target."""
-        moved = self._moved()
-        for file in planned:
-            if file.after is not None:
-                new = file.before is None and self._nodes[file.path].origin is None
-                yield "A" if new else "M", file.path
-            elif file.path not in moved:
-                yield "D", file.path
-
-    def reports(self) -> list[EditReport]:
+    def reports(self) -> list[tuple[Subject, EditReport]]:
         """A report for each edit of the patch, with its lines in the result, in order."""
         reports = []
-        for path, node in self._nodes.items():
+        for path, node in self.nodes.items():
             if node.data is None or not node.marks:
                 continue
             count = max(1, node.document.line_count)
             for mark in node.marks:
                 first = min(mark.first + 1, count)
                 last = min(max(first, mark.last), count)
-                reports.append(EditReport(mark.index, path, first, last, mark.rung))
-        return sorted(reports, key=lambda report: report.index)
-
-    def made_below_files(self) -> Iterator[tuple[str, str]]:
-        """Pairs of a file and another file above it that the patch would both leave."""
-        return files_above(path for path, node in self._nodes.items() if node.data is not None)
+                report = EditReport(mark.subject.index, path, first, last, mark.rung.value)
+                reports.append((mark.subject, report))
+        return sorted(reports, key=lambda each: each[1].index)
