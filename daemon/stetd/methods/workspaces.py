@@ -20,7 +20,7 @@ from stetd.recovery.startup import with_new_history
 from stetd.recovery.workspaces import WorkspaceOpener, open_repository, pin_unrecorded
 from stetd.refusals import damaged_history, io_failure, read_only
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
-from stetd.session.modes import UNRESTRICTED, Standing, mode_at
+from stetd.session.modes import UNRESTRICTED, mode_at
 from stetd.state.state import shadow_path, workspace_name
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.disk import SyncFailed
@@ -225,7 +225,7 @@ def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
 
 def _deferred_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
     shadow = shadow_path(caller.state.directory, known.name)
-    mode = mode_at(Standing(known.mode, known.grant), caller.state.now())
+    mode = mode_at(caller.state.now(), known.standing)
     trouble = caller.state.troubles.get(known.name)
     return WorkspaceInfo(known.root, shadow, mode, known.head, known.commits, trouble)
 
