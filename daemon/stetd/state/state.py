@@ -113,6 +113,13 @@ class State(msgspec.Struct):
             known, head=head.commit, commits=head.commits, leftovers=leftovers
         )
 
+    def workspaces(self) -> list[WorkspaceState]:
+        """All workspaces that were ever allowed, as they are now."""
+        return [
+            self.present(self.open[name]) if name in self.open else known
+            for name, known in self.known.items()
+        ]
+
     def name_at(self, root: str) -> str:
         """The name of the workspace with a root. It is found even if a link is there now."""
         known = self.known.get(workspace_name(root))
@@ -214,9 +221,5 @@ class State(msgspec.Struct):
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
-        workspaces = [
-            self.present(self.open[name]) if name in self.open else known
-            for name, known in self.known.items()
-        ]
         sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
-        return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)
+        return Checkpoint(segment, offset, self.number, self.workspaces(), sessions, upgrades)
