@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
+from contextlib import suppress
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult, UpgradeInfo, UpgradeList, UpgradeResult
 from stetd import parameters
-from stetd.methods.caller import Caller, wait_within
+from stetd.methods.caller import Caller, Wait, wait_within
 from stetd.parameters import ModeSetting, invalid, not_permitted
 from stetd.session import upgrades
 from stetd.session.modes import (
@@ -22,7 +22,6 @@ from stetd.session.modes import (
 )
 from stetd.session.sessions import Session
 from stetd.session.upgrades import APPROVED, DENIED, PENDING, SHORTEST_PREFIX, UpgradeRequest
-from stetd.state.decisions import Wait
 from stetd.state.state import time_text
 from stetd.state.workspace import Workspace
 
@@ -116,24 +115,28 @@ def _new_standing(caller: Caller, setting: ModeSetting, now: Standing, what: str
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     """Ask for write access; with ``wait`` also wait for the decision."""
-    wait: Wait | None = None
-    if asking.wait:
-        wait = asyncio.get_running_loop().create_future()
-        caller.set_wait(wait)
-    answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
-    if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
+
+    def ask() -> tuple[UpgradeResult, Wait | None]:
+        if asking.wait:
+            caller.end_wait()
+        answer = _ask(caller, asking)
+        waits = asking.wait and answer.status == PENDING
+        # In the same step of the loop, so that no decision is missed.
+        return answer, caller.begin_wait(answer.request or "") if waits else None
+
+    answer, wait = await caller.on_writer(ask)
+    if wait is None:
         return answer
-    try:
-        decided = await wait_within(asking.wait, wait)
-    except TimeoutError:
-        return answer
+    decided = None
+    with suppress(TimeoutError):
+        decided = await wait_within(asking.wait, wait.decision)
     if decided is None:
         return answer
     await caller.on_writer(lambda: caller.shared.writer.modes.note_denial_seen(decided))
     return _upgrade_result(decided)
 
 
-def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) -> UpgradeResult:
+def _ask(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     session, workspace = caller.require_session(), caller.open_workspace()
     state = caller.state
     now, standings = state.now(), state.standings(session, workspace.name)
@@ -150,8 +153,6 @@ def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) ->
         )
     caller.shared.writer.sessions.keep(session)
     request = caller.shared.writer.modes.ask(workspace, session, asking.reason)
-    if wait is not None:
-        caller.shared.waits.add(request.id, wait)
     return _upgrade_result(request)
 
 
