@@ -39,7 +39,7 @@ from stetd.session.upgrades import (
     latest_of,
     pending_in,
 )
-from stetd.state.events import AccessChanged, Events
+from stetd.state.events import Events
 from stetd.state.state import SessionRecord, State, time_text
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
@@ -220,11 +220,11 @@ class Modes(msgspec.Struct):
             workspace_mode=found.workspace_mode,
             until=found.session_until if session else found.workspace_until,
         )
-        self.events.publish(AccessChanged(name, event))
+        self.events.publish(event)
 
     def _publish_request(self, request: UpgradeRequest) -> None:
-        event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self.events.publish(AccessChanged(request.workspace, event))
+        info = msgspec.structs.asdict(self.info(request))
+        self.events.publish(UpgradeRequestEvent(**info))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""
