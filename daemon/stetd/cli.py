@@ -244,7 +244,7 @@ async def _serve(
     spawn(_stop_without_sockets([each.path for each in listeners if each.path], stop))
     await stop.wait()
     log.info("stopping")
-    daemon.handlers.waits.end_all()
+    daemon.handlers.end_waits()
     for task in list(tasks):
         task.cancel()
     calls = server.calls_in_work

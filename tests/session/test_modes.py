@@ -10,14 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
-    AlreadyUnrestricted,
     Grant,
     Instant,
     Standing,
     grant_end,
     mode_at,
     remaining,
-    stricter,
     with_grant,
 )
 from stetd.session.sessions import Session, with_standing
@@ -53,15 +51,15 @@ def test_a_grant_says_when_it_was_given_and_when_it_ends_by_both_clocks() -> Non
 def test_a_grant_holds_while_both_clocks_say_so(
     expected: str, wall: float, running: float, boot: str
 ) -> None:
-    assert expected == mode_at(HOUR, Instant(wall, running, boot))
+    assert expected == mode_at(Instant(wall, running, boot), HOUR)
 
 
 def test_the_end_that_is_told_is_the_one_that_comes_first() -> None:
-    assert grant_end(HOUR, GIVEN) == 4600.0
-    assert grant_end(HOUR, Instant(900.0, 3640.0, "first")) == 910.0
-    assert grant_end(HOUR, Instant(4600.0, 3650.0, "first")) is None
-    assert grant_end(Standing(RESTRICTED), GIVEN) is None
-    assert grant_end(Standing(UNRESTRICTED), GIVEN) is None
+    assert grant_end(GIVEN, HOUR) == 4600.0
+    assert grant_end(Instant(900.0, 3640.0, "first"), HOUR) == 910.0
+    assert grant_end(Instant(4600.0, 3650.0, "first"), HOUR) is None
+    assert grant_end(GIVEN, Standing(RESTRICTED)) is None
+    assert grant_end(GIVEN, Standing(UNRESTRICTED)) is None
 
 
 def test_a_new_grant_takes_the_place_of_the_one_before() -> None:
@@ -71,23 +69,25 @@ def test_a_new_grant_takes_the_place_of_the_one_before() -> None:
     assert (remaining(shorter.grant, later), shorter.mode) == (5.0, RESTRICTED)
 
 
-def test_what_is_unrestricted_without_an_end_takes_no_grant() -> None:
-    with pytest.raises(AlreadyUnrestricted):
-        with_grant(Standing(UNRESTRICTED), 5, GIVEN)
-
-
 @pytest.mark.parametrize(
     ("expected", "modes"),
     [
         (RESTRICTED, (RESTRICTED, UNRESTRICTED)),
         (RESTRICTED, (UNRESTRICTED, RESTRICTED)),
-        (RESTRICTED, (None, RESTRICTED)),
+        (RESTRICTED, (RESTRICTED,)),
         (UNRESTRICTED, (UNRESTRICTED, UNRESTRICTED)),
-        (UNRESTRICTED, (None, UNRESTRICTED)),
+        (UNRESTRICTED, (UNRESTRICTED,)),
     ],
 )
-def test_the_stricter_holds(expected: str, modes: tuple[str | None, ...]) -> None:
-    assert expected == stricter(*modes)
+def test_the_stricter_holds(expected: str, modes: tuple[str, ...]) -> None:
+    assert expected == mode_at(GIVEN, *map(Standing, modes))
+
+
+def test_of_two_grants_the_one_that_ends_first_is_told_and_none_beside_a_restriction() -> None:
+    shorter = with_grant(Standing(RESTRICTED), 60, GIVEN)
+    assert grant_end(GIVEN, HOUR, shorter) == grant_end(GIVEN, shorter, HOUR) == 1060.0
+    assert grant_end(GIVEN, HOUR, Standing(UNRESTRICTED)) == 4600.0
+    assert grant_end(GIVEN, HOUR, Standing(RESTRICTED)) is None
 
 
 @pytest.mark.parametrize(("expected", "seconds"), [(UNRESTRICTED, 60.0), (RESTRICTED, -0.001)])
@@ -98,7 +98,7 @@ def test_whoever_asks_for_a_mode_looks_at_the_clocks(expected: str, seconds: flo
     session = with_standing(
         Session(workspace="w", name="s", mode=RESTRICTED, created=0, last_seen=0), standing
     )
-    assert expected == mode_at(session.standing, state.now())
+    assert expected == mode_at(state.now(), session.standing)
 
 
 class Clocks(RuleBasedStateMachine):
@@ -162,35 +162,35 @@ class Clocks(RuleBasedStateMachine):
 
     def note_the_end(self) -> None:
         """What the daemon does (Modes.end): a clock that is set back brings no grant back."""
-        if mode_at(self.standing, self.now) == RESTRICTED:
+        if mode_at(self.now, self.standing) == RESTRICTED:
             self.standing = Standing(RESTRICTED)
 
     @invariant()
     def without_a_grant_the_mode_holds(self) -> None:
         if self.seconds is None:
-            assert mode_at(self.standing, self.now) == self.base
+            assert mode_at(self.now, self.standing) == self.base
 
     @invariant()
     def nothing_prolongs_a_grant_within_a_boot(self) -> None:
         if self.seconds is not None and self.same_boot and self.passed >= self.seconds:
-            assert mode_at(self.standing, self.now) == RESTRICTED
+            assert mode_at(self.now, self.standing) == RESTRICTED
 
     @invariant()
     def after_a_boot_it_lasts_no_longer_than_it_was_given_for(self) -> None:
         over = self.seconds is not None and self.passed_in_boot >= self.seconds
         if over and self.clock_not_set_in_boot:
-            assert mode_at(self.standing, self.now) == RESTRICTED
+            assert mode_at(self.now, self.standing) == RESTRICTED
 
     @invariant()
     def with_an_honest_clock_it_lasts_as_long_as_it_was_given_for(self) -> None:
         if self.seconds is not None and self.clock_never_set:
             expected = UNRESTRICTED if self.passed < self.seconds else RESTRICTED
-            assert mode_at(self.standing, self.now) == expected
+            assert mode_at(self.now, self.standing) == expected
 
     @invariant()
     def the_end_is_told_exactly_while_a_grant_makes_the_difference(self) -> None:
-        end = grant_end(self.standing, self.now)
-        by_grant = self.base == RESTRICTED and mode_at(self.standing, self.now) == UNRESTRICTED
+        end = grant_end(self.now, self.standing)
+        by_grant = self.base == RESTRICTED and mode_at(self.now, self.standing) == UNRESTRICTED
         assert (end is not None) == by_grant
         assert end is None or end > self.wall
 

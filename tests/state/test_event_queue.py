@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from stet.wire.events import ModeEvent
 from stetd.history.objects import NewObject
 from stetd.state import events
-from stetd.state.events import AccessChanged, Events, Note, Overflow
+from stetd.state.events import Events, Note, Overflow
 
 
-def mode(number: int, workspace: str = "w") -> AccessChanged:
-    return AccessChanged(workspace, ModeEvent("/w", str(number), "restricted", None, "restricted"))
+def mode(number: int, workspace: str = "/w") -> ModeEvent:
+    return ModeEvent(workspace, str(number), "restricted", None, "restricted")
 
 
 def taken(queue: Events) -> list[tuple[int, Note]]:
@@ -47,12 +50,12 @@ def test_what_is_too_much_is_counted_where_it_is_missing(monkeypatch: pytest.Mon
     queue.listen(lambda: None)
     for number in range(6):
         queue.publish(mode(number))
-    queue.publish(mode(6, "v"))
+    queue.publish(mode(6, "/v"))
     assert taken(queue) == [
         (1, mode(0)),
         (2, mode(1)),
         (3, mode(2)),
-        (7, Overflow({"w": 3, "v": 1})),
+        (7, Overflow({"/w": 3, "/v": 1})),
     ]
     queue.publish(mode(7))
     assert taken(queue) == [(8, mode(7))]
@@ -79,9 +82,10 @@ def test_a_record_of_several_commits_is_as_many_notes_and_keeps_no_contents() ->
         NewObject("tree", "t" * 40, b""),
         NewObject("commit", "2" * 40, b"second"),
     ]
-    queue.committed("w", "/w", "/shadow", 7, objects, [])
+    workspace: Any = SimpleNamespace(name="w", root="/w", shadow="/shadow")
+    queue.committed(workspace, 7, objects, [])
     first, second = (note for _, note in taken(queue))
     assert isinstance(first, events.Committed)
     assert isinstance(second, events.Committed)
-    assert (first.oid, first.content, first.files) == ("1" * 40, b"first", None)
-    assert (second.oid, second.content, second.files) == ("2" * 40, b"second", [])
+    assert (first.view.head, first.content, first.files) == ("1" * 40, b"first", None)
+    assert (second.view.head, second.content, second.files) == ("2" * 40, b"second", [])

@@ -253,7 +253,7 @@ class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     mode: str
     session_mode: str | None
-    workspace_mode: str | None
+    workspace_mode: str
     until: str | None = None
     session_until: str | None = None
     workspace_until: str | None = None

@@ -532,9 +532,7 @@ class Writer:
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = number
         workspace.note_commits(number, commits)
-        self.events.committed(
-            workspace.name, workspace.root, workspace.shadow, number, objects, files
-        )
+        self.events.committed(workspace, number, objects, files)
 
     def _abort(
         self, workspace: Workspace, outcomes: list[Outcome], cause: Exception

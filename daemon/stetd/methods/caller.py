@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,7 +32,6 @@ from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
-from stetd.state.decisions import Wait, Waits, end
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Requester
@@ -84,21 +83,41 @@ class Shared:
         #: Returns the newest error in the log.
         self.last_error: Callable[[], LoggedError | None] = lambda: None
         self.feed = Feed(writer.events, writer.historian)
-        #: Calls that wait for a decision of the person.
-        self.waits = Waits()
+        #: The daemon is stopping: no call may wait for a decision of the person any more.
+        self.stopping = False
         #: Uses of agents' own tools, by the workspace's name.
         self.watched: dict[str, WatchedTools] = {}
         self.notices = Notices(lambda: self.settings.notify)
         #: All connections.
         self.callers: set[Caller] = set()
         writer.modes.on_asked = self._notify
-        writer.modes.on_decided = self.waits.decided
+        writer.modes.on_decided = self._decided
         writer.sessions.connected = lambda: [(c.workspace, c.session) for c in self.callers]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
         where = self.writer.state.known[request.workspace].root
         self.notices.post(Notice(who, where, request.reason, f"stet approve {request.id}"))
+
+    def _decided(self, request: UpgradeRequest) -> None:
+        for caller in list(self.callers):
+            if caller.wait is not None and caller.wait.request == request.id:
+                caller.end_wait(request)
+
+    def end_waits(self) -> None:
+        """Answer all calls that wait for a decision: the daemon is stopping."""
+        self.stopping = True
+        for caller in list(self.callers):
+            caller.end_wait()
+
+
+class Wait(NamedTuple):
+    """A call that waits for the decision of a request. None comes if there is none in time: the
+    client is gone, asks again, or the daemon is stopping.
+    """
+
+    request: str
+    decision: asyncio.Future[UpgradeRequest | None]
 
 
 class Caller(msgspec.Struct, eq=False):
@@ -151,7 +170,7 @@ class Caller(msgspec.Struct, eq=False):
         self.shared.callers.discard(self)
         self.shared.writer.abandon(self.lane)
         self.unsubscribe()
-        self.set_wait(None)
+        self.end_wait()
 
     async def on_writer(
         self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
@@ -165,11 +184,17 @@ class Caller(msgspec.Struct, eq=False):
             return run()
         return await writer.submit(run, self.lane, after_all=after_all, within=within)
 
-    def set_wait(self, wait: Wait | None) -> None:
-        """Set the call that waits for a decision; an earlier one is answered now."""
-        if self.wait is not None:
-            end(self.wait)
-        self.wait = wait
+    def begin_wait(self, request: str) -> Wait | None:
+        """Wait for the decision of a request; None if nobody can be answered any more."""
+        if not (self.gone or self.shared.stopping):
+            self.wait = Wait(request, asyncio.get_running_loop().create_future())
+        return self.wait
+
+    def end_wait(self, request: UpgradeRequest | None = None) -> None:
+        """Answer the call that waits for a decision, if one does."""
+        if self.wait is not None and not self.wait.decision.done():
+            self.wait.decision.set_result(request)
+        self.wait = None
 
     def unsubscribe(self) -> None:
         """End the subscription, if there is one."""

@@ -95,7 +95,7 @@ async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
     subscriber = Subscriber(
         caller.client.notify,
         events,
-        workspace=caller.workspace,
+        workspace=caller.state.known[caller.workspace].root if caller.workspace else None,
         session=None if caller.control else caller.session,
     )
     answer = await caller.on_writer(lambda: _add_subscriber(caller, subscriber))

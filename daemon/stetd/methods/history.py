@@ -9,7 +9,7 @@ from functools import partial
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
-from stetd.methods.workspaces import deferred_at, disk_errors_refused
+from stetd.methods.workspaces import deferred_at, errors_refused
 from stetd.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
@@ -154,7 +154,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
             "another commit, or choose another name.",
         )
     assert info.commit is not None, "BUG: a pin to be set on no commit"
-    with disk_errors_refused(caller.shared.writer):
+    with errors_refused(caller.shared.writer):
         set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
     return True
 
@@ -169,6 +169,6 @@ def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
             Kind.UNKNOWN_COMMIT,
             f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
         )
-    with disk_errors_refused(caller.shared.writer):
+    with errors_refused(caller.shared.writer):
         delete_pin(workspace.shadow, name, caller.state.disk)
     return PinInfo(name, known or None)

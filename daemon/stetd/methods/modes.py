@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
+from contextlib import suppress
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult, UpgradeInfo, UpgradeList, UpgradeResult
 from stetd import parameters
-from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller, wait_within
+from stetd.methods.caller import Caller, Wait, wait_within
 from stetd.parameters import ModeSetting, invalid, not_permitted
 from stetd.session import upgrades
 from stetd.session.modes import (
     MODES,
     RESTRICTED,
-    AlreadyUnrestricted,
+    UNRESTRICTED,
     Standing,
     grant_end,
+    mode_at,
     with_grant,
 )
 from stetd.session.sessions import Session
 from stetd.session.upgrades import APPROVED, DENIED, PENDING, SHORTEST_PREFIX, UpgradeRequest
-from stetd.state.decisions import Wait
+from stetd.state.state import time_text
 from stetd.state.workspace import Workspace
 
 _STATUS_MESSAGES = {
@@ -38,7 +38,8 @@ _RESTRICT_TIMEOUT_S = 5.0
 
 def mode_get(caller: Caller, _: parameters.NoParams) -> ModeResult:
     """Return the mode that holds for this session."""
-    return _mode_result(caller, caller.current_session(), caller.open_workspace())
+    session = caller.current_session()
+    return caller.state.modes(session, caller.open_workspace().name)
 
 
 async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
@@ -72,19 +73,19 @@ async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
 
 def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     workspace = caller.workspace_at(setting.workspace)
-    modes = caller.shared.writer.modes
+    state, writer = caller.state, caller.shared.writer
     if setting.scope == "workspace":
-        now = caller.state.known[workspace.name].standing
-        modes.set(workspace, None, _new_standing(caller, setting, now, "workspace"))
+        now = state.known[workspace.name].standing
+        writer.modes.set(workspace, None, _new_standing(caller, setting, now, "workspace"))
         changed = caller.current_session() if workspace.name == caller.workspace else None
     else:
         session = _session(caller, setting, workspace)
         standing = _new_standing(caller, setting, session.standing, "session")
-        caller.shared.writer.sessions.keep(session)
-        modes.set(workspace, session, standing)
-        changed = caller.state.sessions[workspace.name, session.name]
-    caller.shared.writer.refuse_held()
-    return _mode_result(caller, changed, workspace)
+        writer.sessions.keep(session)
+        writer.modes.set(workspace, session, standing)
+        changed = state.sessions[workspace.name, session.name]
+    writer.refuse_held()
+    return state.modes(changed, workspace.name)
 
 
 def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Session:
@@ -102,56 +103,44 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
 
 
 def _new_standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
-    try:
-        if setting.for_ is not None:
-            return with_grant(now, setting.for_, caller.state.now())
+    if setting.for_ is None:
         return Standing(setting.mode)
-    except AlreadyUnrestricted:
+    if now.mode == UNRESTRICTED:
         raise invalid(
             f"mode_set: the {what} is unrestricted already, and without an end; when a grant "
             "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first."
-        ) from None
-
-
-def _mode_result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
-    """The mode that holds, and the modes of session and workspace that it results from."""
-    now = caller.state.now()
-    mode, own, ceiling = caller.state.modes(session, workspace)
-    ends = {
-        "session_until": grant_end(session.standing, now) if session else None,
-        "workspace_until": grant_end(caller.state.known[workspace.name].standing, now),
-    }
-    if mode != RESTRICTED:
-        ends["until"] = min((end for end in ends.values() if end is not None), default=None)
-    times = {name: _format_time(end) for name, end in ends.items() if end is not None}
-    return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **times)
+        )
+    return with_grant(now, setting.for_, caller.state.now())
 
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     """Ask for write access; with ``wait`` also wait for the decision."""
-    wait: Wait | None = None
-    if asking.wait:
-        wait = asyncio.get_running_loop().create_future()
-        caller.set_wait(wait)
-    answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
-    if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
+
+    def ask() -> tuple[UpgradeResult, Wait | None]:
+        if asking.wait:
+            caller.end_wait()
+        answer = _ask(caller, asking)
+        waits = asking.wait and answer.status == PENDING
+        # In the same step of the loop, so that no decision is missed.
+        return answer, caller.begin_wait(answer.request or "") if waits else None
+
+    answer, wait = await caller.on_writer(ask)
+    if wait is None:
         return answer
-    try:
-        decided = await wait_within(asking.wait, wait)
-    except TimeoutError:
-        return answer
+    decided = None
+    with suppress(TimeoutError):
+        decided = await wait_within(asking.wait, wait.decision)
     if decided is None:
         return answer
     await caller.on_writer(lambda: caller.shared.writer.modes.note_denial_seen(decided))
     return _upgrade_result(decided)
 
 
-def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) -> UpgradeResult:
+def _ask(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
     session, workspace = caller.require_session(), caller.open_workspace()
     state = caller.state
-    if state.effective_mode(session, workspace) != RESTRICTED:
-        known_workspace = state.known[workspace.name]
-        ends = [grant_end(each.standing, state.now()) for each in (session, known_workspace)]
+    now, standings = state.now(), state.standings(session, workspace.name)
+    if mode_at(now, *standings) != RESTRICTED:
         known = upgrades.latest_of(state.upgrades.values(), workspace.name, session.name)
         if known and (known.status != APPROVED or known.time < session.created):
             known = None  # older than this session: an earlier one of the same name asked
@@ -159,13 +148,11 @@ def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) ->
             known.id if known else None,
             APPROVED,
             note=known.note if known else "",
-            until=_format_time(min((each for each in ends if each is not None), default=None)),
+            until=time_text(grant_end(now, *standings)),
             message="This session may write already; there is nothing to ask for.",
         )
     caller.shared.writer.sessions.keep(session)
     request = caller.shared.writer.modes.ask(workspace, session, asking.reason)
-    if wait is not None:
-        caller.shared.waits.add(request.id, wait)
     return _upgrade_result(request)
 
 
@@ -174,7 +161,7 @@ def _upgrade_result(request: UpgradeRequest) -> UpgradeResult:
         request.id,
         request.status,
         note=request.note,
-        until=_format_time(request.until),
+        until=time_text(request.until),
         message=_STATUS_MESSAGES[request.status],
     )
 
@@ -198,7 +185,7 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
         raise invalid("upgrade_decide: for is how long an approval holds; leave it out to deny.")
     request = _find_request(caller, deciding)
     if request.status != PENDING:
-        when = f" at {_format_time(request.decided)}" if request.decided else ""
+        when = f" at {time_text(request.decided)}" if request.decided else ""
         raise invalid(
             f"upgrade_decide: request {request.id} was {request.status} already{when}. The mode of "
             "its session is set with mode_set; on the command line: stet mode restricted|"
@@ -208,7 +195,7 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
     if deciding.approve:
         decided = modes.approve(request, note=note, seconds=deciding.for_)
     else:
-        decided = modes.deny(request, note=note)
+        decided = modes.decide(request, False, note=note)
     return modes.info(decided)
 
 
@@ -229,7 +216,3 @@ def _find_request(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgra
         f"upgrade_decide: {what}. Send an id, or a unique beginning of at least "
         f"{SHORTEST_PREFIX} digits; upgrade_list lists them.",
     )
-
-
-def _format_time(seconds: float | None) -> str | None:
-    return None if seconds is None else rfc3339(int(seconds))

@@ -34,6 +34,44 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     """Record the files before a tool runs, or commit its changes afterwards."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
+    _check(asked, common)
+    watched = caller.shared.watched.setdefault(caller.workspace or "", WatchedTools())
+    await _commit_late(caller, watched, asked.use)
+    if asked.phase == "stop":
+        watched.stopped(caller.session, background=bool(asked.background))
+        return ObserveResult()
+    # All but ``within``: what a retry of this call must repeat.
+    given = msgspec.to_builtins(asked).items()
+    sent = {name: value for name, value in given if name != "within" and value is not None}
+    found, outside = ScanResult(), None
+    if asked.paths is not None:
+        planned = _observation(asked, asked.phase, asked.paths)
+    else:
+        seconds = _MAX_SCAN_S if asked.within is None else min(asked.within, _MAX_SCAN_S)
+        deadline = time.monotonic() + seconds
+        found = await _scan(caller, watched, asked, deadline)
+        if asked.phase == "before":
+            outside = await _record_differing(caller, sent, found, deadline)
+            planned = _observation(asked, "before", found.kept, note=_note(found))
+        else:
+            others = watched.expected_of_others(caller.session)
+            paths = [path for path, _ in found.paths if path not in others]
+            note = BeforeNote(ignores=found.ignores)
+            planned = _observation(asked, "after", paths, whole=True, note=note)
+    result = await _submit(caller, sent, planned, common)
+    if not isinstance(result, ObservedBefore):
+        watched.done(caller.session, asked.use)
+    elif asked.paths is not None:
+        watched.expect(caller.session, asked.use, result.note.paths)
+    elif asked.use is not None and result.note.paths:
+        late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
+        background, paths = bool(asked.background), result.note.paths
+        watched.expect(caller.session, asked.use, paths, late=late, background=background)
+    return _observe_result(result, found, outside)
+
+
+def _check(asked: Observe, common: Params) -> None:
+    """Refuse parameters that do not go together."""
     for name in ("if_match", "preview"):
         if common.get(name) is not None:
             raise invalid(f"observe: {name} can't be given; leave it out.")
@@ -43,18 +81,10 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         check_label(name, getattr(asked, name))
     if asked.use is not None:
         check_label("use", note_id(asked.use).lstrip())
-    await _commit_late(caller, asked.use)
-    if asked.phase == "stop":
-        _watched_tools(caller).stopped(caller.session, background=bool(asked.background))
-        return ObserveResult()
-    if asked.paths is not None:
-        return await _observe_paths(caller, asked, common)
-    return await _observe_workspace(caller, asked, common)
 
 
-async def _commit_late(caller: Caller, use: str | None) -> None:
+async def _commit_late(caller: Caller, watched: WatchedTools, use: str | None) -> None:
     """Commit the changes of the session's late uses, except of the one that is being reported."""
-    watched = _watched_tools(caller)
     for late, paths in list(watched.late_of(caller.session, current=use)):
         common = {"message": late.why} if late.why else {}
         planned = _observation(late, "after", paths, whole=True)
@@ -63,50 +93,25 @@ async def _commit_late(caller: Caller, use: str | None) -> None:
             watched.found(caller.session, late, [file.path, file.old_path or file.path])
 
 
-async def _observe_paths(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
-    watched = _watched_tools(caller)
-    assert asked.phase != "stop", "BUG: a stop reads no file"
-    planned = _observation(asked, asked.phase, asked.paths or ())
-    result = await _submit(caller, _request_params(asked), planned, common)
-    if isinstance(result, ObservedBefore):
-        watched.expect(caller.session, asked.use, result.note.paths)
-    else:
-        watched.done(caller.session, asked.use)
-    return _observe_result(result)
-
-
-async def _observe_workspace(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
-    seconds = _MAX_SCAN_S if asked.within is None else min(asked.within, _MAX_SCAN_S)
-    deadline = time.monotonic() + seconds
-    watched = _watched_tools(caller)
-    found = await _scan(caller, asked, deadline)
-    if asked.phase == "before":
-        return await _record_before(caller, asked, common, found, deadline)
-    others = watched.expected_of_others(caller.session)
-    paths = [path for path, _ in found.paths if path not in others]
-    planned = _observation(
-        asked, "after", paths, whole=True, note=BeforeNote(ignores=found.ignores)
-    )
-    result = await _submit(caller, _request_params(asked), planned, common)
-    watched.done(caller.session, asked.use)
-    return _observe_result(result, found.why)
-
-
-async def _record_before(
-    caller: Caller, asked: Observe, common: Params, found: ScanResult, deadline: float
-) -> ObserveResult:
-    """Commit as outside the files that differ, until the deadline; then record the note."""
+async def _record_differing(
+    caller: Caller, sent: Params, found: ScanResult, deadline: float
+) -> str | None:
+    """Commit as outside the files that differ, until the deadline; returns the last commit."""
     outside = None
     for chunk in _chunks(found.paths):
         if time.monotonic() > deadline:
             found.why = "there was no time to record all of it"
             break
-        planned = Observation(phase="before", paths=chunk, whole=True)
-        part = await _submit(caller, _request_params(asked), planned, {})
+        part = await _submit(caller, sent, Observation(phase="before", paths=chunk, whole=True), {})
         outside = part.outside or outside
         if isinstance(part, ObservedBefore):
             found.add_skipped(part.note.passed)
-    note = BeforeNote(
+    return outside
+
+
+def _note(found: ScanResult) -> BeforeNote:
+    """The part of the note that the scan knows."""
+    return BeforeNote(
         whole=True,
         complete=not found.why,
         passed=found.passed,
@@ -115,25 +120,14 @@ async def _record_before(
         ignores={} if found.why else found.changed_ignores,
         excludes=found.excludes,
     )
-    planned = _observation(asked, "before", found.kept, note=note)
-    result = await _submit(caller, _request_params(asked), planned, common)
-    outside = result.outside or outside
-    if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
-        late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
-        background, paths = bool(asked.background), result.note.paths
-        watched = _watched_tools(caller)
-        watched.expect(caller.session, asked.use, paths, late=late, background=background)
-    inside = " is a workspace of its own; what the tool changes there is found there, as outside."
-    warnings = [*(f"not scanned: {each}{inside}" for each in found.inner), *result.warnings]
-    result = msgspec.structs.replace(result, outside=outside, warnings=first_few(warnings))
-    return _observe_result(result, found.why)
 
 
-async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
+async def _scan(
+    caller: Caller, watched: WatchedTools, asked: Observe, deadline: float
+) -> ScanResult:
     """Scan the workspace for files that may differ; only one scan of a workspace runs at a time."""
-    lock = _watched_tools(caller).scanning
     try:
-        await wait_within(deadline - time.monotonic(), lock.acquire())
+        await wait_within(deadline - time.monotonic(), watched.scanning.acquire())
     except TimeoutError:
         return ScanResult(why="it was being scanned for others all the time")
     left = deadline - time.monotonic()
@@ -146,11 +140,7 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> ScanResult:
         late = "the process that scans has not answered in time"
         return ScanResult(why=late if left > 0 else NO_TIME)
     finally:
-        lock.release()
-
-
-def _watched_tools(caller: Caller) -> WatchedTools:
-    return caller.shared.watched.setdefault(caller.workspace or "", WatchedTools())
+        watched.scanning.release()
 
 
 def _observation(
@@ -160,12 +150,6 @@ def _observation(
     return Observation(
         phase=phase, paths=list(paths), tool=of.tool, use=of.use, subagent=of.subagent, **more
     )
-
-
-def _request_params(asked: Observe) -> Params:
-    """The parameters that a retry of this call must repeat: all except ``within``."""
-    given = msgspec.to_builtins(asked).items()
-    return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
@@ -191,19 +175,21 @@ def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _observe_result(result: EditResult, why: str = "") -> ObserveResult:
-    """The reply; ``why`` the workspace was not scanned as a whole, if it was not."""
-    warnings = list(result.warnings)
-    if why:
+def _observe_result(result: EditResult, found: ScanResult, outside: str | None) -> ObserveResult:
+    """The reply; ``outside``: the last commit of what the scan found before the tool."""
+    inside = " is a workspace of its own; what the tool changes there is found there, as outside."
+    inner = found.inner if isinstance(result, ObservedBefore) else []
+    warnings = first_few([*(f"not scanned: {each}{inside}" for each in inner), *result.warnings])
+    if found.why:
         warnings.append(
-            f"the workspace was not scanned as a whole: {why}. What the tool changes in files "
-            "that the history does not know is recorded as outside, when it is found."
+            f"the workspace was not scanned as a whole: {found.why}. What the tool changes in "
+            "files that the history does not know is recorded as outside, when it is found."
         )
     return ObserveResult(
         commit=result.commit,
-        outside=result.outside,
+        outside=result.outside or outside,
         files=msgspec.convert(result.files, list[ObservedFile], from_attributes=True),
-        complete=not why,
+        complete=not found.why,
         untold=NOT_TOLD in warnings,
         warnings=warnings,
         replayed=result.replayed,

@@ -22,7 +22,6 @@ from stetd.parameters import (
     SessionEnding,
     check_label,
 )
-from stetd.session.modes import grant_end
 from stetd.session.sessions import check_clipboards
 from stetd.storage.journal_format import ClipboardSet
 
@@ -84,17 +83,17 @@ def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
         workspace = state.open.get(session.workspace)
         if workspace is None or only not in (None, workspace.name):
             continue
-        end = grant_end(session.standing, state.now())
+        modes = state.modes(session, workspace.name)
         infos.append(
             SessionInfo(
                 session=session.name,
                 workspace=workspace.root,
                 agent=session.agent,
-                mode=state.effective_mode(session, workspace),
+                mode=modes.mode,
                 created=rfc3339(session.created),
                 last_seen=rfc3339(session.last_seen),
                 commits=session.commits,
-                until=rfc3339(int(end)) if end is not None else None,
+                until=modes.session_until,
             )
         )
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))

@@ -20,8 +20,8 @@ from stetd.recovery.startup import with_new_history
 from stetd.recovery.workspaces import WorkspaceOpener, open_repository, pin_unrecorded
 from stetd.refusals import damaged_history, io_failure, read_only
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
-from stetd.session.modes import UNRESTRICTED, Standing, mode_at
-from stetd.state.state import shadow_path, workspace_name
+from stetd.session.modes import UNRESTRICTED, mode_at
+from stetd.state.state import State, shadow_path, workspace_name
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
@@ -80,7 +80,7 @@ class Workspaces(msgspec.Struct, frozen=True):
     def _open(self, known: WorkspaceState) -> Workspace:
         """Open a workspace that is new or was forgotten, and record it."""
         state, name = self.writer.state, known.name
-        try:
+        with errors_refused(self.writer, opening=True):
             repository = open_repository(
                 state.directory, name, state.disk, in_use=name in state.known
             )
@@ -90,19 +90,13 @@ class Workspaces(msgspec.Struct, frozen=True):
             starts_new = known.head is not None and repository.is_empty()
             known = with_new_history(known) if starts_new else known
             workspace = state.open_workspace(known, repository)
-        except OSError as error:
-            raise io_failure(error) from error
-        except BrokenRepository as error:
-            raise damaged_history(str(error)) from error
-        try:
-            workspace.head = head_at(repository, known.head, known.commits)
-            self.writer.record(WorkspaceAllowed(name, known.root, starts_new))
-        except (Refused, MissingObject) as error:
-            del state.open[name]
-            workspace.close()
-            if isinstance(error, MissingObject):
-                raise damaged_history(str(error)) from error
-            raise
+            try:
+                workspace.head = head_at(repository, known.head, known.commits)
+                self.writer.record(WorkspaceAllowed(name, known.root, starts_new))
+            except BaseException:
+                del state.open[name]
+                workspace.close()
+                raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
         if name in state.given_up:
             state.given_up.remove(name)
@@ -112,15 +106,8 @@ class Workspaces(msgspec.Struct, frozen=True):
 
     def _reopen(self, known: WorkspaceState) -> Workspace:
         writer = self.writer
-        if writer.state.read_only is not None:
-            raise read_only(writer.state.read_only)
-        try:
+        with errors_refused(writer, opening=True):
             workspace, objects = self.opening.open(known)
-        except JournalBroken as error:
-            writer.become_read_only(str(error))
-            raise read_only(str(error)) from error
-        except OSError as error:
-            raise io_failure(error) from error
         writer.checkpoints.needed = True
         if workspace.head.commit is not None:
             writer.committed(workspace, writer.state.number, objects)
@@ -133,7 +120,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         state = self.writer.state
         # Late writes belong to the history that ends here.
         self.writer.record_late_writes(all_of_them=True)
-        with disk_errors_refused(self.writer):  # the next checkpoint won't sync these files
+        with errors_refused(self.writer):  # the next checkpoint won't sync these files
             for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
                 workspace.worktree.sync(unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
@@ -166,14 +153,22 @@ def check_root(root: str) -> None:
 
 
 @contextmanager
-def disk_errors_refused(writer: Writer) -> Iterator[None]:
-    """Raise errors of the disk as refusals: read_only, io_error .. (io_failure)."""
+def errors_refused(writer: Writer, *, opening: bool = False) -> Iterator[None]:
+    """Raise errors of the disk, the journal and the history as refusals: io_error, read_only ..
+
+    ``opening``: a workspace can't be opened if a sync fails, but the others are not concerned.
+    """
     if writer.state.read_only is not None:
         raise read_only(writer.state.read_only)
     try:
         yield
+    except (BrokenRepository, MissingObject) as error:
+        raise damaged_history(str(error)) from error
+    except JournalBroken as error:
+        writer.become_read_only(str(error))
+        raise read_only(str(error)) from error
     except OSError as error:
-        if isinstance(error, SyncFailed):
+        if isinstance(error, SyncFailed) and not opening:
             writer.become_read_only(f"a sync failed: {error.strerror}")
         raise io_failure(error) from error
 
@@ -188,29 +183,30 @@ async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
     if known is not None and not known.allowed and os.path.isdir(shadow):
         # A repository without commits would be taken for a history that was moved away.
         await writer.historian.ask("reached", shadow, type(None))
-    return await caller.on_writer(lambda: _workspace_info(caller, workspaces.allow(wanted.root)))
+    state = writer.state
+    return await caller.on_writer(
+        lambda: _info(state, state.present(workspaces.allow(wanted.root)))
+    )
 
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
     """Allow no more edits below a directory."""
+    state, workspaces = caller.state, caller.shared.workspaces
     deferred = deferred_at(caller, wanted.root)
     if deferred is not None:
-        name, info = deferred.name, _deferred_info(caller, deferred)
-        caller.shared.workspaces.forget_deferred(deferred)
-    else:
-        workspace = caller.workspace_at(wanted.root)
-        caller.shared.workspaces.forget(workspace)
-        name, info = workspace.name, _workspace_info(caller, workspace)
-    caller.shared.watched.pop(name, None)
-    return info
+        info = _info(state, deferred)
+        workspaces.forget_deferred(deferred)
+        caller.shared.watched.pop(deferred.name, None)
+        return info
+    workspace = caller.workspace_at(wanted.root)
+    workspaces.forget(workspace)
+    caller.shared.watched.pop(workspace.name, None)
+    return _info(state, state.known[workspace.name])
 
 
 def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
     """List open and deferred workspaces."""
-    infos = [
-        *(_workspace_info(caller, workspace) for workspace in caller.state.open.values()),
-        *(_deferred_info(caller, known) for known in caller.state.unopened()),
-    ]
+    infos = [_info(caller.state, known) for known in caller.state.workspaces() if known.allowed]
     return WorkspaceList(sorted(infos, key=lambda info: info.root))
 
 
@@ -223,18 +219,12 @@ def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
     return next((known for known in caller.state.unopened() if known.name == name), None)
 
 
-def _deferred_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
-    shadow = shadow_path(caller.state.directory, known.name)
-    mode = mode_at(Standing(known.mode, known.grant), caller.state.now())
-    trouble = caller.state.troubles.get(known.name)
-    return WorkspaceInfo(known.root, shadow, mode, known.head, known.commits, trouble)
-
-
-def _workspace_info(caller: Caller, workspace: Workspace) -> WorkspaceInfo:
+def _info(state: State, known: WorkspaceState) -> WorkspaceInfo:
     return WorkspaceInfo(
-        workspace.root,
-        workspace.shadow,
-        caller.state.effective_mode(None, workspace),
-        workspace.head.commit,
-        workspace.head.commits,
+        known.root,
+        shadow_path(state.directory, known.name),
+        mode_at(state.now(), known.standing),
+        known.head,
+        known.commits,
+        state.troubles.get(known.name),
     )

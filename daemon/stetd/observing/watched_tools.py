@@ -57,7 +57,6 @@ class WatchedTools(msgspec.Struct):
     #: Held while the whole workspace is scanned.
     scanning: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     _uses: dict[tuple[str | None, str], _Use] = {}
-    _bytes: int = 0
 
     def expect(
         self,
@@ -72,13 +71,13 @@ class WatchedTools(msgspec.Struct):
         if use is None:
             return
         self._drop_expired()
-        self._drop((session, use))
+        self._uses.pop((session, use), None)
         size = sum(_PATH_OVERHEAD + len(path.encode()) for path in paths)
         until = time.monotonic() + _TIMEOUT_S
         self._uses[session, use] = _Use(frozenset(paths), until, size, late, background)
-        self._bytes += size
-        while len(self._uses) > _MAX_USES or self._bytes > _MAX_BYTES:
-            self._drop(next(iter(self._uses)))
+        total = sum(each.bytes for each in self._uses.values())
+        while len(self._uses) > _MAX_USES or total > _MAX_BYTES:
+            total -= self._uses.pop(next(iter(self._uses))).bytes
 
     def done(self, session: str | None, use: str | None) -> None:
         """Note that the tool has ended; a use in the background goes on."""
@@ -87,13 +86,13 @@ class WatchedTools(msgspec.Struct):
             known.running = True
             known.until = time.monotonic() + _BACKGROUND_TIMEOUT_S
         else:
-            self._drop((session, use or ""))
+            self._uses.pop((session, use or ""), None)
 
     def stopped(self, session: str | None, *, background: bool) -> None:
         """Note that the turn is over; ``background``: background uses and subagents go on."""
         for key, use in list(self._uses.items()):
             if key[0] == session and not (background and (use.running or use.late is None)):
-                self._drop(key)
+                del self._uses[key]
 
     def late_of(self, session: str | None, current: str | None) -> Iterator[tuple[Late, list[str]]]:
         """The session's late uses, except the current one, and the paths that each may change."""
@@ -124,9 +123,4 @@ class WatchedTools(msgspec.Struct):
 
     def _drop_expired(self) -> None:
         now = time.monotonic()
-        for key in [key for key, use in self._uses.items() if use.until < now]:
-            self._drop(key)
-
-    def _drop(self, key: tuple[str | None, str]) -> None:
-        use = self._uses.pop(key, None)
-        self._bytes -= use.bytes if use is not None else 0
+        self._uses = {key: use for key, use in self._uses.items() if use.until >= now}

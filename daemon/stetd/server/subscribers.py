@@ -21,8 +21,7 @@ from stet.wire.failures import Refused
 from stet.wire.results import FileChange
 from stetd.history.commits import commit_info, parse_commit
 from stetd.processes.historian_client import Historian
-from stetd.processes.historian_messages import WorkspaceView
-from stetd.state.events import AccessChanged, Committed, Events, Note, Overflow
+from stetd.state.events import Committed, Events, Note, Overflow
 
 #: Files of one commit that an event lists at most.
 MAX_FILES = 1000
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Subscriber(msgspec.Struct, eq=False):
-    """One connection's subscription. ``workspace`` or ``session`` is None: those of all of them.
+    """One connection's subscription. ``workspace`` (its root) or ``session`` is None: those of all.
 
     No event is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """
@@ -61,13 +60,13 @@ class Subscriber(msgspec.Struct, eq=False):
         """How many events of this note the subscriber gets."""
         if isinstance(note, Overflow):
             counts = note.counts
-            return sum(counts[name] for name in counts if self.workspace in (None, name))
+            return sum(counts[root] for root in counts if self.workspace in (None, root))
         if self.workspace not in (None, note.workspace):
             return 0
         if isinstance(note, Committed):
             return "commit" in self.events
-        name = "mode" if isinstance(note.event, ModeEvent) else "upgrade_request"
-        own = self.session is None or note.event.session in (None, self.session)
+        name = "mode" if isinstance(note, ModeEvent) else "upgrade_request"
+        own = self.session is None or note.session in (None, self.session)
         return name in self.events and own
 
 
@@ -114,20 +113,16 @@ class Feed:
         """The event of a note; None if it is lost."""
         if isinstance(note, Overflow):
             return None
-        if isinstance(note, AccessChanged):
-            return note.event
-        files = note.files
+        if not isinstance(note, Committed):
+            return note
+        view, files, oid = note.view, note.files, note.view.head or ""
         if files is None:
-            number, wanted = note.number, "files of a commit"
-            view = WorkspaceView(
-                note.workspace, note.root, note.shadow, head=note.oid, number=number
-            )
             try:
-                files = await self._historian.ask(wanted, note.oid, list[FileChange], view)
+                files = await self._historian.ask("files of a commit", oid, list[FileChange], view)
             except Refused as error:
-                _log.warning("commit %s can't be sent to subscribers: %s", note.oid, error)
+                _log.warning("commit %s can't be sent to subscribers: %s", oid, error)
                 return None
         # As in log right after the commit was made: no undo of it exists yet.
         shown = sorted(files, key=lambda each: each.path)[:MAX_FILES]
-        info = commit_info(parse_commit(note.oid, note.content), shown)
-        return CommitEvent(note.root, info, len(files) - len(shown))
+        info = commit_info(parse_commit(oid, note.content), shown)
+        return CommitEvent(view.root, info, len(files) - len(shown))

@@ -47,10 +47,6 @@ class Standing(NamedTuple):
     grant: Grant | None = None
 
 
-class AlreadyUnrestricted(Exception):
-    """A grant would change nothing: the mode is unrestricted, without an end."""
-
-
 def remaining(grant: Grant, now: Instant) -> float:
     """Seconds until a grant ends; 0 or less: it has ended."""
     left = grant.until - now.wall
@@ -59,34 +55,26 @@ def remaining(grant: Grant, now: Instant) -> float:
     return left if now.wall >= grant.given else 0.0
 
 
-def mode_at(standing: Standing, now: Instant) -> str:
-    """The mode in force."""
-    if standing.grant is not None and remaining(standing.grant, now) > 0:
-        return UNRESTRICTED
-    return standing.mode
+def mode_at(now: Instant, *standings: Standing) -> str:
+    """The mode in force; if several standings apply, the stricter: restricted wins."""
+    for mode, grant in standings:
+        if mode == RESTRICTED and (grant is None or remaining(grant, now) <= 0):
+            return RESTRICTED
+    return UNRESTRICTED
 
 
-def grant_end(standing: Standing, now: Instant) -> float | None:
-    """The end of the grant by the wall clock; None if no grant makes a difference."""
-    grant = standing.grant
-    if grant is None or standing.mode == UNRESTRICTED:
+def grant_end(now: Instant, *standings: Standing) -> float | None:
+    """When the first grant ends, by the wall clock, and :func:`mode_at` is restricted again.
+
+    None: it is restricted now, or unrestricted without an end.
+    """
+    if mode_at(now, *standings) == RESTRICTED:
         return None
-    left = remaining(grant, now)
-    return now.wall + left if left > 0 else None
+    grants = [grant for mode, grant in standings if mode == RESTRICTED and grant is not None]
+    return min((now.wall + remaining(grant, now) for grant in grants), default=None)
 
 
 def with_grant(standing: Standing, seconds: float, now: Instant) -> Standing:
-    """The standing with a grant of so many seconds, which replaces an earlier one.
-
-    Raises AlreadyUnrestricted.
-    """
-    if standing.mode == UNRESTRICTED:
-        raise AlreadyUnrestricted
-    return Standing(
-        standing.mode, Grant(now.wall + seconds, now.wall, now.boot, now.running + seconds)
-    )
-
-
-def stricter(*modes: str | None) -> str:
-    """The mode in force if several apply: restricted wins."""
-    return RESTRICTED if RESTRICTED in modes else UNRESTRICTED
+    """The standing with a grant of so many seconds, which replaces an earlier one."""
+    grant = Grant(now.wall + seconds, now.wall, now.boot, now.running + seconds)
+    return Standing(standing.mode, grant)

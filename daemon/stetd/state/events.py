@@ -16,6 +16,8 @@ import msgspec
 from stet.wire.events import ModeEvent, UpgradeRequestEvent
 from stet.wire.results import FileChange
 from stetd.history.objects import NewObject
+from stetd.processes.historian_messages import WorkspaceView
+from stetd.state.workspace import Workspace
 
 #: Notes that may wait.
 MOST = 2000
@@ -24,34 +26,27 @@ MOST = 2000
 class Committed(msgspec.Struct, frozen=True):
     """A commit was published: its object, and its files if they are known already.
 
-    ``number``: of the journal record with which it reaches Git.
+    ``view``: the commit is its head, and reaches Git with its record.
     """
 
-    workspace: str
-    root: str
-    shadow: str
-    number: int
-    oid: str
+    view: WorkspaceView
     content: bytes
     files: Sequence[FileChange] | None
 
-
-class AccessChanged(msgspec.Struct, frozen=True):
-    """A mode was set (``event.session`` None: the workspace's), or a request for write access was
-    made or decided.
-    """
-
-    workspace: str
-    event: ModeEvent | UpgradeRequestEvent
+    @property
+    def workspace(self) -> str:
+        """The root, as in the events."""
+        return self.view.root
 
 
 class Overflow(msgspec.Struct):
-    """The number of notes that were dropped here, by workspace."""
+    """The number of notes that were dropped here, by the root of the workspace."""
 
     counts: dict[str, int] = {}
 
 
-Occurrence = Committed | AccessChanged
+#: Changes of access are queued as their events.
+Occurrence = Committed | ModeEvent | UpgradeRequestEvent
 Note = Occurrence | Overflow
 
 
@@ -72,21 +67,24 @@ class Events:
 
     def committed(
         self,
-        workspace: str,
-        root: str,
-        shadow: str,
+        workspace: Workspace,
         number: int,
         objects: Iterable[NewObject],
         files: Sequence[FileChange] | None,
     ) -> None:
-        """Queue a note for each commit among these objects. ``files``: of the last, if known."""
+        """Queue a note for each commit among these objects, which reach Git with record ``number``.
+
+        ``files``: of the last, if known.
+        """
         if self._wake is None:
             return
         commits = [each for each in objects if each.kind == "commit"]
         for commit in commits:
+            view = WorkspaceView(
+                workspace.name, workspace.root, workspace.shadow, head=commit.oid, number=number
+            )
             known = files if commit is commits[-1] else None
-            note = Committed(workspace, root, shadow, number, commit.oid, commit.content, known)
-            self.publish(note)
+            self.publish(Committed(view, commit.content, known))
 
     def publish(self, note: Occurrence) -> None:
         """Queue a note, or count it if too many wait."""

@@ -23,7 +23,6 @@ from stetd.parameters import invalid
 from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
-    Grant,
     Standing,
     grant_end,
     mode_at,
@@ -40,8 +39,8 @@ from stetd.session.upgrades import (
     latest_of,
     pending_in,
 )
-from stetd.state.events import AccessChanged, Events
-from stetd.state.state import SessionRecord, State
+from stetd.state.events import Events
+from stetd.state.state import SessionRecord, State, time_text
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, UpgradeSet
 
@@ -66,23 +65,23 @@ class Modes(msgspec.Struct):
         Pending requests of sessions that may write now are approved.
         """
         name = session.name if session else None
-        self.change(ModeSet(workspace.name, name, standing.mode, standing.grant))
+        self.change(ModeSet(workspace.name, name, *standing))
         self._publish_mode(workspace.name, name)
         self._approve_satisfied_requests(workspace)
 
     def due_in(self) -> float | None:
         """Seconds until the first grant ends; None if there is no grant."""
         now = self.state.now()
-        left = [max(0.0, remaining(grant, now)) for *_, grant in self._grants()]
-        return min(left, default=None)
+        left = [remaining(each.grant, now) for each in self.state.granted.values() if each.grant]
+        return max(0.0, min(left)) if left else None
 
     def end_grants(self) -> None:
         """Record and report the ends of grants. A clock that is set back can't revive them then."""
         if not self.state.granted:
             return
         now = self.state.now()
-        for name, session, mode, grant in self._grants():
-            if remaining(grant, now) > 0:
+        for (name, session), (mode, grant) in list(self.state.granted.items()):
+            if grant is None or remaining(grant, now) > 0:
                 continue
             ended = ModeSet(name, session, mode)
             try:
@@ -94,23 +93,11 @@ class Modes(msgspec.Struct):
             if mode == RESTRICTED:
                 self._publish_mode(name, session)
 
-    def _grants(self) -> list[tuple[str, str | None, str, Grant]]:
-        """All grants: workspace, session, the mode that returns, the grant."""
-        found = []
-        sessions, known = self.state.sessions, self.state.known
-        for name, session in list(self.state.granted):
-            owner = known[name] if session is None else sessions.get((name, session))
-            if owner is None or owner.grant is None:  # its session was removed
-                self.state.granted.discard((name, session))
-            else:
-                found.append((name, session, owner.mode, owner.grant))
-        return found
-
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
         """Report that a session was ended. ``fresh``: a new one of its name."""
         if denied is not None:
             self._decided(denied)
-        if mode_at(ended.standing, self.state.now()) != fresh.mode:
+        if mode_at(self.state.now(), ended.standing) != fresh.mode:
             self._publish_mode(ended.workspace, ended.name, fresh)
 
     # -- requests
@@ -165,7 +152,7 @@ class Modes(msgspec.Struct):
             raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
-        if mode_at(self.state.known[workspace.name].standing, now) == RESTRICTED:
+        if mode_at(now, self.state.known[workspace.name].standing) == RESTRICTED:
             raise refuse(
                 Kind.NOT_PERMITTED,
                 f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
@@ -176,30 +163,33 @@ class Modes(msgspec.Struct):
         if seconds is not None and session.mode == RESTRICTED:
             standing = with_grant(session.standing, seconds, now)
         end = standing.grant.until if standing.grant else None
-        decided = decide(request, True, time=int(now.wall), note=note, until=end)
-        self.change(UpgradeSet(decided, standing.mode, standing.grant))
-        self._publish_mode(workspace.name, session.name)
-        return self._decided(decided)
-
-    def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
-        """Deny a request; the mode stays. Raises Refused."""
-        decided = decide(request, False, time=int(self.state.now().wall), note=note)
-        self.change(UpgradeSet(decided))
-        return self._decided(decided)
+        return self.decide(request, True, note=note, until=end, standing=standing)
 
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
         """Approve the requests of sessions that may write since a mode was set."""
         now = self.state.now()
-        ceiling = self.state.known[workspace.name].standing
         for request in pending_in(self.state.upgrades.values(), workspace.name):
             session = self.state.sessions.get((workspace.name, request.session))
-            if session is None or self.state.effective_mode(session, workspace) == RESTRICTED:
-                continue
-            ends = [grant_end(session.standing, now), grant_end(ceiling, now)]
-            end = min((each for each in ends if each is not None), default=None)
-            decided = decide(request, True, time=int(now.wall), note="", until=end)
-            self.change(UpgradeSet(decided))
-            self._decided(decided)
+            standings = self.state.standings(session, workspace.name)
+            if session is not None and mode_at(now, *standings) != RESTRICTED:
+                self.decide(request, True, until=grant_end(now, *standings))
+
+    def decide(
+        self,
+        request: UpgradeRequest,
+        approve: bool,
+        *,
+        note: str = "",
+        until: float | None = None,
+        standing: Standing | None = None,
+    ) -> UpgradeRequest:
+        """Record and report a decision; ``standing``: the session's new one. Raises Refused."""
+        now = int(self.state.now().wall)
+        decided = decide(request, approve, time=now, note=note, until=until)
+        self.change(UpgradeSet(decided, *(standing or ())))
+        if standing is not None:
+            self._publish_mode(request.workspace, request.session)
+        return self._decided(decided)
 
     # -- reported
 
@@ -219,28 +209,22 @@ class Modes(msgspec.Struct):
         workspace = self.state.open.get(name)
         if workspace is None:
             return
-        now = self.state.now()
         if session is None and session_name is not None:
             session = self.state.sessions.get((name, session_name))
-        mode, own, ceiling = self.state.modes(session, workspace)
-        end = grant_end((session or self.state.known[name]).standing, now)
-        self.events.publish(
-            AccessChanged(
-                name,
-                ModeEvent(
-                    workspace=workspace.root,
-                    session=session_name,
-                    mode=mode,
-                    session_mode=own,
-                    workspace_mode=ceiling,
-                    until=rfc3339(int(end)) if end is not None else None,
-                ),
-            )
+        found = self.state.modes(session, name)
+        event = ModeEvent(
+            workspace=workspace.root,
+            session=session_name,
+            mode=found.mode,
+            session_mode=found.session_mode,
+            workspace_mode=found.workspace_mode,
+            until=found.session_until if session else found.workspace_until,
         )
+        self.events.publish(event)
 
     def _publish_request(self, request: UpgradeRequest) -> None:
-        event = UpgradeRequestEvent(**msgspec.structs.asdict(self.info(request)))
-        self.events.publish(AccessChanged(request.workspace, event))
+        info = msgspec.structs.asdict(self.info(request))
+        self.events.publish(UpgradeRequestEvent(**info))
 
     def info(self, request: UpgradeRequest) -> UpgradeInfo:
         """A request as callers see it."""
@@ -253,6 +237,6 @@ class Modes(msgspec.Struct):
             time=rfc3339(request.time),
             status=request.status,
             note=request.note,
-            decided=None if request.decided is None else rfc3339(request.decided),
-            until=None if request.until is None else rfc3339(int(request.until)),
+            decided=time_text(request.decided),
+            until=time_text(request.until),
         )

@@ -18,7 +18,7 @@ import msgspec
 
 from stet.wire.results import EndedSession
 from stetd.parameters import invalid, not_permitted
-from stetd.session.modes import mode_at, stricter
+from stetd.session.modes import Standing, mode_at
 from stetd.session.sessions import Entrant, Session, expired, hash_secret, is_idle, secret_matches
 from stetd.session.upgrades import PENDING, decide, latest_of
 from stetd.state.mode_records import Modes
@@ -128,4 +128,4 @@ class Sessions(msgspec.Struct):
 
     def _mode_of_new(self, workspace: str) -> str:
         ceiling = self.state.known[workspace].standing
-        return stricter(self.default_mode, mode_at(ceiling, self.state.now()))
+        return mode_at(self.state.now(), Standing(self.default_mode), ceiling)

@@ -15,9 +15,11 @@ from typing import Any
 
 import msgspec
 
+from stet.wire.results import ModeResult
+from stetd.history.commits import rfc3339
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import RESTRICTED, Instant, Standing, mode_at, stricter
+from stetd.session.modes import RESTRICTED, Instant, Standing, grant_end, mode_at
 from stetd.session.sessions import Session, with_clipboards, with_standing
 from stetd.session.upgrades import UpgradeRequest, without_old
 from stetd.state.workspace import Workspace
@@ -49,6 +51,11 @@ def shadow_path(state_directory: str, name: str) -> str:
     return os.path.join(state_directory, "workspaces", name)
 
 
+def time_text(seconds: float | None) -> str | None:
+    """A time as results have it, in whole seconds; None stays None."""
+    return None if seconds is None else rfc3339(int(seconds))
+
+
 class State(msgspec.Struct):
     """The writer's state."""
 
@@ -73,8 +80,8 @@ class State(msgspec.Struct):
     boot: str = ""
     #: Requests for write access by id, oldest first.
     upgrades: dict[str, UpgradeRequest] = {}
-    #: Those that may have a grant: (workspace, session), or (workspace, None) for a workspace.
-    granted: set[tuple[str, str | None]] = set()
+    #: The standings with a grant, by (workspace, session), or (workspace, None) for a workspace's.
+    granted: dict[tuple[str, str | None], Standing] = {}
     #: Why no call may write any more until the next start; None: calls may write.
     read_only: str | None = None
     #: Files that are kept out of all histories, by the configuration.
@@ -106,6 +113,13 @@ class State(msgspec.Struct):
             known, head=head.commit, commits=head.commits, leftovers=leftovers
         )
 
+    def workspaces(self) -> list[WorkspaceState]:
+        """All workspaces that were ever allowed, as they are now."""
+        return [
+            self.present(self.open[name]) if name in self.open else known
+            for name, known in self.known.items()
+        ]
+
     def name_at(self, root: str) -> str:
         """The name of the workspace with a root. It is found even if a link is there now."""
         known = self.known.get(workspace_name(root))
@@ -125,21 +139,32 @@ class State(msgspec.Struct):
         """The present, by the clocks of grants."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
 
-    def modes(self, session: Session | None, workspace: Workspace) -> tuple[str, str | None, str]:
-        """The mode in force now, and the session's and the workspace's, from which it follows."""
-        now = self.now()
-        own = mode_at(session.standing, now) if session else None
-        ceiling = mode_at(self.known[workspace.name].standing, now)
-        return stricter(own, ceiling), own, ceiling
+    def standings(self, session: Session | None, workspace: str) -> tuple[Standing, ...]:
+        """What decides whether a session (None: nobody's) may write: the workspace's, its own."""
+        ceiling = self.known[workspace].standing
+        return (ceiling,) if session is None else (ceiling, session.standing)
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """The mode in force for a session: the stricter of its own and the workspace's."""
-        return self.modes(session, workspace)[0]
+        return mode_at(self.now(), *self.standings(session, workspace.name))
+
+    def modes(self, session: Session | None, workspace: str) -> ModeResult:
+        """The mode in force now, the session's and the workspace's, and when they end."""
+        now, standings = self.now(), self.standings(session, workspace)
+        ceiling, *own = standings
+        return ModeResult(
+            mode=mode_at(now, *standings),
+            session_mode=mode_at(now, *own) if own else None,
+            workspace_mode=mode_at(now, ceiling),
+            until=time_text(grant_end(now, *standings)),
+            session_until=time_text(grant_end(now, *own)),
+            workspace_until=time_text(grant_end(now, ceiling)),
+        )
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
         """The workspaces inside this one that are restricted now: prefix of their paths, root."""
         for path, known in self.inside(workspace):
-            if mode_at(known.standing, self.now()) == RESTRICTED:
+            if mode_at(self.now(), known.standing) == RESTRICTED:
                 yield path, known.root
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
@@ -156,6 +181,7 @@ class State(msgspec.Struct):
                 self.sessions[session.workspace, session.name] = session
             case SessionEnded(name, session_name, request):
                 self.sessions.pop((name, session_name), None)
+                self.granted.pop((name, session_name), None)
                 if request is not None:
                     self._set_upgrade(request)
             case ModeSet(name, session_name, mode, grant):
@@ -169,13 +195,14 @@ class State(msgspec.Struct):
                 self.sessions[key] = with_clipboards(self.sessions[key], {clipboard: text})
 
     def _set_standing(self, name: str, session: str | None, standing: Standing) -> None:
-        if session is not None:
-            if (name, session) in self.sessions:
-                self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
-        else:
+        if session is None:
             self.change_known(name, mode=standing.mode, grant=standing.grant)
-        if standing.grant is not None:
-            self.granted.add((name, session))
+        elif (name, session) in self.sessions:
+            self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
+        if standing.grant is None:
+            self.granted.pop((name, session), None)
+        elif session is None or (name, session) in self.sessions:
+            self.granted[name, session] = standing
 
     def _set_upgrade(self, request: UpgradeRequest) -> None:
         self.upgrades[request.id] = request
@@ -187,14 +214,12 @@ class State(msgspec.Struct):
         self.known = {w.name: w for w in checkpoint.workspaces}
         self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
         self.upgrades = {each.id: each for each in checkpoint.upgrades}
-        self.granted = {key for key, session in self.sessions.items() if session.grant}
-        self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
+        self.granted = {key: each.standing for key, each in self.sessions.items() if each.grant}
+        for known in checkpoint.workspaces:
+            if known.grant is not None:
+                self.granted[known.name, None] = known.standing
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
-        workspaces = [
-            self.present(self.open[name]) if name in self.open else known
-            for name, known in self.known.items()
-        ]
         sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
-        return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)
+        return Checkpoint(segment, offset, self.number, self.workspaces(), sessions, upgrades)
