@@ -22,7 +22,7 @@ from stetd.editing.matching import locating
 from stetd.editing.matching.ladder import Match, locate
 from stetd.editing.matching.near_miss import quoted
 from stetd.editing.matching.normal_forms import INDENTATION
-from stetd.editing.patch_file.change_search import CheckedChange, check_change, find_change
+from stetd.editing.patch_file.change_search import CheckedChange, check_change
 from stetd.editing.patch_file.regex_search import Allowance
 from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.refusals import Subject, counted, spelled_lines
@@ -83,7 +83,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
         )
     if target.binary:
         raise Refused(locating.refuse_binary(checked[0].subject, target))
-    steps = _make_changes(target, checked, allowance)
+    steps = _make_changes(target, checked)
     after = target.document.to_bytes(steps.text)
     if after == target.data:
         raise _no_change(target, steps, checked)
@@ -118,9 +118,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     )
 
 
-def _make_changes(
-    target: SourceFile, changes: Sequence[CheckedChange], allowance: Allowance
-) -> ChangingText:
+def _make_changes(target: SourceFile, changes: Sequence[CheckedChange]) -> ChangingText:
     deadline = time.thread_time() + _MOST_SECONDS
     steps = ChangingText(target.document.text)
     document = target.document
@@ -128,10 +126,10 @@ def _make_changes(
     #: file before.
     nears = {each.subject.index: [line] for each in changes if (line := each.change.near_line)}
     for checked in changes:
-        step = find_change(checked, document, allowance)
+        step = checked.find(document)
         meant = nears.pop(checked.subject.index, ())
         if isinstance(step, LocatedEdit):
-            step = _unless_moved(checked, step, meant, document, allowance)
+            step = _unless_moved(checked, step, meant, document)
         if isinstance(step, Failure):
             raise Refused(_with_earlier_changes(step, checked, changes, target, document))
         if joins_lines(document.text, step.start, step.end, step.replacement):
@@ -164,13 +162,12 @@ def _unless_moved(
     step: LocatedEdit,
     meant: Iterable[int],
     document: Document,
-    allowance: Allowance,
 ) -> LocatedEdit | Failure:
     """The step, or a failure if one of the lines that ``near_line`` may mean has another place."""
     given = checked.change.near_line
     for line in {*meant} - {given}:
         asked = replace(checked, change=replace(checked.change, near_line=line))
-        other = find_change(asked, document, allowance)
+        other = asked.find(document)
         if isinstance(other, LocatedEdit) and other.start != step.start:
             lines = sorted(map(document.line_at, (step.start, other.start)))
             return checked.subject.failure(
