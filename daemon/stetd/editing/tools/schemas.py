@@ -227,10 +227,10 @@ def _object(model: type[ToolInput]) -> dict[str, Any]:
     fields = fields_of(model)
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {field.wire: _property(field) for field in fields},
+        "properties": {name: _property(field) for name, field in fields.items()},
         "additionalProperties": False,
     }
-    required = [field.wire for field in fields if field.required]
+    required = [name for name, field in fields.items() if field.required]
     return {**schema, "required": required} if required else schema
 
 
