@@ -104,11 +104,9 @@ class CheckedChange(msgspec.Struct, frozen=True):
         if change.near_line is not None and not many:
             found = nearest_of(document, found, change.near_line)
         lines = tuple(document.line_at(each.start) for each in found)
-        if change.occurrence is not None:
-            if matches.nth is None:
-                return TooFew(matches.count, lines)
-            found = [matches.nth]
-        elif len(found) > 1:
+        if change.occurrence is not None and matches.count < change.occurrence:
+            return TooFew(matches.count, lines)
+        if len(found) > 1:
             return self._not_unique(lines, near=change.near_line is not None and not many)
         [place] = found
         match = place.match

@@ -83,7 +83,7 @@ class BadPattern(Exception):
 
 
 class ReadPattern(msgspec.Struct, frozen=True):
-    """What to compile; character ``i`` comes from ``origin[i]`` of the pattern that was sent."""
+    """What to compile; character ``i``, or the end, is ``origin[i]`` in what was sent."""
 
     text: str
     origin: tuple[int, ...]
@@ -177,7 +177,7 @@ def read_pattern(pattern: str) -> ReadPattern:
         written.append(token.group() if text is None else text)
         origin += range(at, token.end()) if text is None else [at] * len(text)
         at = token.end()
-    return ReadPattern("".join(written), tuple(origin), reader.keeps)
+    return ReadPattern("".join(written), (*origin, at), reader.keeps)
 
 
 #: Characters of the longest text for patterns: a repeated alternation keeps its matches in memory.
@@ -202,14 +202,12 @@ class MatchedPlace(Place, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, at most ``MOST_PLACES``; ``count``: the number of all."""
+    """``found``: the one asked for, or the first ``MOST_PLACES``; ``count``: of all up to it."""
 
     found: tuple[MatchedPlace, ...]
     count: int
     #: The pattern has also matched an empty text somewhere.
     empty: bool
-    #: The match with the requested number, at which the search ends.
-    nth: MatchedPlace | None = None
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -220,10 +218,7 @@ def compile_pattern(text: str) -> Pattern:
     try:
         compiled = regex.compile(read.text, regex.MULTILINE, cache_pattern=False)
     except regex.error as error:
-        position = error.pos
-        if position is not None:
-            origin = [*read.origin, (read.origin[-1] + 1 if read.origin else 0)]
-            position = origin[min(position, len(origin) - 1)]
+        position = None if error.pos is None else read.origin[min(error.pos, len(read.text))]
         raise BadPattern(str(error.msg), position) from error
     except (ValueError, OverflowError, RecursionError, IndexError, KeyError) as error:
         raise BadPattern(str(error) or "it can not be compiled") from error
@@ -249,7 +244,7 @@ def check_template(pattern: Pattern, template: str) -> str | None:
 def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
 ) -> Matches:
-    """All matches, or those up to ``number`` (from 1). Raises TimeoutError and MemoryError."""
+    """All matches, or the one with this ``number``. Raises TimeoutError and MemoryError."""
     found: list[MatchedPlace] = []
     count, empty = 0, False
     with allowance:
@@ -261,7 +256,7 @@ def find_matches(
                 continue
             count += 1
             if count == number:
-                return Matches(tuple(found), count, empty, _placed(document, match))
+                return Matches((_placed(document, match),), count, empty)
             if len(found) < MOST_PLACES:
                 found.append(_placed(document, match))
     return Matches(tuple(found), count, empty)
