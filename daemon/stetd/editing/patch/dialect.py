@@ -103,7 +103,7 @@ class _Patch(msgspec.Struct):
 def plan(params: Mapping[str, object], world: World) -> Plan:
     """Plan a call. Raises Refused, with every failure."""
     call = validated(PatchInput, params, noun=NOUN)
-    texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text))
+    texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text or ""))
     refusals.check_size(call.path, texts)
     target = world.read(call.path)
     planning = _Planning(target, dict(world.clipboards))
@@ -182,10 +182,8 @@ class _Planning(msgspec.Struct):
             )
         if self.target.binary and operation != "overwrite":
             patch.failures.append(locating.refuse_binary(patch.subject, self.target))
-        text = None
-        if patch.request.has_new_text:
-            text = self._inserted_text(patch)
-        else:
+        text = self._inserted_text(patch)
+        if patch.request.new_text is None and not patch.request.from_clipboard:
             patch.fail(
                 Kind.INVALID_PARAMS,
                 f"{operation} needs newText (the text itself) or fromClipboard (the name of a "
@@ -215,7 +213,7 @@ class _Planning(msgspec.Struct):
             old if inserted is None else inserted,
             creating=_CREATING,
             explain=explain,
-            earlier=((each.subject, each.request.new_text) for each in self.patches),
+            earlier=((each.subject, each.request.new_text or "") for each in self.patches),
         )
         if isinstance(match, Failure):
             patch.failures.append(match)
@@ -231,7 +229,7 @@ class _Planning(msgspec.Struct):
         """The new text of a patch; None if it failed, or depends on an earlier one that failed."""
         name = patch.request.from_clipboard
         if not name:
-            return patch.reindented(patch.request.new_text)
+            return patch.reindented(patch.request.new_text or "")
         if name in self.unfilled:
             return None
         text = self.texts.get(name)

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
@@ -57,7 +57,7 @@ def fields_of(model: type[ToolInput]) -> Mapping[str, Field]:
         bounds = meta
         union = get_origin(annotated) in (UnionType, Union)
         kinds = get_args(annotated) if union else (annotated,)
-        kinds = tuple(each for each in kinds if each not in (NoneType, UnsetType))
+        kinds = tuple(each for each in kinds if each is not NoneType)
         if get_origin(kinds[0]) is Annotated:
             kind, bounds = get_args(kinds[0])
             kinds = (kind,)
@@ -97,10 +97,10 @@ class PatchRequest(ToolInput, frozen=True):
     old_text: Annotated[
         str, doc("Text to look for; must stand in the file exactly once (required for replace)")
     ] = field(default="", name="oldText")
-    given_text: Annotated[
-        str | UnsetType,
+    new_text: Annotated[
+        str | None,
         doc("Text to put in its place (empty to delete; not needed with fromClipboard)"),
-    ] = field(default=UNSET, name="newText")
+    ] = field(default=None, name="newText")
     to_clipboard: Annotated[
         str, doc("replace only: store the text that was matched in this clipboard")
     ] = field(default="", name="toClipboard")
@@ -110,16 +110,6 @@ class PatchRequest(ToolInput, frozen=True):
     reindent: Annotated[Reindent, doc("Change the indentation of the text that is inserted")] = (
         Reindent()
     )
-
-    @property
-    def new_text(self) -> str:
-        """The text to put in place; "" if none was given."""
-        return "" if self.given_text is UNSET else self.given_text
-
-    @property
-    def has_new_text(self) -> bool:
-        """Whether the patch says what to insert, be it nothing."""
-        return self.given_text is not UNSET or bool(self.from_clipboard)
 
 
 class PatchInput(ToolInput, frozen=True):
