@@ -10,6 +10,7 @@ from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.rungs import Rung, TooFew, nth_place
 from stetd.editing.patch_file.dialect import ChangingText
 from stetd.editing.planning import LocatedEdit
+from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
 
 
@@ -51,7 +52,8 @@ def successions(draw: st.DrawFn) -> ChangingText:
         written = draw(st.sampled_from(["{}", "{}\n", "\n{}", "x\n{}\ny", "{}{}"])).format(
             mark, mark
         )
-        steps.make(LocatedEdit(index, start, end, written, "exact"))
+        step = LocatedEdit(index, start, end, written, "exact")
+        steps.make(Subject("change", index, "a"), step)
     return steps
 
 
