@@ -24,30 +24,26 @@ SECONDS = 2.0
 
 
 class Allowance:
-    """The remaining time of a call; a search runs ``with allowance:``."""
+    """The time of a call for searches; each runs ``with allowance:``."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.total = seconds
-        self._left = seconds
-        self._began = 0.0
-
-    @property
-    def left(self) -> float:
-        """The remaining seconds, without those of the running search; may be negative."""
-        return self._left - (time.thread_time() - self._began if self._began else 0.0)
+        #: The remaining seconds, without those of the running search; may be negative.
+        self.left = seconds
+        self._ends = 0.0
 
     def check_time(self) -> None:
         """Raise TimeoutError if no time is left, or TakesLong as ``time_limit`` does."""
         time_limit.check_time()
-        if self.left <= 0:
+        if time.thread_time() >= self._ends:
             raise TimeoutError
 
     def __enter__(self) -> Self:
-        self._began = time.thread_time()
+        self._ends = time.thread_time() + self.left
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left, self._began = self.left, 0.0
+        self.left = self._ends - time.thread_time()
 
 
 #: Limits of a pattern: characters, nested groups, and size with counted repetitions unfolded.
