@@ -101,8 +101,8 @@ def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
         file = files.setdefault(target.path, _File(block.path, target))
         # If the markers end with CRLF, the answer's terminators say nothing about the file.
         own = "\n" if block.crlf and file.target.document.eol != "crlf" else "\r\n"
-        for pair in block.pairs:
-            file.pairs[index] = pair.find.replace("\r\n", own), pair.replace.replace("\r\n", own)
+        for find, replace in block.pairs:
+            file.pairs[index] = find.replace("\r\n", own), replace.replace("\r\n", own)
             index += 1
     if failures:
         raise Refused(*failures)

@@ -84,28 +84,15 @@ _NO_BLOCK = (
 )
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """One FIND with its REPLACE."""
-
-    find: str
-    replace: str
-
-
 class Block(msgspec.Struct):
     """One block: the path as in its START, and the line of the START, from 1."""
 
     path: str
     line: int
-    pairs: list[Pair] = []
+    #: Each FIND with its REPLACE.
+    pairs: list[tuple[str, str]] = []
     #: Whether every marker ends with CRLF; then CRLF says nothing about the file.
     crlf: bool = True
-
-
-class Prose(msgspec.Struct, frozen=True):
-    """A piece of text outside of blocks; ``line``: its first line, from 1."""
-
-    text: str
-    line: int
 
 
 class Answer(msgspec.Struct):
@@ -114,7 +101,8 @@ class Answer(msgspec.Struct):
     #: The paths of all STARTs, in order, also of blocks without an END.
     paths: list[str] = []
     blocks: list[Block] = []
-    prose: list[Prose] = []
+    #: The pieces of text outside of blocks, each with the number of its first line, from 1.
+    prose: list[tuple[int, str]] = []
     faults: list[Failure] = []
 
 
@@ -237,11 +225,11 @@ class _Reader(msgspec.Struct):
                     "the new one.",
                 )
         elif self.mark is _REPLACE and mark in (_FIND, _END):
-            self.block.pairs.append(Pair(self.find, text))
+            self.block.pairs.append((self.find, text))
 
     def _end_prose(self) -> None:
         if self.content:
-            self.answer.prose.append(Prose("\n".join(self.content), self.content_line))
+            self.answer.prose.append((self.content_line, "\n".join(self.content)))
 
     def _fault(self, number: int, sentence: str, line: str | None = None) -> None:
         """Note a fault; ``line``: a marker that may have been meant as text, in a pair."""
@@ -264,16 +252,16 @@ _MOST_BROKEN = 100
 _decoder = json.JSONDecoder(strict=False)
 
 
-def named_files(prose: Iterable[Prose]) -> dict[str, int]:
+def named_files(prose: Iterable[tuple[int, str]]) -> dict[str, int]:
     """The files that calls of this tool in ``prose`` name, in order.
 
     With each path the first line of its JSON, from 1.
     """
     found: dict[str, int] = {}
-    for stretch in prose:
-        for value, offset in _objects(stretch.text):
+    for line, text in prose:
+        for value, offset in _objects(text):
             for path in _filepaths(value, _DEEPEST):
-                found.setdefault(path, stretch.line + stretch.text.count("\n", 0, offset))
+                found.setdefault(path, line + text.count("\n", 0, offset))
     return found
 
 
