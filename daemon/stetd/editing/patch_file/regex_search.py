@@ -78,15 +78,6 @@ class BadPattern(Exception):
         self.reason, self.position = reason, position
 
 
-class ReadPattern(msgspec.Struct, frozen=True):
-    """What to compile; character ``i``, or the end, is ``origin[i]`` in what was sent."""
-
-    text: str
-    origin: tuple[int, ...]
-    #: Whether a capturing group is repeated, which keeps all its matches in memory.
-    keeps_repetitions: bool
-
-
 class _Group(msgspec.Struct):
     """An open group: its unfolded size, and the size of its last item."""
 
@@ -103,19 +94,31 @@ class _Group(msgspec.Struct):
         self.captures |= captures
 
 
-class _Reader:
-    """Reads a pattern's tokens and computes its unfolded size."""
+class ReadPattern:
+    """A pattern as it is to be compiled. Raises BadPattern."""
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: str) -> None:
+        if len(pattern) > MOST_CHARACTERS:
+            raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
         self._groups = [_Group()]
-        #: Whether a capturing group is repeated.
-        self.keeps = False
+        #: Whether a capturing group is repeated, which keeps all its matches in memory.
+        self.keeps_repetitions = False
+        self.text = ""
+        #: For each character of the text, and for its end, the place in what was sent.
+        self.origin: list[int] = []
+        at = 0
+        while at < len(pattern):
+            skipped = _SKIPPED.match(pattern, at) if self._groups[-1].verbose else None
+            token = skipped or _TOKEN.match(pattern, at)
+            assert token, "BUG: a character is no token"
+            self._take(token)
+            text = _WRITTEN.get(token.group())
+            self.text += token.group() if text is None else text
+            self.origin += range(at, token.end()) if text is None else [at] * len(text)
+            at = token.end()
+        self.origin.append(at)
 
-    @property
-    def verbose(self) -> bool:
-        return self._groups[-1].verbose
-
-    def take(self, token: re.Match[str]) -> None:
+    def _take(self, token: re.Match[str]) -> None:
         sent, group = token.group(), self._groups[-1]
         match token.lastgroup:
             case "remark":
@@ -141,7 +144,7 @@ class _Reader:
                 group.size += group.last * (times - 1)
                 group.last *= times
                 endless = sent in ("*", "+") or sent.endswith(",}")
-                self.keeps |= group.last_captures and (endless or times > 1)
+                self.keeps_repetitions |= group.last_captures and (endless or times > 1)
             case _:
                 group.add(1)
         if self._groups[-1].size > MOST_UNFOLDED:
@@ -154,26 +157,7 @@ class _Reader:
     def _open(self, token: re.Match[str]) -> None:
         if len(self._groups) > MOST_NESTED:
             raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", token.start())
-        self._groups.append(_Group(self.verbose, captures=token.lastgroup == "group"))
-
-
-def read_pattern(pattern: str) -> ReadPattern:
-    """Read ``pattern`` and give the form to compile. Raises BadPattern."""
-    if len(pattern) > MOST_CHARACTERS:
-        raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
-    reader, at = _Reader(), 0
-    written: list[str] = []
-    origin: list[int] = []
-    while at < len(pattern):
-        skipped = _SKIPPED.match(pattern, at) if reader.verbose else None
-        token = skipped or _TOKEN.match(pattern, at)
-        assert token, "BUG: a character is no token"
-        reader.take(token)
-        text = _WRITTEN.get(token.group())
-        written.append(token.group() if text is None else text)
-        origin += range(at, token.end()) if text is None else [at] * len(text)
-        at = token.end()
-    return ReadPattern("".join(written), (*origin, at), reader.keeps)
+        self._groups.append(_Group(self._groups[-1].verbose, captures=token.lastgroup == "group"))
 
 
 #: Characters of the longest text for patterns: a repeated alternation keeps its matches in memory.
@@ -210,7 +194,7 @@ def compile_pattern(text: str) -> Pattern:
     """``text`` as a pattern. Raises BadPattern."""
     import regex  # it takes long to load
 
-    read = read_pattern(text)
+    read = ReadPattern(text)
     try:
         compiled = regex.compile(read.text, regex.MULTILINE, cache_pattern=False)
     except regex.error as error:
