@@ -303,9 +303,8 @@ class ChangingText(msgspec.Struct):
             numbers = line_numbers(text, [start, inside, end])
             grown = line_numbers(changed, [end + growth])[end + growth] - numbers[end]
             first, last = numbers[start], numbers[inside] if end else 0
-            for index, lines in self.nears.items():
-                moved = [n for line in lines for n in _moved_line(line, first, last, grown)]
-                self.nears[index] = min(moved), max(moved)
+            for index, lines in self.nears.items() if grown else ():
+                self.nears[index] = _moved_lines(lines, first, last, grown)
 
     def reports(self, path: str) -> tuple[EditReport, ...]:
         """One report per step, with the lines of the final text that it has written."""
@@ -322,16 +321,20 @@ class ChangingText(msgspec.Struct):
         return [line for line, _ in numbers]
 
 
-def _moved_line(line: int, first: int, last: int, grown: int) -> Range:
-    """A line after lines ``first`` to ``last`` have changed, and their number has ``grown``.
+def _moved_lines(lines: Range, first: int, last: int, grown: int) -> Range:
+    """The lines after lines ``first`` to ``last`` have changed, and their number has ``grown``.
 
-    If it has changed itself it may be anywhere in what is there now.
+    A line that has changed itself may be anywhere in what is there now.
     """
-    if line > last:
-        return line + grown, line + grown
-    if line < first or not grown:
-        return line, line
-    return first, max(first, last + grown)
+    moved: list[int] = []
+    for line in lines:
+        if line > last:
+            moved.append(line + grown)
+        elif line < first:
+            moved.append(line)
+        else:
+            moved += (first, max(first, last + grown))
+    return min(moved), max(moved)
 
 
 #: Characters of a line that are quoted, and that are shown.
