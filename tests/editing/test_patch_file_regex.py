@@ -89,6 +89,7 @@ class TestRefusals:
     def test_the_position_is_that_of_the_pattern_that_was_sent(self) -> None:
         message = refused(b"a\n", 'f"{i}{j}"(').message
         assert "missing ) (at position 10" in message
+        assert "missing ) (at position 6" in refused(b"a\n", r"(a\r\n").message
 
     @pytest.mark.parametrize(
         ("replace", "reason"),

@@ -152,8 +152,7 @@ class _Reader(msgspec.Struct):
             self._marker(number, line, _Mark[str(resembled.lastgroup).upper()])
 
     def end(self, last: int) -> None:
-        if self.mark is _END:
-            self._end_prose()
+        self._end_content(None)
         self._check_order(last, None)
         if not self.answer.blocks and not self.answer.faults:
             self._fault(last, _NO_BLOCK)
@@ -185,18 +184,15 @@ class _Reader(msgspec.Struct):
                 "and nothing else on it.",
                 written,
             )
-        outside = self.mark is _END
-        if outside:
-            self._end_prose()
-        else:
-            self._end_content(mark)
+        self._end_content(mark)
         self.content, self.content_line = [], number + 1
         if mark is _FIND:
             self.find_line = number
         if mark is _START:
             self.block = Block(start[1] if start else "", number)
-            self.answer.paths += filter(None, [self.block.path])
-        elif outside:
+            if start:
+                self.answer.paths.append(start[1])
+        elif self.mark is _END:
             return
         self.block.crlf = self.block.crlf and line.endswith("\r")
         if mark is _END:
@@ -212,12 +208,14 @@ class _Reader(msgspec.Struct):
             sentence = fault.format(block=self.block.line, find=self.find_line)
             self._fault(number, sentence, mark)
 
-    def _end_content(self, mark: _Mark) -> None:
-        """End the find or replace text before ``mark``."""
-        text = "\n".join(self.content).removesuffix("\r")
-        if self.mark is _FIND:
-            self.find = text
-            if not text and mark is _REPLACE:
+    def _end_content(self, mark: _Mark | None) -> None:
+        """End the text before ``mark``, or before the end of the answer."""
+        text = "\n".join(self.content)
+        if self.mark is _END and self.content:
+            self.answer.prose.append((self.content_line, text))
+        elif self.mark is _FIND:
+            self.find = text.removesuffix("\r")
+            if not self.find and mark is _REPLACE:
                 self._fault(
                     self.find_line,
                     f"{_FIND} holds no text: expected the text to look for, copied exactly from "
@@ -225,11 +223,7 @@ class _Reader(msgspec.Struct):
                     "the new one.",
                 )
         elif self.mark is _REPLACE and mark in (_FIND, _END):
-            self.block.pairs.append((self.find, text))
-
-    def _end_prose(self) -> None:
-        if self.content:
-            self.answer.prose.append((self.content_line, "\n".join(self.content)))
+            self.block.pairs.append((self.find, text.removesuffix("\r")))
 
     def _fault(self, number: int, sentence: str, line: str | None = None) -> None:
         """Note a fault; ``line``: a marker that may have been meant as text, in a pair."""
