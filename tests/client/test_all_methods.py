@@ -21,8 +21,8 @@ from stetd.editing.tools.inputs import (
     PatchInput,
     ToolInput,
     fields_of,
-    in_snake_case,
 )
+from stetd.editing.tools.validation import in_snake_case
 from stetd.methods import METHODS
 
 #: Methods that are not sent as they are, and what does it.
@@ -38,7 +38,7 @@ def names_of(kind: type[params.Params]) -> set[str]:
 
 
 def fields(model: type[ToolInput]) -> set[str]:
-    return {in_snake_case(field.wire) for field in fields_of(model)}
+    return {in_snake_case(name) for name in fields_of(model)}
 
 
 #: What each method takes, as the daemon has it.

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from stetd.editing.patch_block.grammar import NamedFile, Prose, named_files
+from stetd.editing.patch_block.grammar import named_files
 
 
 def named(text: str) -> list[str]:
-    return [each.path for each in named_files([Prose(text, 1)])]
+    return list(named_files([(1, text)]))
 
 
 ARGUMENTS = {"filepath": "a.txt"}
@@ -55,10 +55,10 @@ def test_everything_else_names_none(text: str) -> None:
 
 def test_each_file_is_named_once_with_the_line_of_its_json() -> None:
     prose = [
-        Prose('Hello\n{"filepath": "a"}\n{"filepath": "b"}', 1),
-        Prose('\n{"filepath": "a"} {"filepath": "c"}', 10),
+        (1, 'Hello\n{"filepath": "a"}\n{"filepath": "b"}'),
+        (10, '\n{"filepath": "a"} {"filepath": "c"}'),
     ]
-    assert [NamedFile("a", 2), NamedFile("b", 3), NamedFile("c", 11)] == named_files(prose)
+    assert [("a", 2), ("b", 3), ("c", 11)] == list(named_files(prose).items())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stetd.editing.patch_block.grammar import Answer, Block, Pair, parse_answer
+from stetd.editing.patch_block.grammar import Answer, Block, parse_answer
 
 START, FIND, REPLACE, END = (
     "===SKIPPY_PATCH_START:a.txt===",
@@ -29,7 +29,7 @@ def only_pair(text: str) -> tuple[str, str]:
     assert parsed.faults == []
     [block] = parsed.blocks
     [pair] = block.pairs
-    return pair.find, pair.replace
+    return pair
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_a_path_may_hold_spaces_colons_and_equal_signs() -> None:
 
 def test_lines_of_blocks_and_pairs_are_told() -> None:
     text = answer("prose", START, "", FIND, "x", REPLACE, "y", FIND, "z", REPLACE, END)
-    pairs = (Pair("x", "y"), Pair("z", ""))
+    pairs = [("x", "y"), ("z", "")]
     assert [Block("a.txt", 2, pairs, crlf=False)] == parse_answer(text).blocks
 
 
 def test_an_answer_is_in_crlf_when_all_its_markers_are() -> None:
     text = answer(START, FIND, "x", REPLACE, "y", END)
     [block] = parse_answer(text.replace("\n", "\r\n")).blocks
-    assert Block("a.txt", 1, (Pair("x", "y"),), crlf=True) == block
+    assert Block("a.txt", 1, [("x", "y")], crlf=True) == block
     [block] = parse_answer(text.replace("x\n", "x\r\n")).blocks
     assert not block.crlf
 
@@ -121,8 +121,7 @@ def test_headings_in_prose_are_prose() -> None:
     text = answer("== Find ==", START, FIND, "x", REPLACE, "y", END, "=== Replace ===", "== End ==")
     parsed = parse_answer(text)
     assert parsed.faults == []
-    assert ["== Find ==", "=== Replace ===\n== End =="] == [prose.text for prose in parsed.prose]
-    assert [1, 8] == [prose.line for prose in parsed.prose]
+    assert [(1, "== Find =="), (8, "=== Replace ===\n== End ==")] == parsed.prose
 
 
 SOUND = re.compile(r"(S(FR)+E)+")
@@ -169,7 +168,7 @@ def escaped(line: str) -> str:
     """The line as text; needless backslashes would stay, so only before marks."""
     text = answer(START, FIND, "x", REPLACE, line, END)
     sound = parse_answer(text)
-    if not sound.faults and sound.blocks[0].pairs[0].replace == line:
+    if not sound.faults and sound.blocks[0].pairs[0][1] == line:
         return line
     found = RESEMBLING.fullmatch(line)
     assert found, line
@@ -190,7 +189,7 @@ def test_what_is_written_is_read(
     parsed = parse_answer("".join(line + newline for line in lines))
     assert parsed.faults == []
     assert [path for path, _ in blocks] == [block.path for block in parsed.blocks]
-    read = [[(pair.find, pair.replace) for pair in block.pairs] for block in parsed.blocks]
+    read = [block.pairs for block in parsed.blocks]
     assert read == [[(newline.join(f), newline.join(r)) for f, r in pairs] for _, pairs in blocks]
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from memory_world import MemoryWorld
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.rungs import Rung, TooFew, nth_place
-from stetd.editing.patch_file.dialect import ChangingText, changed_lines, report_steps
+from stetd.editing.patch_file.dialect import ChangingText
 from stetd.editing.planning import LocatedEdit
+from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
 
 
@@ -42,22 +43,24 @@ def test_no_occurrence_splits_a_terminator(text: str, wanted: str) -> None:
 
 @st.composite
 def successions(draw: st.DrawFn) -> ChangingText:
-    steps = ChangingText(draw(st.text("ab\n", max_size=30)))
+    steps = ChangingText(Document(False, draw(st.text("ab\n", max_size=30))))
     for index in range(draw(st.integers(1, 6))):
-        start = draw(st.integers(0, len(steps.text)))
-        end = draw(st.integers(start, min(len(steps.text), start + 8)))
+        size = len(steps.document.text)
+        start = draw(st.integers(0, size))
+        end = draw(st.integers(start, min(size, start + 8)))
         mark = chr(ord("A") + index)
         written = draw(st.sampled_from(["{}", "{}\n", "\n{}", "x\n{}\ny", "{}{}"])).format(
             mark, mark
         )
-        steps.make(LocatedEdit(index, start, end, written, "exact"))
+        step = LocatedEdit(index, start, end, written, "exact")
+        steps.make(Subject("change", index, "a"), step)
     return steps
 
 
 @given(successions())
 def test_every_mark_that_is_left_stands_where_its_step_is_reported(steps: ChangingText) -> None:
-    reports = report_steps("a", steps.text, steps.landed)
-    lines = steps.text.split("\n")
+    reports = steps.reports("a")
+    lines = steps.document.text.split("\n")
     for landed, report in zip(steps.landed, reports, strict=True):
         mark = chr(ord("A") + landed.step.index)
         standing = [number for number, line in enumerate(lines, start=1) if mark in line]
@@ -66,7 +69,7 @@ def test_every_mark_that_is_left_stands_where_its_step_is_reported(steps: Changi
             assert standing[-1] <= report.end_line
         else:
             assert landed.changed_by is not None
-        assert 0 <= landed.start <= landed.end <= len(steps.text)
+        assert 0 <= landed.place[0] <= landed.place[1] <= len(steps.document.text)
 
 
 @given(successions())
@@ -75,9 +78,9 @@ def test_a_step_that_no_later_one_touched_stands_there_as_it_was_written(
 ) -> None:
     for landed in steps.landed:
         if landed.changed_by is None:
-            part = steps.text[landed.changed_start : landed.changed_end]
+            part = steps.document.text[slice(*landed.changed)]
             assert part in landed.step.replacement
-    assert len(steps.landed) == len(changed_lines(steps.text, steps.landed))
+    assert len(steps.landed) == len(steps.changed_lines())
 
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True)

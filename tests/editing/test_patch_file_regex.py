@@ -15,7 +15,7 @@ from stetd.editing.patch_file.regex_search import (
     SECONDS,
     Allowance,
     BadPattern,
-    read_pattern,
+    ReadPattern,
 )
 
 
@@ -74,7 +74,7 @@ class TestMeaning:
         "pattern", [r"a{2}", r"a{2,}", r"a{,2}b", r"[{]a", r"\{a", r"\p{Ll}{2}"]
     )
     def test_braces_that_mean_something_are_left_alone(self, pattern: str) -> None:
-        assert pattern == read_pattern(pattern).text
+        assert pattern == ReadPattern(pattern).text
 
     def test_a_brace_in_a_comment_or_a_set_changes_nothing(self) -> None:
         assert b"x\n" == patched(b"ab\n", "(?x) a # [ {i} ( \n b", "x")
@@ -89,6 +89,7 @@ class TestRefusals:
     def test_the_position_is_that_of_the_pattern_that_was_sent(self) -> None:
         message = refused(b"a\n", 'f"{i}{j}"(').message
         assert "missing ) (at position 10" in message
+        assert "missing ) (at position 6" in refused(b"a\n", r"(a\r\n").message
 
     @pytest.mark.parametrize(
         ("replace", "reason"),
@@ -141,7 +142,7 @@ class TestBounds:
     def test_what_could_fill_time_or_memory_is_refused_unread(self, pattern: str) -> None:
         began = time.process_time()
         with pytest.raises(BadPattern):
-            read_pattern(pattern)
+            ReadPattern(pattern)
         assert "invalid_params" == refused(b"aaa\n", pattern).kind
         assert time.process_time() - began < 1
 

@@ -164,7 +164,7 @@ def test_what_a_strict_schema_lets_be_null_is_read_as_left_out() -> None:
     strict = parts("openai", "chat", tool_definitions("openai")[0])[2]
     jsonschema.validate({**call, "message": None, "preview": None}, strict)
     first, second = validated(PatchInput, call).patches
-    assert not first.has_new_text
+    assert first.new_text is None
     assert (second.from_clipboard, second.reindent.add) == ("c", "")
 
 

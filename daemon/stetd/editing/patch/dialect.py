@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -28,22 +28,13 @@ _CREATING = "append_eof, prepend_bof or overwrite"
 _SHOWN_CLIPBOARD = 4_000
 
 
-class _Stored(msgspec.Struct, frozen=True):
-    """The text that a patch stored in a clipboard; ``modified``: it differs from ``oldText``."""
-
-    index: int
-    name: str
-    text: str
-    modified: bool
-
-
 class _Patch(msgspec.Struct):
-    """One patch and its result: an edit and a clipboard, or failures."""
+    """One patch and its result: an edit and the text for its clipboard, or failures."""
 
     request: PatchRequest
     subject: Subject
     edit: LocatedEdit | None = None
-    stored: _Stored | None = None
+    stored: str | None = None
     failures: list[Failure] = []
 
     def fail(self, kind: Kind, sentence: str, line: int | None = None) -> None:
@@ -81,60 +72,69 @@ class _Patch(msgspec.Struct):
         name = self.request.to_clipboard
         return bool(name) and name == self.request.from_clipboard
 
-    def warning(self, text: str) -> str:
-        """The warning if its text becomes part of a line of ``text``, the file; else ""."""
-        edit = self.edit
-        if edit is None or not text:
-            return ""
-        added, ends = edit.replacement, ("\r", "\n")
-        match self.request.operation:
-            case "replace" if joins_lines(text, edit.start, edit.end, added):
-                return refusals.joined_warning(self.subject)
-            case "append_eof" if added and not (text.endswith(ends) or added.startswith(ends)):
-                where = "last"
-            case "prepend_bof" if added and not (added.endswith(ends) or text.startswith(ends)):
-                where = "first"
-            case _:
-                return ""
-        return (
-            f"{self.subject.label}: no newline stands between the file's {where} line and the text "
-            "added to it, so they are one line now; text is taken literally."
-        )
+    @property
+    def modified(self) -> bool:
+        """Whether the stored text differs from ``oldText``."""
+        return self.stored not in (None, self.request.old_text)
+
+    def warnings(self, text: str, *, changed: bool) -> Iterator[str]:
+        """Warnings; ``text``: of the file, ``changed``: whether the call changes it."""
+        operation, label, edit = self.request.operation, self.subject.label, self.edit
+        if self.request.old_text and operation != "replace":
+            yield f"{label}: oldText was ignored; {operation} looks for no text."
+        if edit is None:
+            return
+        if changed and self.stored is None and refusals.is_idle(edit, text):
+            yield refusals.idle_warning(self.subject)
+        added, ends, where = edit.replacement, ("\r", "\n"), ""
+        if operation == "replace" and joins_lines(text, edit.start, edit.end, added):
+            yield refusals.joined_warning(self.subject)
+        elif operation == "append_eof" and not (text.endswith(ends) or added.startswith(ends)):
+            where = "last"
+        elif operation == "prepend_bof" and not (added.endswith(ends) or text.startswith(ends)):
+            where = "first"
+        if where and text and added:
+            yield (
+                f"{label}: no newline stands between the file's {where} line and the text added to "
+                "it, so they are one line now; text is taken literally."
+            )
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
     """Plan a call. Raises Refused, with every failure."""
     call = validated(PatchInput, params, noun=NOUN)
-    texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text))
+    texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text or ""))
     refusals.check_size(call.path, texts)
     target = world.read(call.path)
     planning = _Planning(target, dict(world.clipboards))
     planning.locate(call.patches)
     patches = planning.patches
     edits = [patch.edit for patch in patches if patch.edit]
-    changes, failures = _arranged(target, patches, edits)
-    if failures:
-        raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
-
-    applied = apply_changes(target.document.text, changes)
+    changes = _arranged(target, patches, edits)
+    text = target.document.text
+    applied = apply_changes(text, changes)
     literal = patches[0].request.operation == "overwrite"  # an overwrite also drops a BOM
     after = applied.text.encode() if literal else target.document.to_bytes(applied.text)
     changed = after != target.data
-    idle = [patch.subject for patch in patches if not patch.stored]
+    idle = [patch.subject for patch in patches if patch.stored is None]
     if idle and not changed:  # patches that only fill clipboards may leave the file unchanged
         raise Refused(*map(refusals.no_change, idle))
     reports = report_edits(target.path, edits, changes, applied)
-    warnings = _warnings(target, patches, changed=changed)
-    stores = planning.stores
+    generated = autogenerated_warning(target.path, target.data) if changed else None
+    warnings = [generated] if generated else []
+    for patch in patches:
+        warnings += patch.warnings(text, changed=changed)
+    # A later patch replaces an earlier one's clipboard.
+    stores = {each.request.to_clipboard: each for each in patches if each.stored is not None}
     shifts = (patch.request.reindent for patch in patches if patch.copies)
     only_copied = sum(not (shift.strip or shift.add) for shift in shifts)
     return Plan(
         files=(PlannedFile(target.path, target.data, after),) if changed else (),
         edits=reports,
-        clipboards={name: stored.text for name, stored in stores.items()},
-        clipboard_notes=tuple(ClipboardNote(each.name, each.modified) for each in stores.values()),
-        message=_message(reports, list(stores.values()), warnings),
-        warnings=warnings,
+        clipboards={name: each.stored or "" for name, each in stores.items()},
+        clipboard_notes=tuple(ClipboardNote(name, each.modified) for name, each in stores.items()),
+        message=_message(reports, stores.values(), warnings),
+        warnings=tuple(warnings),
         subject=f"patch {target.path}: {refusals.counted(len(patches) - only_copied, 'edit')}",
     )
 
@@ -145,8 +145,6 @@ class _Planning(msgspec.Struct):
     target: SourceFile
     #: The session's clipboards, with those that the patches so far have stored.
     texts: dict[str, str]
-    #: Stored clipboards by name; a later patch replaces an earlier one's.
-    stores: dict[str, _Stored] = {}
     #: Clipboards that a failed patch would have filled: patches that need them are not reported.
     unfilled: set[str] = set()
     patches: list[_Patch] = []
@@ -165,10 +163,9 @@ class _Planning(msgspec.Struct):
                 self._replace(patch, explain=failed < refusals.EXPLAINED_MISSES)
             else:
                 self._insert(patch)
-            if patch.stored:
-                self.unfilled.discard(patch.stored.name)
-                self.stores[patch.stored.name] = patch.stored
-                self.texts[patch.stored.name] = patch.stored.text
+            if patch.stored is not None:
+                self.unfilled.discard(request.to_clipboard)
+                self.texts[request.to_clipboard] = patch.stored
             elif request.to_clipboard:
                 self.unfilled.add(request.to_clipboard)
             failed += bool(patch.failures)
@@ -185,10 +182,8 @@ class _Planning(msgspec.Struct):
             )
         if self.target.binary and operation != "overwrite":
             patch.failures.append(locating.refuse_binary(patch.subject, self.target))
-        text = None
-        if patch.request.has_new_text:
-            text = self._inserted_text(patch)
-        else:
+        text = self._inserted_text(patch)
+        if patch.request.new_text is None and not patch.request.from_clipboard:
             patch.fail(
                 Kind.INVALID_PARAMS,
                 f"{operation} needs newText (the text itself) or fromClipboard (the name of a "
@@ -218,15 +213,15 @@ class _Planning(msgspec.Struct):
             old if inserted is None else inserted,
             creating=_CREATING,
             explain=explain,
-            earlier=((each.subject, each.request.new_text) for each in self.patches),
+            earlier=((each.subject, each.request.new_text or "") for each in self.patches),
         )
         if isinstance(match, Failure):
             patch.failures.append(match)
             return
         matched = self.target.document.text[match.start : match.end]
         text = patch.reindented(matched) if patch.copies else match.replacement
-        if name := patch.request.to_clipboard:
-            patch.stored = _Stored(subject.index, name, matched, matched != old)
+        if patch.request.to_clipboard:
+            patch.stored = matched
         if not patch.failures and text is not None and inserted is not None:
             patch.edit = replace(match.edit(subject.index), replacement=text)
 
@@ -234,7 +229,7 @@ class _Planning(msgspec.Struct):
         """The new text of a patch; None if it failed, or depends on an earlier one that failed."""
         name = patch.request.from_clipboard
         if not name:
-            return patch.reindented(patch.request.new_text)
+            return patch.reindented(patch.request.new_text or "")
         if name in self.unfilled:
             return None
         text = self.texts.get(name)
@@ -257,8 +252,10 @@ class _Planning(msgspec.Struct):
 
 def _arranged(
     target: SourceFile, patches: Sequence[_Patch], edits: Sequence[LocatedEdit]
-) -> tuple[tuple[LocatedEdit, ...], list[Failure]]:
+) -> Sequence[LocatedEdit]:
+    """The changes that carry out ``edits``. Raises Refused, with every failure of ``patches``."""
     failures = [failure for patch in patches for failure in patch.failures]
+    changes: Sequence[LocatedEdit] = ()
     overwrite = next((each for each in patches if each.request.operation == "overwrite"), None)
     if overwrite and len(patches) > 1:
         failures += [
@@ -270,43 +267,32 @@ def _arranged(
             for each in patches
             if each is not overwrite
         ]
-        return (), failures
-    arrangement = arrange(target.document.text, edits)
-    subjects = {patch.subject.index: patch.subject for patch in patches}
-    failures += refusals.overlap_failures(target.document, subjects, arrangement)
-    return arrangement.changes, failures
-
-
-def _warnings(target: SourceFile, patches: Sequence[_Patch], *, changed: bool) -> tuple[str, ...]:
-    generated = autogenerated_warning(target.path, target.data) if changed else None
-    warnings = [generated] if generated else []
-    text = target.document.text
-    for patch in patches:
-        operation, label = patch.request.operation, patch.subject.label
-        if patch.request.old_text and operation != "replace":
-            warnings.append(f"{label}: oldText was ignored; {operation} looks for no text.")
-        if changed and patch.edit and not patch.stored and refusals.is_idle(patch.edit, text):
-            warnings.append(refusals.idle_warning(patch.subject))
-        if joined := patch.warning(text):
-            warnings.append(joined)
-    return tuple(warnings)
+    else:
+        arrangement = arrange(target.document.text, edits)
+        changes = arrangement.changes
+        subjects = {patch.subject.index: patch.subject for patch in patches}
+        failures += refusals.overlap_failures(target.document, subjects, arrangement)
+    if failures:
+        raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
+    return changes
 
 
 def _message(
-    reports: Sequence[EditReport], stores: Sequence[_Stored], warnings: Sequence[str]
+    reports: Sequence[EditReport], stores: Iterable[_Patch], warnings: Iterable[str]
 ) -> str:
     """The text for the model."""
     lines = [APPLIED]
     for report in reports:
         lines += refusals.tolerance_notes(Subject(NOUN, report.index, report.path), report)
-    for stored in stores:
-        if stored.modified:
-            text, left_out = stored.text, len(stored.text) - _SHOWN_CLIPBOARD
+    for patch in stores:
+        if patch.modified:
+            text = patch.stored or ""
+            left_out = len(text) - _SHOWN_CLIPBOARD
             if left_out > 0:
                 text = f"{text[:_SHOWN_CLIPBOARD]}\n... ({left_out} more characters)"
             lines.append(
-                f'{NOUN} {stored.index + 1}: clipboard "{stored.name}" holds the text as it '
-                f"stands in the file, which differs from oldText:\n<clipboard_text>\n{text}\n"
+                f'{patch.subject.label}: clipboard "{patch.request.to_clipboard}" holds the text '
+                f"as it stands in the file, which differs from oldText:\n<clipboard_text>\n{text}\n"
                 "</clipboard_text>"
             )
     lines += (f"warning: {warning}" for warning in warnings)

@@ -28,7 +28,6 @@ from stetd.editing.text import WHITE_SPACE, is_blank
 _MOST_FAULTS = 20
 #: Characters of a line that a fault repeats.
 _SHOWN = 80
-_START = "===SKIPPY_PATCH_START:path==="
 _EDGES = WHITE_SPACE + "\r\ufeff"
 #: A path can't end with "=", which would look like a marker with too many of them.
 _EXACT_START = re.compile(r"===SKIPPY_PATCH_START:\s*([^\s=](?:.*[^\s=])?)\s*===")
@@ -40,28 +39,60 @@ _RESEMBLANCE = re.compile(
 )
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """One FIND with its REPLACE."""
+class _Mark(StrEnum):
+    """The markers, with their spelling as value."""
 
-    find: str
-    replace: str
+    START = "===SKIPPY_PATCH_START:path==="
+    FIND = "===FIND==="
+    REPLACE = "===REPLACE==="
+    END = "===SKIPPY_PATCH_END==="
 
 
-class Block(msgspec.Struct, frozen=True):
+_START, _FIND, _REPLACE, _END = _Mark
+_INSIDE = f"{_START.replace(':path', '')} inside the block that begins at line {{block}}"
+#: The faults in the order of markers: one marker, or the end of the text (None), after another.
+#: ``block`` and ``find``: the lines of the last START and FIND. All other orders are sound.
+_FAULTS: dict[tuple[_Mark, _Mark | None], str] = {
+    **{
+        (_END, stray): f"{stray} outside of a block: expected {_START} before it."
+        for stray in (_FIND, _REPLACE, _END)
+    },
+    (_START, _START): f"{_INSIDE}: expected {_FIND}, {_REPLACE} and {_END} before another block.",
+    (_START, _REPLACE): f"{_REPLACE} without {_FIND}: expected {_FIND} and the old text.",
+    (_START, _END): "the block that begins at line {block} has no pair: expected "
+    f"{_FIND} and {_REPLACE} before {_END}.",
+    (_START, None): "the block that begins at line {block} is not ended and has no pair: expected "
+    f"{_FIND}, {_REPLACE} and {_END}.",
+    (_FIND, _START): f"{_INSIDE}: expected {_REPLACE} and {_END} before another block.",
+    **{
+        (_FIND, early): f"{early}, but {_FIND} at line {{find}} has no {_REPLACE} yet: expected "
+        f"{_REPLACE} and the new text."
+        for early in (_FIND, _END)
+    },
+    (_FIND, None): f"{_FIND} at line {{find}} has no {_REPLACE}, and the block is not ended: "
+    f"expected {_REPLACE}, the new text, and {_END}.",
+    (_REPLACE, _START): f"{_INSIDE}: expected {_END} before another block.",
+    (_REPLACE, _REPLACE): f"a second {_REPLACE} for the {_FIND} at line {{find}}: expected "
+    f"{_FIND} or {_END}.",
+    (_REPLACE, None): f"the block that begins at line {{block}} is not ended: expected {_END} on "
+    "a line of its own after the last replacement.",
+}
+_NO_BLOCK = (
+    "there is no patch block, so nothing would be changed. Expected, with the changes in it and "
+    f"not in JSON:\n{_START}\n{_FIND}\nthe old text, exactly as it stands in the file\n"
+    f"{_REPLACE}\nthe new text\n{_END}"
+)
+
+
+class Block(msgspec.Struct):
     """One block: the path as in its START, and the line of the START, from 1."""
 
     path: str
     line: int
-    pairs: tuple[Pair, ...]
+    #: Each FIND with its REPLACE.
+    pairs: list[tuple[str, str]] = []
     #: Whether every marker ends with CRLF; then CRLF says nothing about the file.
-    crlf: bool
-
-
-class Prose(msgspec.Struct, frozen=True):
-    """A piece of text outside of blocks; ``line``: its first line, from 1."""
-
-    text: str
-    line: int
+    crlf: bool = True
 
 
 class Answer(msgspec.Struct):
@@ -70,14 +101,15 @@ class Answer(msgspec.Struct):
     #: The paths of all STARTs, in order, also of blocks without an END.
     paths: list[str] = []
     blocks: list[Block] = []
-    prose: list[Prose] = []
+    #: The pieces of text outside of blocks, each with the number of its first line, from 1.
+    prose: list[tuple[int, str]] = []
     faults: list[Failure] = []
 
 
 def parse_answer(text: str) -> Answer:
     """Parse a model's whole answer into blocks and faults; see the module."""
     answer = Answer()
-    reader = _Reader(answer)
+    reader = _Reader(answer, Block("", 0))
     lines = text.removeprefix("\ufeff").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -91,48 +123,22 @@ def parse_answer(text: str) -> Answer:
     return answer
 
 
-class _Mark(StrEnum):
-    """The markers, with their spelling as value."""
-
-    START = _START
-    FIND = "===FIND==="
-    REPLACE = "===REPLACE==="
-    END = "===SKIPPY_PATCH_END==="
-
-
-class _Place(StrEnum):
-    OUTSIDE = "outside"
-    BLOCK = "block"  # after START, before the first FIND
-    FIND = "find"
-    REPLACE = "replace"
-
-
-#: The parser's state after each marker, and the states in which the marker is allowed.
-_AFTER = {
-    _Mark.START: (_Place.BLOCK, (_Place.OUTSIDE,)),
-    _Mark.FIND: (_Place.FIND, (_Place.BLOCK, _Place.REPLACE)),
-    _Mark.REPLACE: (_Place.REPLACE, (_Place.FIND,)),
-    _Mark.END: (_Place.OUTSIDE, (_Place.REPLACE,)),
-}
-
-
 class _Reader(msgspec.Struct):
     """The parser's state between two lines."""
 
     answer: Answer
-    _place: _Place = _Place.OUTSIDE
-    #: The present block.
-    _path: str = ""
-    _line: int = 0
-    _pairs: list[Pair] = []
-    _crlf: bool = True
-    #: The present pair: line of its FIND, its find text, and the collected lines.
-    _find_line: int = 0
-    _find: str = ""
-    _content: list[str] = []
-    _content_line: int = 1
+    #: The present block, or the one before.
+    block: Block
+    #: The marker before; END: outside of a block.
+    mark: _Mark = _END
+    #: The lines since that marker, and the number of the first.
+    content: list[str] = []
+    content_line: int = 1
+    #: The last FIND: its line, and its text.
+    find_line: int = 0
+    find: str = ""
     #: Such a fault was reported, so following ones are not: stray markers, text before FIND.
-    _reported: bool = False
+    reported: bool = False
 
     def read(self, number: int, line: str) -> None:
         bare = line.strip(_EDGES)
@@ -141,149 +147,92 @@ class _Reader(msgspec.Struct):
         if resembled is None:
             self._text(number, line)
         elif unescaped != bare:
-            at = line.index("\\")
-            self._text(number, line[:at] + line[at + 1 :])
+            self._text(number, line.replace("\\", "", 1))
         else:
-            self._marker(number, line, resembled)
+            self._marker(number, line, _Mark[str(resembled.lastgroup).upper()])
 
     def end(self, last: int) -> None:
-        if self._place is _Place.OUTSIDE:
-            self._end_prose()
-        else:
-            begun = f"the block that begins at line {self._line} is not ended"
-            unended = {
-                _Place.REPLACE: f"{begun}: expected {_Mark.END} on a line of its own after the "
-                "last replacement.",
-                _Place.FIND: f"{_Mark.FIND} at line {self._find_line} has no {_Mark.REPLACE}, and "
-                f"the block is not ended: expected {_Mark.REPLACE}, the new text, and {_Mark.END}.",
-                _Place.BLOCK: f"{begun} and has no pair: expected {_Mark.FIND}, {_Mark.REPLACE} "
-                f"and {_Mark.END}.",
-            }
-            self._fault(last, unended[self._place])
+        self._end_content(None)
+        self._check_order(last, None)
         if not self.answer.blocks and not self.answer.faults:
             self._fault(last, _NO_BLOCK)
 
     def _text(self, number: int, line: str) -> None:
-        if self._place is not _Place.BLOCK:
-            self._content.append(line)
-        elif not is_blank(line.rstrip("\r")) and not self._reported:
-            self._reported = True
+        if self.mark is not _START:
+            self.content.append(line)
+        elif not is_blank(line.rstrip("\r")) and not self.reported:
+            self.reported = True
             self._fault(
                 number,
-                f"expected {_Mark.FIND} after {_START.replace('path', self._path)}, but found the "
+                f"expected {_FIND} after {_START.replace('path', self.block.path)}, but found the "
                 f"text {visible(line)}. Nothing but pairs stands in a block.",
             )
 
-    def _marker(self, number: int, line: str, resembled: re.Match[str]) -> None:
-        mark = _Mark[str(resembled.lastgroup).upper()]
+    def _marker(self, number: int, line: str, mark: _Mark) -> None:
+        """Read a marker. After a fault the values are useless, but harmless."""
         written = line.rstrip(_EDGES)
         start = _EXACT_START.fullmatch(written)
-        path = start.group(1) if start else ""
-        exact = bool(path) if mark is _Mark.START else written == mark.value
-        if not exact:
-            if self._place is _Place.OUTSIDE and "SKIPPY" not in line.upper():
-                self._content.append(line)
-                return
+        if start or written == mark:
+            self._check_order(number, mark)
+        elif self.mark is _END and "SKIPPY" not in line.upper():
+            self.content.append(line)
+            return
+        else:
             self._fault(
                 number,
                 f"{visible(written)} is no marker: expected {mark} at the beginning of the line "
-                f"and nothing else on it.{self._as_text(written)}",
+                "and nothing else on it.",
+                written,
             )
-        elif self._place not in _AFTER[mark][1]:
-            self._misplaced(number, mark)
-        self._enter(number, mark, path, ends_with_cr=line.endswith("\r"))
+        self._end_content(mark)
+        self.content, self.content_line = [], number + 1
+        if mark is _FIND:
+            self.find_line = number
+        if mark is _START:
+            self.block = Block(start[1] if start else "", number)
+            if start:
+                self.answer.paths.append(start[1])
+        elif self.mark is _END:
+            return
+        self.block.crlf = self.block.crlf and line.endswith("\r")
+        if mark is _END:
+            self.answer.blocks.append(self.block)
+        self.reported = self.reported and mark not in (_START, _END)
+        self.mark = mark
 
-    def _enter(self, number: int, mark: _Mark, path: str, *, ends_with_cr: bool) -> None:
-        """Change the state after a marker. After a fault the values are useless, but harmless."""
-        text = "\n".join(self._content).removesuffix("\r")
-        if self._place is _Place.OUTSIDE:
-            self._end_prose()
-        elif self._place is _Place.FIND:
-            self._find = text
-            if not text and mark is _Mark.REPLACE:
+    def _check_order(self, number: int, mark: _Mark | None) -> None:
+        fault = _FAULTS.get((self.mark, mark))
+        stray = self.mark is _END
+        if fault and not (stray and self.reported):
+            self.reported = self.reported or stray
+            sentence = fault.format(block=self.block.line, find=self.find_line)
+            self._fault(number, sentence, mark)
+
+    def _end_content(self, mark: _Mark | None) -> None:
+        """End the text before ``mark``, or before the end of the answer."""
+        text = "\n".join(self.content)
+        if self.mark is _END and self.content:
+            self.answer.prose.append((self.content_line, text))
+        elif self.mark is _FIND:
+            self.find = text.removesuffix("\r")
+            if not self.find and mark is _REPLACE:
                 self._fault(
-                    self._find_line,
-                    f"{_Mark.FIND} holds no text: expected the text to look for, copied exactly "
-                    "from the file. To add text, find a line beside it and replace it by that "
-                    "line and the new one.",
+                    self.find_line,
+                    f"{_FIND} holds no text: expected the text to look for, copied exactly from "
+                    "the file. To add text, find a line beside it and replace it by that line and "
+                    "the new one.",
                 )
-        elif self._place is _Place.REPLACE and mark in (_Mark.FIND, _Mark.END):
-            self._pairs.append(Pair(self._find, text))
-        self._content, self._content_line = [], number + 1
-        if mark is _Mark.START:
-            self._path, self._line, self._pairs, self._crlf = path, number, [], True
-            if path:
-                self.answer.paths.append(path)
-        self._crlf = self._crlf and ends_with_cr
-        if mark is _Mark.FIND:
-            self._find_line = number
-        if mark is _Mark.END and self._place is not _Place.OUTSIDE:
-            self.answer.blocks.append(Block(self._path, self._line, tuple(self._pairs), self._crlf))
-        stray = self._place is _Place.OUTSIDE and mark is not _Mark.START
-        if not stray:
-            self._place = _AFTER[mark][0]
-            self._reported = self._reported and mark not in (_Mark.START, _Mark.END)
+        elif self.mark is _REPLACE and mark in (_FIND, _END):
+            self.block.pairs.append((self.find, text.removesuffix("\r")))
 
-    def _misplaced(self, number: int, mark: _Mark) -> None:
-        match self._place, mark:
-            case _Place.OUTSIDE, _:
-                if not self._reported:
-                    self._reported = True
-                    self._fault(number, f"{mark} outside of a block: expected {_START} before it.")
-                return
-            case _, _Mark.START:
-                missing = {
-                    _Place.REPLACE: f"{_Mark.END}",
-                    _Place.FIND: f"{_Mark.REPLACE} and {_Mark.END}",
-                    _Place.BLOCK: f"{_Mark.FIND}, {_Mark.REPLACE} and {_Mark.END}",
-                }
-                sentence = (
-                    f"{mark.replace(':path', '')} inside the block that begins at line "
-                    f"{self._line}: expected {missing[self._place]} before another block."
-                )
-            case _Place.BLOCK, _Mark.REPLACE:
-                sentence = f"{mark} without {_Mark.FIND}: expected {_Mark.FIND} and the old text."
-            case _Place.BLOCK, _:
-                sentence = (
-                    f"the block that begins at line {self._line} has no pair: expected "
-                    f"{_Mark.FIND} and {_Mark.REPLACE} before {mark}."
-                )
-            case _Place.FIND, _:
-                sentence = (
-                    f"{mark}, but {_Mark.FIND} at line {self._find_line} has no "
-                    f"{_Mark.REPLACE} yet: expected {_Mark.REPLACE} and the new text."
-                )
-            case _:
-                sentence = (
-                    f"a second {mark} for the {_Mark.FIND} at line {self._find_line}: expected "
-                    f"{_Mark.FIND} or {_Mark.END}."
-                )
-        self._fault(number, sentence + self._as_text(mark.value))
-
-    def _as_text(self, line: str) -> str:
-        """Advice for a line that may have been meant as text, in a block."""
-        if self._place not in (_Place.FIND, _Place.REPLACE):
-            return ""
-        bare = line.strip(_EDGES)[:_SHOWN]
-        return f" If the line is text of the file, write it with a backslash: \\{bare}"
-
-    def _fault(self, number: int, sentence: str) -> None:
-        path = self._path if self._place is not _Place.OUTSIDE else None
+    def _fault(self, number: int, sentence: str, line: str | None = None) -> None:
+        """Note a fault; ``line``: a marker that may have been meant as text, in a pair."""
+        if line and self.mark in (_FIND, _REPLACE):
+            bare = line.strip(_EDGES)[:_SHOWN]
+            sentence += f" If the line is text of the file, write it with a backslash: \\{bare}"
+        path = (self.mark is not _END and self.block.path) or None
         message = f"line {number} of text: {sentence}"
-        self.answer.faults.append(
-            Failure(Kind.PARSE_ERROR.value, message, path=path or None, line=number)
-        )
-
-    def _end_prose(self) -> None:
-        if self._content:
-            self.answer.prose.append(Prose("\n".join(self._content), self._content_line))
-
-
-_NO_BLOCK = (
-    "there is no patch block, so nothing would be changed. Expected, with the changes in it and "
-    f"not in JSON:\n{_START}\n{_Mark.FIND}\nthe old text, exactly as it stands in the file\n"
-    f"{_Mark.REPLACE}\nthe new text\n{_Mark.END}"
-)
+        self.answer.faults.append(Failure(Kind.PARSE_ERROR.value, message, path=path, line=number))
 
 
 #: Names of this tool in calls.
@@ -297,22 +246,17 @@ _MOST_BROKEN = 100
 _decoder = json.JSONDecoder(strict=False)
 
 
-class NamedFile(msgspec.Struct, frozen=True):
-    """A path in the JSON of a call; ``line``: the first line of that JSON, from 1."""
+def named_files(prose: Iterable[tuple[int, str]]) -> dict[str, int]:
+    """The files that calls of this tool in ``prose`` name, in order.
 
-    path: str
-    line: int
-
-
-def named_files(prose: Iterable[Prose]) -> list[NamedFile]:
-    """The files that calls of this tool in ``prose`` name, in order, without duplicates."""
-    found: dict[str, NamedFile] = {}
-    for stretch in prose:
-        for value, offset in _objects(stretch.text):
+    With each path the first line of its JSON, from 1.
+    """
+    found: dict[str, int] = {}
+    for line, text in prose:
+        for value, offset in _objects(text):
             for path in _filepaths(value, _DEEPEST):
-                line = stretch.line + stretch.text.count("\n", 0, offset)
-                found.setdefault(path, NamedFile(path, line))
-    return list(found.values())
+                found.setdefault(path, line + text.count("\n", 0, offset))
+    return found
 
 
 def _objects(text: str) -> Iterator[tuple[object, int]]:
@@ -334,18 +278,15 @@ def _filepaths(value: object, depth: int) -> Iterator[str]:
             value = _decoder.decode(value)
         except (ValueError, RecursionError):
             return
-    if isinstance(value, list) and depth:
-        for each in value:
-            yield from _filepaths(each, depth - 1)
-    if not isinstance(value, dict):
-        return
-    names = (value.get("tool"), value.get("name"))
-    if any(isinstance(name, str) and name.lower() not in _OURS for name in names):
-        return  # the call is for another tool
-    path = value.get("filepath")
-    if isinstance(path, str) and path:
-        yield path
+    inner: Iterable[object] = value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        names = (value.get("tool"), value.get("name"))
+        if any(isinstance(name, str) and name.lower() not in _OURS for name in names):
+            return  # the call is for another tool
+        path = value.get("filepath")
+        if isinstance(path, str) and path:
+            yield path
+        inner = map(value.get, _INWARD)
     if depth:
-        for name in _INWARD:
-            if isinstance(value.get(name), dict | list | str):
-                yield from _filepaths(value[name], depth - 1)
+        for each in inner:
+            yield from _filepaths(each, depth - 1)

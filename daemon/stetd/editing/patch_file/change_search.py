@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +21,7 @@ from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
-from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Matches, Pattern
+from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Pattern
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import Subject, old_text_not_found, repeated, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
@@ -44,17 +44,166 @@ _TOO_MUCH = "Send fewer changes with regex or fuzzy in a call, or search for the
 
 
 class CheckedChange(msgspec.Struct, frozen=True):
-    """A valid change; ``pattern``: set for ``regex``."""
+    """A valid change of a call with this ``allowance``; ``pattern``: set for ``regex``."""
 
     subject: Subject
     change: ChangeRequest
+    allowance: Allowance
     pattern: Pattern | None = None
+
+    def find(self, document: Document) -> LocatedEdit | Failure:
+        """The place of the change in ``document``, and the text to write there."""
+        time_limit.check_time()
+        found = self._found(document)
+        if isinstance(found, Several):
+            near = self.change.near_line is not None and found.rung is not Rung.TRIM_EDGES
+            return self._not_unique(found.lines, found.rung, near=near)
+        if isinstance(found, TooFew):
+            return self._out_of_range(found)
+        if isinstance(found, Match):
+            found = found.edit(self.subject.index)
+        if isinstance(found, LocatedEdit):
+            return locating.bad_byte(self.subject, document, found.start, found.end) or found
+        return found or self._miss(document)
+
+    def _found(self, document: Document) -> Match | LocatedEdit | Several | TooFew | Failure | None:
+        change = self.change
+        if self.pattern is not None:
+            return self._matched(self.pattern, document)
+        if change.occurrence is None:
+            found = locate(document, change.search, change.replace, near_line=change.near_line)
+            if found is None and change.fuzzy is not None:
+                return self._most_alike(document, change.fuzzy)
+            return found
+        counted = nth_place(document, change.search, change.occurrence)
+        if isinstance(counted, TooFew):
+            return counted if counted.count else None
+        rung, place = counted
+        # If the new text has no line end, a line can only be replaced as a whole.
+        return match_at(document, place, change.search, change.replace, rung)
+
+    def _matched(
+        self, pattern: Pattern, document: Document
+    ) -> LocatedEdit | Several | TooFew | Failure:
+        """The chosen match of the pattern, or why none is."""
+        change, allowance = self.change, self.allowance
+        if len(document.text) > pattern.most_text:
+            return self.invalid(
+                f"{self.subject.path} has {len(document.text):,} characters; this pattern is tried "
+                f"on {pattern.most_text:,} at most. Leave regex out and send the exact text."
+            )
+        alone = allowance.left > allowance.total / 2
+        try:
+            matches = regex_search.find_matches(pattern, document, allowance, change.occurrence)
+        except (TimeoutError, MemoryError):
+            return self.stopped(_RUNS_AWAY if alone else _TOO_MUCH)
+        if not matches.count:
+            return self._no_match(document, empty=matches.empty)
+        found: Sequence[MatchedPlace] = matches.found
+        many = matches.count > MOST_PLACES
+        if change.near_line is not None and not many:
+            found = nearest_of(document, found, change.near_line)
+        lines = tuple(document.line_at(each.start) for each in found)
+        if change.occurrence is not None and matches.count < change.occurrence:
+            return TooFew(matches.count, lines)
+        if len(found) > 1:
+            return self._not_unique(lines, near=change.near_line is not None and not many)
+        [place] = found
+        match = place.match
+        longest = max(end - start for start, end in map(match.span, range(match.re.groups + 1)))
+        time_limit.check_size(longest * change.replace.count("\\"))
+        written = written_at(document, place, match.group(), match.expand(change.replace))
+        assert written is not None, "BUG: only a change of indentation can fail"
+        return LocatedEdit(self.subject.index, place.start, place.end, written, "regex")
+
+    def _most_alike(self, document: Document, least: float) -> LocatedEdit | Failure:
+        try:
+            found = _resembling(self, document, least)
+        except TimeoutError:
+            return self.stopped(_TOO_MUCH)
+        if not isinstance(found, str):
+            return found
+        miss = self._miss(document)
+        why = f"With fuzzy {least:g} no place was taken either: {found}."
+        return replace(miss, message=f"{miss.message}\n{why}")
+
+    # -- failures
+
+    def invalid(self, sentence: str) -> Failure:
+        """The failure for a fault of the request."""
+        return self.subject.failure(Kind.INVALID_PARAMS, sentence)
+
+    def stopped(self, advice: str) -> Failure:
+        """The failure if the searches of the call have taken too long."""
+        return self.invalid(
+            f"the search was stopped: those of one call may take {self.allowance.total:g} s "
+            f"together. {advice}"
+        )
+
+    def _miss(self, document: Document) -> Failure:
+        old, new = self.change.search, self.change.replace
+        return locating.explained_miss(self.subject, document, old, new, explain=True)
+
+    @property
+    def _what(self) -> str:
+        return "search stands" if self.pattern is None else "the pattern matches"
+
+    def _not_unique(self, lines: Sequence[int], rung: Rung = Rung.EXACT, *, near: bool) -> Failure:
+        """``lines``: of the places that ``rung`` found, or of those ``near`` the given line."""
+        path, exact = self.subject.path, rung is Rung.EXACT
+        if near:
+            counted = ", or occurrence" if exact else ""
+            sentence = (
+                f"in several places of {path} that line {self.change.near_line} may mean, "
+                f"{spelled_lines(lines)}: the place must be nearest by its first line, and the "
+                f"line may not lie inside another one. Send the line where it begins{counted}."
+            )
+        else:
+            counted = f"occurrence (1 to {len(lines)}) or " if exact else ""
+            more = "make the pattern more specific" if self.pattern else "send more lines in search"
+            advice = f"Say which place you mean with {counted}near_line, or {more}."
+            if rung is Rung.TRIM_EDGES:  # it does not use near_line
+                advice = "Send more lines in search."
+            sentence = f"{repeated(lines, path, rung)}, and must be unique. {advice}"
+        return self.subject.failure(
+            Kind.OLD_TEXT_NOT_UNIQUE, f"{self._what} {sentence}", candidates=lines
+        )
+
+    def _out_of_range(self, found: TooFew) -> Failure:
+        count, advice = "once", "Leave occurrence out."
+        if found.count != 1:
+            count = f"{found.count:,} times"
+            advice = f"Send an occurrence from 1 to {found.count:,}."
+        return self.subject.failure(
+            Kind.OCCURRENCE_OUT_OF_RANGE,
+            f"there is no occurrence {self.change.occurrence}: {self._what} only {count} in "
+            f"{self.subject.path}, {spelled_lines(found.lines)}. {advice}",
+            candidates=found.lines,
+        )
+
+    def _no_match(self, document: Document, *, empty: bool) -> Failure:
+        if empty:
+            return self.invalid(
+                "the pattern matches nothing but the empty text; it must match at least one "
+                "character. To insert text, match what stands beside it and bring that back with "
+                "\\g<0>."
+            )
+        at = document.text.find(self.change.search)
+        advice = (
+            f"It stands there as literal text at line {document.line_at(at)}: leave regex out."
+            if at >= 0
+            else "Every line ends with \\n here, whatever the file has; . stays within a line "
+            "unless the pattern begins with (?s); ( ) [ ] { } . * + ? ^ $ | and \\ are escaped "
+            "with \\."
+        )
+        return old_text_not_found(self.subject, f"The pattern matches nowhere. {advice}", None)
 
 
 def check_change(
     subject: Subject, change: ChangeRequest, allowance: Allowance
 ) -> CheckedChange | Failure:
     """The change, checked as far as that needs no file; or its fault."""
+    checked = CheckedChange(subject, change, allowance)
     if not change.search:
         return subject.failure(
             Kind.MISSING_OLD_TEXT,
@@ -63,14 +212,14 @@ def check_change(
         )
     for one, other, reason in _APART:
         if getattr(change, one) and getattr(change, other):
-            return _invalid(subject, f"{one} and {other} can not go together: {reason}.")
+            return checked.invalid(f"{one} and {other} can not go together: {reason}.")
     if not change.regex:
-        return CheckedChange(subject, change)
+        return checked
     if time_limit.is_limited() and len(change.search) > _QUICK_PATTERN:
         raise time_limit.TakesLong
     with allowance:
         if allowance.left <= 0:
-            return _stopped(subject, allowance, _TOO_MUCH)
+            return checked.stopped(_TOO_MUCH)
         try:
             pattern = regex_search.compile_pattern(change.search)
         except regex_search.BadPattern as bad:
@@ -78,206 +227,18 @@ def check_change(
             if bad.position is not None:
                 here = change.search[max(0, bad.position - 20) : bad.position + 20]
                 where = f" (at position {bad.position}, near {visible(here)})"
-            return _invalid(
-                subject,
+            return checked.invalid(
                 f"search can not be used as a regular expression: {bad.reason}{where}. Mend the "
-                "pattern, or leave regex out to look for literal text.",
+                "pattern, or leave regex out to look for literal text."
             )
         fault = regex_search.check_template(pattern, change.replace)
     time_limit.check_time()
     if fault is not None:
-        return _invalid(
-            subject,
+        return checked.invalid(
             f"replace can not be used with this pattern: {fault}. With regex, \\1 and \\g<name> "
-            "stand for groups, and a backslash itself is written \\\\.",
+            "stand for groups, and a backslash itself is written \\\\."
         )
-    return CheckedChange(subject, change, pattern)
-
-
-def find_change(
-    checked: CheckedChange, document: Document, allowance: Allowance
-) -> LocatedEdit | Failure:
-    """The place of the change in ``document``, and the text to write there."""
-    time_limit.check_time()
-    change = checked.change
-    found: Match | LocatedEdit | Failure
-    if checked.pattern is not None:
-        found = _by_pattern(checked, checked.pattern, document, allowance)
-    elif change.occurrence is not None:
-        counted = nth_place(document, change.search, change.occurrence)
-        if isinstance(counted, TooFew):
-            if counted.count:
-                return _out_of_range(checked.subject, counted, change)
-            return _miss(checked, document)
-        rung, place = counted
-        # If the new text has no line end, a line can only be replaced as a whole.
-        match = match_at(document, place, change.search, change.replace, rung)
-        found = match or _miss(checked, document)
-    else:
-        found = _by_ladder(checked, document, allowance)
-    if isinstance(found, Match):
-        found = found.edit(checked.subject.index)
-    if isinstance(found, LocatedEdit):
-        return locating.bad_byte(checked.subject, document, found.start, found.end) or found
-    return found
-
-
-def _by_ladder(
-    checked: CheckedChange, document: Document, allowance: Allowance
-) -> Match | LocatedEdit | Failure:
-    subject, change = checked.subject, checked.change
-    found = locate(document, change.search, change.replace, near_line=change.near_line)
-    if isinstance(found, Match):
-        return found
-    if isinstance(found, Several):
-        if change.near_line is not None and found.rung is not Rung.TRIM_EDGES:
-            return _no_nearest(subject, found.lines, change, found.rung)
-        return _not_unique(subject, found.lines, change, found.rung)
-    if change.fuzzy is None:
-        return _miss(checked, document)
-    try:
-        like = _find_resembling(
-            subject, document, change.search, change.replace, change.fuzzy, allowance
-        )
-    except TimeoutError:
-        return _stopped(subject, allowance, _TOO_MUCH)
-    if not isinstance(like, str):
-        return like
-    miss = _miss(checked, document)
-    why = f"With fuzzy {change.fuzzy:g} no place was taken either: {like}."
-    return replace(miss, message=f"{miss.message}\n{why}")
-
-
-def _by_pattern(
-    checked: CheckedChange, pattern: Pattern, document: Document, allowance: Allowance
-) -> LocatedEdit | Failure:
-    subject, change = checked.subject, checked.change
-    if len(document.text) > pattern.most_text:
-        return _invalid(
-            subject,
-            f"{subject.path} has {len(document.text):,} characters; this pattern is tried on "
-            f"{pattern.most_text:,} at most. Leave regex out and send the exact text.",
-        )
-    alone = allowance.left > allowance.total / 2
-    try:
-        matches = regex_search.find_matches(pattern, document, allowance, change.occurrence)
-    except (TimeoutError, MemoryError):
-        return _stopped(subject, allowance, _RUNS_AWAY if alone else _TOO_MUCH)
-    found = _chosen(subject, matches, change, document)
-    if isinstance(found, Failure):
-        return found
-    match = found.match
-    longest = max(end - start for start, end in map(match.span, range(match.re.groups + 1)))
-    time_limit.check_size(longest * change.replace.count("\\"))
-    written = written_at(document, found, match.group(), match.expand(change.replace))
-    assert written is not None, "BUG: only a change of indentation can fail"
-    return LocatedEdit(subject.index, found.start, found.end, written, "regex")
-
-
-def _chosen(
-    subject: Subject, matches: Matches, change: ChangeRequest, document: Document
-) -> MatchedPlace | Failure:
-    """The chosen match, or why none is."""
-    if not matches.count:
-        return _no_match(subject, matches, change.search, document)
-    lines = tuple(document.line_at(each.start) for each in matches.found)
-    if change.occurrence is not None:
-        missing = TooFew(matches.count, lines)
-        return matches.nth or _out_of_range(subject, missing, change)
-    if matches.count == 1:
-        return matches.found[0]
-    if change.near_line is None or matches.count > MOST_PLACES:
-        return _not_unique(subject, lines, change)
-    near = nearest_of(document, matches.found, change.near_line)
-    if len(near) == 1:
-        return near[0]
-    lines = tuple(document.line_at(place.start) for place in near)
-    return _no_nearest(subject, lines, change)
-
-
-# -- failures
-
-
-def _miss(checked: CheckedChange, document: Document) -> Failure:
-    change = checked.change
-    return locating.explained_miss(
-        checked.subject, document, change.search, change.replace, explain=True
-    )
-
-
-def _invalid(subject: Subject, sentence: str) -> Failure:
-    return subject.failure(Kind.INVALID_PARAMS, sentence)
-
-
-def _not_unique(
-    subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
-) -> Failure:
-    """``lines``: where the places that ``rung`` found begin."""
-    counted = f"occurrence (1 to {len(lines)}) or " if rung is Rung.EXACT else ""
-    more = "make the pattern more specific" if change.regex else "send more lines in search"
-    advice = f"Say which place you mean with {counted}near_line, or {more}."
-    if rung is Rung.TRIM_EDGES:  # it does not use near_line
-        advice = "Send more lines in search."
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"{_what(change)} {repeated(lines, subject.path, rung)}, and must be unique. {advice}",
-        candidates=lines,
-    )
-
-
-def _no_nearest(
-    subject: Subject, lines: Sequence[int], change: ChangeRequest, rung: Rung = Rung.EXACT
-) -> Failure:
-    counted = ", or occurrence" if rung is Rung.EXACT else ""
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
-        f"mean, {spelled_lines(lines)}: the place must be nearest by its first line, and the line "
-        f"may not lie inside another one. Send the line where it begins{counted}.",
-        candidates=lines,
-    )
-
-
-def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Failure:
-    count, advice = "once", "Leave occurrence out."
-    if found.count != 1:
-        count, advice = f"{found.count:,} times", f"Send an occurrence from 1 to {found.count:,}."
-    return subject.failure(
-        Kind.OCCURRENCE_OUT_OF_RANGE,
-        f"there is no occurrence {change.occurrence}: {_what(change)} only {count} in "
-        f"{subject.path}, {spelled_lines(found.lines)}. {advice}",
-        candidates=found.lines,
-    )
-
-
-def _what(change: ChangeRequest) -> str:
-    return "the pattern matches" if change.regex else "search stands"
-
-
-def _stopped(subject: Subject, allowance: Allowance, advice: str) -> Failure:
-    return _invalid(
-        subject,
-        f"the search was stopped: those of one call may take {allowance.total:g} s together. "
-        f"{advice}",
-    )
-
-
-def _no_match(subject: Subject, matches: Matches, pattern: str, document: Document) -> Failure:
-    if matches.empty:
-        return _invalid(
-            subject,
-            "the pattern matches nothing but the empty text; it must match at least one "
-            "character. To insert text, match what stands beside it and bring that back with "
-            "\\g<0>.",
-        )
-    at = document.text.find(pattern)
-    advice = (
-        f"It stands there as literal text at line {document.line_at(at)}: leave regex out."
-        if at >= 0
-        else "Every line ends with \\n here, whatever the file has; . stays within a line unless "
-        "the pattern begins with (?s); ( ) [ ] { } . * + ? ^ $ | and \\ are escaped with \\."
-    )
-    return old_text_not_found(subject, f"The pattern matches nowhere. {advice}", None)
+    return replace(checked, pattern=pattern)
 
 
 # -- fuzzy
@@ -302,29 +263,41 @@ class _Scored(NamedTuple):
     lines: tuple[float, ...]
 
 
-def _find_resembling(
-    subject: Subject, document: Document, old: str, new: str, least: float, allowance: Allowance
+def _resembling(
+    checked: CheckedChange, document: Document, least: float
 ) -> LocatedEdit | Failure | str:
-    """The place most similar to ``old``, if its score is at least ``least`` and it is certain.
+    """The place most similar to the text, if its score is at least ``least`` and it is certain.
 
-    Else the reason. Raises TimeoutError when ``allowance`` is used up.
+    Else the reason. Raises TimeoutError when the allowance is used up.
     """
+    subject, old, new = checked.subject, checked.change.search, checked.change.replace
     search = Search(document, old)
     if search.blank:
         return "white space alone resembles nothing"
-    with allowance:
-        places = _ranking(search, least, allowance)
+    with checked.allowance:
+        places = _ranking(search, least, checked.allowance)
     if not places:
         return "no lines are that much alike, one by one"
-    best, *others = places
+    best = places[0]
     first, last = best.first + 1, best.first + len(search.lines)
     where = f"line {first}" if first == last else f"lines {first}-{last}"
     best_score = f"the most alike scores {best.score:.2f}"
     if best.score < least:
         return f"{best_score} ({where})"
-    if others and not _clearly(best.score, others[0].score):
-        return _several_resemble(
-            subject, [each for each in places if not _clearly(best.score, each.score)][:20]
+    rivals = [
+        each
+        for each in places
+        if best.score - each.score < _CLEARLY or 1 - each.score < 2 * (1 - best.score)
+    ]
+    if len(rivals) > 1:
+        scores = ", ".join(
+            f"line {each.first + 1} (score {each.score:.2f})" for each in rivals[:20]
+        )
+        return subject.failure(
+            Kind.OLD_TEXT_NOT_UNIQUE,
+            f"search stands nowhere in {subject.path}, and with fuzzy it may mean several places: "
+            f"{scores}. Send the text as it stands in the file.",
+            candidates=[each.first + 1 for each in rivals[:20]],
         )
     differing = _line_too_different(search, new, best, least)
     if differing is not None:
@@ -339,20 +312,6 @@ def _find_resembling(
         return f"{best_score}, but how to indent the new text there can not be told ({where})"
     score = round(best.score, 4)
     return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
-
-
-def _several_resemble(subject: Subject, places: Sequence[_Scored]) -> Failure:
-    scores = ", ".join(f"line {each.first + 1} (score {each.score:.2f})" for each in places)
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"search stands nowhere in {subject.path}, and with fuzzy it may mean several places: "
-        f"{scores}. Send the text as it stands in the file.",
-        candidates=[each.first + 1 for each in places],
-    )
-
-
-def _clearly(best: float, other: float) -> bool:
-    return best - other >= _CLEARLY and 1 - other >= 2 * (1 - best)
 
 
 def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored]:
@@ -391,14 +350,9 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
     """The first line (of the text, from 0) that changes or is beside a change and differs much."""
-    sent = split_lines(new)[0]
-    origins = line_replacement.shared_lines(search.lines, sent)
-    touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
-    before: int | None = None
-    for origin, following in zip_longest(origins, origins[1:]):
-        if origin is None:
-            touched.update(each for each in (before, following) if each is not None)
-        else:
-            before = origin
-    unlike = (index for index in sorted(touched) if best.lines[index] < least)
-    return next(unlike, None)
+    origins = line_replacement.shared_lines(search.lines, split_lines(new)[0])
+    touched = set(range(len(search.lines))).difference(origins)
+    for pair in pairwise(origins):
+        if None in pair:
+            touched.update(each for each in pair if each is not None)
+    return next((index for index in sorted(touched) if best.lines[index] < least), None)

@@ -24,30 +24,26 @@ SECONDS = 2.0
 
 
 class Allowance:
-    """The remaining time of a call; a search runs ``with allowance:``."""
+    """The time of a call for searches; each runs ``with allowance:``."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.total = seconds
-        self._left = seconds
-        self._began = 0.0
-
-    @property
-    def left(self) -> float:
-        """The remaining seconds, without those of the running search; may be negative."""
-        return self._left - (time.thread_time() - self._began if self._began else 0.0)
+        #: The remaining seconds, without those of the running search; may be negative.
+        self.left = seconds
+        self._ends = 0.0
 
     def check_time(self) -> None:
         """Raise TimeoutError if no time is left, or TakesLong as ``time_limit`` does."""
         time_limit.check_time()
-        if self.left <= 0:
+        if time.thread_time() >= self._ends:
             raise TimeoutError
 
     def __enter__(self) -> Self:
-        self._began = time.thread_time()
+        self._ends = time.thread_time() + self.left
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left, self._began = self.left, 0.0
+        self.left = self._ends - time.thread_time()
 
 
 #: Limits of a pattern: characters, nested groups, and size with counted repetitions unfolded.
@@ -82,15 +78,6 @@ class BadPattern(Exception):
         self.reason, self.position = reason, position
 
 
-class ReadPattern(msgspec.Struct, frozen=True):
-    """What to compile; character ``i`` comes from ``origin[i]`` of the pattern that was sent."""
-
-    text: str
-    origin: tuple[int, ...]
-    #: Whether a capturing group is repeated, which keeps all its matches in memory.
-    keeps_repetitions: bool
-
-
 class _Group(msgspec.Struct):
     """An open group: its unfolded size, and the size of its last item."""
 
@@ -107,19 +94,31 @@ class _Group(msgspec.Struct):
         self.captures |= captures
 
 
-class _Reader:
-    """Reads a pattern's tokens and computes its unfolded size."""
+class ReadPattern:
+    """A pattern as it is to be compiled. Raises BadPattern."""
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: str) -> None:
+        if len(pattern) > MOST_CHARACTERS:
+            raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
         self._groups = [_Group()]
-        #: Whether a capturing group is repeated.
-        self.keeps = False
+        #: Whether a capturing group is repeated, which keeps all its matches in memory.
+        self.keeps_repetitions = False
+        self.text = ""
+        #: For each character of the text, and for its end, the place in what was sent.
+        self.origin: list[int] = []
+        at = 0
+        while at < len(pattern):
+            skipped = _SKIPPED.match(pattern, at) if self._groups[-1].verbose else None
+            token = skipped or _TOKEN.match(pattern, at)
+            assert token, "BUG: a character is no token"
+            self._take(token)
+            text = _WRITTEN.get(token.group())
+            self.text += token.group() if text is None else text
+            self.origin += range(at, token.end()) if text is None else [at] * len(text)
+            at = token.end()
+        self.origin.append(at)
 
-    @property
-    def verbose(self) -> bool:
-        return self._groups[-1].verbose
-
-    def take(self, token: re.Match[str]) -> None:
+    def _take(self, token: re.Match[str]) -> None:
         sent, group = token.group(), self._groups[-1]
         match token.lastgroup:
             case "remark":
@@ -145,7 +144,7 @@ class _Reader:
                 group.size += group.last * (times - 1)
                 group.last *= times
                 endless = sent in ("*", "+") or sent.endswith(",}")
-                self.keeps |= group.last_captures and (endless or times > 1)
+                self.keeps_repetitions |= group.last_captures and (endless or times > 1)
             case _:
                 group.add(1)
         if self._groups[-1].size > MOST_UNFOLDED:
@@ -158,26 +157,7 @@ class _Reader:
     def _open(self, token: re.Match[str]) -> None:
         if len(self._groups) > MOST_NESTED:
             raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", token.start())
-        self._groups.append(_Group(self.verbose, captures=token.lastgroup == "group"))
-
-
-def read_pattern(pattern: str) -> ReadPattern:
-    """Read ``pattern`` and give the form to compile. Raises BadPattern."""
-    if len(pattern) > MOST_CHARACTERS:
-        raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
-    reader, at = _Reader(), 0
-    written: list[str] = []
-    origin: list[int] = []
-    while at < len(pattern):
-        skipped = _SKIPPED.match(pattern, at) if reader.verbose else None
-        token = skipped or _TOKEN.match(pattern, at)
-        assert token, "BUG: a character is no token"
-        reader.take(token)
-        text = _WRITTEN.get(token.group())
-        written.append(token.group() if text is None else text)
-        origin += range(at, token.end()) if text is None else [at] * len(text)
-        at = token.end()
-    return ReadPattern("".join(written), tuple(origin), reader.keeps)
+        self._groups.append(_Group(self._groups[-1].verbose, captures=token.lastgroup == "group"))
 
 
 #: Characters of the longest text for patterns: a repeated alternation keeps its matches in memory.
@@ -202,28 +182,23 @@ class MatchedPlace(Place, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, at most ``MOST_PLACES``; ``count``: the number of all."""
+    """``found``: the one asked for, or the first ``MOST_PLACES``; ``count``: of all up to it."""
 
     found: tuple[MatchedPlace, ...]
     count: int
     #: The pattern has also matched an empty text somewhere.
     empty: bool
-    #: The match with the requested number, at which the search ends.
-    nth: MatchedPlace | None = None
 
 
 def compile_pattern(text: str) -> Pattern:
     """``text`` as a pattern. Raises BadPattern."""
     import regex  # it takes long to load
 
-    read = read_pattern(text)
+    read = ReadPattern(text)
     try:
         compiled = regex.compile(read.text, regex.MULTILINE, cache_pattern=False)
     except regex.error as error:
-        position = error.pos
-        if position is not None:
-            origin = [*read.origin, (read.origin[-1] + 1 if read.origin else 0)]
-            position = origin[min(position, len(origin) - 1)]
+        position = None if error.pos is None else read.origin[min(error.pos, len(read.text))]
         raise BadPattern(str(error.msg), position) from error
     except (ValueError, OverflowError, RecursionError, IndexError, KeyError) as error:
         raise BadPattern(str(error) or "it can not be compiled") from error
@@ -249,7 +224,7 @@ def check_template(pattern: Pattern, template: str) -> str | None:
 def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
 ) -> Matches:
-    """All matches, or those up to ``number`` (from 1). Raises TimeoutError and MemoryError."""
+    """All matches, or the one with this ``number``. Raises TimeoutError and MemoryError."""
     found: list[MatchedPlace] = []
     count, empty = 0, False
     with allowance:
@@ -261,7 +236,7 @@ def find_matches(
                 continue
             count += 1
             if count == number:
-                return Matches(tuple(found), count, empty, _placed(document, match))
+                return Matches((_placed(document, match),), count, empty)
             if len(found) < MOST_PLACES:
                 found.append(_placed(document, match))
     return Matches(tuple(found), count, empty)

@@ -1,36 +1,24 @@
-"""The inputs of all tools, as types, and the near misses that are understood.
-
-Accepted is what can only mean one thing: a single object instead of a list, the list or the object
-as a JSON string, field names in snake or camel case, null for a field that is left out.
-"""
+"""The inputs of all tools, as types."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
 _MANY = {"min_length": 1, "max_length": MAX_ELEMENTS}
-#: Where a word begins in a name in camel case.
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: Names of other tools for the path of the file.
 _FOREIGN_PATH = ("file_path", "filepath", "filename", "file")
 #: Numbers with bounds that may be null; msgspec takes no bounds around a union.
 _FromOne = Annotated[int, msgspec.Meta(ge=1)]
 #: A time: RFC 3339, or seconds.
 Time = str | int | float
-
-
-class BrokenJson(ValueError):
-    """A string that begins like JSON and is not valid JSON."""
 
 
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,10 +34,9 @@ class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Field(NamedTuple):
-    """One field of an input: its name here and on the wire, and what it may be."""
+    """One field of an input: its name in Python, and what it may be."""
 
     name: str
-    wire: str
     required: bool
     #: The types that it may have, without None.
     kinds: tuple[Any, ...]
@@ -62,65 +49,30 @@ class Field(NamedTuple):
 
 
 @cache
-def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
-    """The fields of an input, in order."""
-    found = []
+def fields_of(model: type[ToolInput]) -> Mapping[str, Field]:
+    """The fields of an input, in order, by their names on the wire."""
+    found = {}
     for info in msgspec.structs.fields(model):
         annotated, meta = get_args(info.type)
         bounds = meta
-        union = isinstance(annotated, UnionType) or get_origin(annotated) is Union
+        union = get_origin(annotated) in (UnionType, Union)
         kinds = get_args(annotated) if union else (annotated,)
-        kinds = tuple(each for each in kinds if each not in (NoneType, msgspec.UnsetType))
+        kinds = tuple(each for each in kinds if each is not NoneType)
         if get_origin(kinds[0]) is Annotated:
             kind, bounds = get_args(kinds[0])
             kinds = (kind,)
         origin = get_origin(kinds[0])
         choices = get_args(kinds[0]) if origin is Literal else ()
         element = get_args(kinds[0])[0] if origin is list else None
-        found.append(
-            Field(
-                info.name,
-                info.encode_name,
-                info.required,
-                kinds,
-                choices,
-                element,
-                bounds,
-                meta.description,
-            )
+        found[info.encode_name] = Field(
+            info.name, info.required, kinds, choices, element, bounds, meta.description
         )
-    return tuple(found)
+    return found
 
 
 def doc(description: str, **bounds: Any) -> msgspec.Meta:
     """A field's description for the language model, and its bounds."""
     return msgspec.Meta(description=description, **bounds)
-
-
-def parsed(value: object) -> object:
-    """A JSON string of an object or a list, parsed; else the value. Raises BrokenJson."""
-    if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value, strict=False)  # bare line ends in strings mean themselves
-    except json.JSONDecodeError as error:
-        raise BrokenJson(
-            f"a string that is not valid JSON: {error.msg} at line {error.lineno}, "
-            f"column {error.colno}"
-        ) from None
-    except (ValueError, RecursionError):
-        return value
-
-
-def listed(value: object) -> object:
-    """The value, or a list of it if it is a single object."""
-    value = parsed(value)
-    return [value] if isinstance(value, Mapping) else value
-
-
-def in_snake_case(key: str) -> str:
-    """A name in camel case as a name in snake case."""
-    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", key)
 
 
 class Reindent(ToolInput, frozen=True):
@@ -145,10 +97,10 @@ class PatchRequest(ToolInput, frozen=True):
     old_text: Annotated[
         str, doc("Text to look for; must stand in the file exactly once (required for replace)")
     ] = field(default="", name="oldText")
-    given_text: Annotated[
-        str | UnsetType,
+    new_text: Annotated[
+        str | None,
         doc("Text to put in its place (empty to delete; not needed with fromClipboard)"),
-    ] = field(default=UNSET, name="newText")
+    ] = field(default=None, name="newText")
     to_clipboard: Annotated[
         str, doc("replace only: store the text that was matched in this clipboard")
     ] = field(default="", name="toClipboard")
@@ -158,16 +110,6 @@ class PatchRequest(ToolInput, frozen=True):
     reindent: Annotated[Reindent, doc("Change the indentation of the text that is inserted")] = (
         Reindent()
     )
-
-    @property
-    def new_text(self) -> str:
-        """The text to put in place; "" if none was given."""
-        return "" if self.given_text is UNSET else self.given_text
-
-    @property
-    def has_new_text(self) -> bool:
-        """Whether the patch says what to insert, be it nothing."""
-        return self.given_text is not UNSET or bool(self.from_clipboard)
 
 
 class PatchInput(ToolInput, frozen=True):

@@ -6,7 +6,7 @@ what may be left out may be null, and bounds are left to the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -17,8 +17,9 @@ from stetd.editing.tools import inputs
 from stetd.editing.tools.descriptions import APPLY_PATCH_LARK, DESCRIPTIONS
 from stetd.editing.tools.inputs import Field, ToolInput, fields_of
 
+_Schema = dict[str, Any]
 #: What takes the place of a result when a call is refused.
-_ERROR: dict[str, object] = {
+_ERROR: _Schema = {
     "type": "object",
     "properties": {"kind": {"type": "string"}, "message": {"type": "string"}},
     "required": ["kind", "message"],
@@ -28,7 +29,14 @@ _ERROR: dict[str, object] = {
 def output_schema(result: type[msgspec.Struct]) -> dict[str, object]:
     """The schema of a result or of an error: one root object, as older clients want it."""
     whole = msgspec.json.schema(result)
-    plain = _inlined(whole["$defs"][result.__name__], whole["$defs"])
+    definitions = whole["$defs"]
+
+    def resolved(schema: _Schema) -> _Schema:
+        reference = schema.get("$ref")
+        return definitions[reference.rpartition("/")[2]] if reference else schema
+
+    # The docstrings of types are for readers of the code.
+    plain = _rewritten(whole, resolved, without=("title", "description", "default"))
     return {
         "type": "object",
         "properties": {**plain["properties"], "error": _ERROR},
@@ -36,20 +44,18 @@ def output_schema(result: type[msgspec.Struct]) -> dict[str, object]:
     }
 
 
-def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """A schema with references resolved; the docstrings of types are for readers of the code."""
+def _rewritten(schema: Any, change: Callable[[_Schema], _Schema], *, without: Sequence[str]) -> Any:
+    """A schema after ``change`` of it and of all schemas in it, ``without`` some keywords."""
     if isinstance(schema, list):
-        return [_inlined(each, definitions) for each in schema]
+        return [_rewritten(each, change, without=without) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    if "$ref" in schema:
-        return _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     return {
-        key: {name: _inlined(each, definitions) for name, each in value.items()}
+        key: {name: _rewritten(each, change, without=without) for name, each in value.items()}
         if key == "properties"
-        else _inlined(value, definitions)
-        for key, value in schema.items()
-        if key == "properties" or key not in ("title", "description", "default")
+        else _rewritten(value, change, without=without)
+        for key, value in change(schema).items()
+        if key not in without
     }
 
 
@@ -102,7 +108,7 @@ _TOOLS = (
 )
 
 #: Parameters of every writing tool that the model is offered; validated by the daemon.
-_COMMON: dict[str, object] = {
+_COMMON: _Schema = {
     "message": {"type": "string", "description": "Why you make this edit; kept in the history"},
     "preview": {"type": "boolean", "description": "Only show what would change"},
 }
@@ -170,43 +176,31 @@ def _mcp(tool: Tool) -> dict[str, object]:
 
 
 def _openai(tool: Tool, api: str, *, custom: bool) -> dict[str, object]:
+    kind, definition = "function", _named(tool)
     if custom and tool.name == "apply_patch":
-        return _openai_custom(tool, api)
-    function = {**_named(tool), "strict": True, "parameters": _strict(input_schema(tool))}
-    return {"type": "function", **(function if api == "responses" else {"function": function})}
+        # The input is the text itself, so that nothing of it is escaped.
+        kind, grammar = "custom", {"syntax": "lark", "definition": APPLY_PATCH_LARK}
+        flat = api == "responses"
+        definition["format"] = {"type": "grammar", **(grammar if flat else {"grammar": grammar})}
+    else:
+        parameters = _rewritten(input_schema(tool), _strict, without=_NOT_STRICT)
+        definition |= {"strict": True, "parameters": parameters}
+    return {"type": kind, **(definition if api == "responses" else {kind: definition})}
 
 
-def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
-    """A tool whose input is the text itself, so that nothing of it is escaped."""
-    grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
-    if api == "responses":
-        return {"type": "custom", **_named(tool), "format": {"type": "grammar", **grammar}}
-    custom = {**_named(tool), "format": {"type": "grammar", "grammar": grammar}}
-    return {"type": "custom", "custom": custom}
-
-
-def _strict(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_strict(each) for each in schema]
-    if not isinstance(schema, dict):
+def _strict(schema: _Schema) -> _Schema:
+    if "properties" not in schema:
         return schema
-    kept = {
-        key: each if key == "properties" else _strict(each)
-        for key, each in schema.items()
-        if key not in _NOT_STRICT
+    required = schema.get("required", ())
+    properties = {
+        name: each if name in required else _nullable(each)
+        for name, each in schema["properties"].items()
     }
-    if "properties" in kept:
-        required = schema.get("required", ())
-        kept["properties"] = {
-            name: _strict(each) if name in required else _nullable(_strict(each))
-            for name, each in kept["properties"].items()
-        }
-        kept["required"] = list(kept["properties"])
-        kept["additionalProperties"] = False
-    return kept
+    changed = {"properties": properties, "required": [*properties], "additionalProperties": False}
+    return {**schema, **changed}
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: _Schema) -> _Schema:
     null = {"type": "null"}
     rest = {key: each for key, each in schema.items() if key != "description"}
     description = {key: each for key, each in schema.items() if key not in rest}
@@ -222,21 +216,21 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def _object(model: type[ToolInput]) -> dict[str, Any]:
+def _object(model: type[ToolInput]) -> _Schema:
     """The schema of an object, in the subset that every vendor reads."""
     fields = fields_of(model)
-    schema: dict[str, Any] = {
+    schema: _Schema = {
         "type": "object",
-        "properties": {field.wire: _property(field) for field in fields},
+        "properties": {name: _property(field) for name, field in fields.items()},
         "additionalProperties": False,
     }
-    required = [field.wire for field in fields if field.required]
+    required = [name for name, field in fields.items() if field.required]
     return {**schema, "required": required} if required else schema
 
 
-def _property(field: Field) -> dict[str, Any]:
+def _property(field: Field) -> _Schema:
     if field.choices:
-        schema: dict[str, Any] = {"type": "string", "enum": list(field.choices)}
+        schema: _Schema = {"type": "string", "enum": list(field.choices)}
     else:
         # "integer" beside "number" says no more than "number".
         kinds = [each for each in field.kinds if not (each is int and float in field.kinds)]
@@ -249,7 +243,7 @@ def _property(field: Field) -> dict[str, Any]:
     return {**schema, "description": field.description}
 
 
-def _kind(kind: Any) -> dict[str, Any]:
+def _kind(kind: Any) -> _Schema:
     if kind in _TYPES:
         return {"type": _TYPES[kind]}
     element = get_args(kind)

@@ -1,8 +1,13 @@
-"""Requests against the models of tool inputs, and what a refusal says to a language model."""
+"""Requests against the models of tool inputs, and what a refusal says to a language model.
+
+Accepted is what can only mean one thing: a single object instead of a list, the list or the object
+as a JSON string, field names in snake or camel case, null for a field that is left out.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -11,22 +16,22 @@ import msgspec
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
-from stetd.editing.tools import inputs
-from stetd.editing.tools.inputs import BrokenJson, Field, ToolInput, fields_of
+from stetd.editing.tools.inputs import MAX_ELEMENTS, Field, ToolInput, fields_of
 
 Input = TypeVar("Input", bound=ToolInput)
 Place = tuple[str | int, ...]
+#: Where a word begins in a name in camel case.
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: Likeness (0 to 100) from which a misspelt name is taken for a field in the answer's advice.
 _LIKENESS = 60
 #: Characters of what was received that a refusal repeats.
 _LONGEST_QUOTE = 80
-#: What a value of the wrong type should have been.
-_MUST_BE = " must be"
+#: What a refusal says of a value of the wrong type.
 _WANTED = {
-    str: ("a string", _MUST_BE),
-    int: ("a whole number", _MUST_BE),
-    bool: ("true or false", _MUST_BE),
-    float: ("Input should be a valid number", ":"),
+    str: " must be a string",
+    int: " must be a whole number",
+    bool: " must be true or false",
+    float: ": Input should be a valid number",
 }
 
 
@@ -43,7 +48,15 @@ def validated(model: type[Input], params: Mapping[str, object], noun: str = "ite
     return made
 
 
+class _BrokenJson(msgspec.Struct):
+    """A string that begins like JSON and is not valid JSON: in its place, what it is."""
+
+    description: str
+
+
 class _Reading:
+    """Reads a request into objects, and notes what is wrong."""
+
     def __init__(self, model: type[ToolInput], noun: str) -> None:
         self._model = model
         self._noun = noun
@@ -51,77 +64,60 @@ class _Reading:
 
     def object_of(self, model: type[ToolInput], value: object, place: Place) -> ToolInput | None:
         """The value as an object of this model; None if anything in it is wrong."""
+        value = _parsed(value)
         if not isinstance(value, Mapping):
-            self._note_wrong(place, "an object", _received(value), model)
+            self._note_wrong(place, " must be an object", value, model)
             return None
         before = len(self.failures)
         given = _spelled_as_defined(model, model.with_own_names(value))
+        fields = fields_of(model)
         made: dict[str, Any] = {}
-        for field in fields_of(model):
-            here = (*place, field.wire)
-            if field.wire in given:
-                made[field.name] = self._value(model, field, given[field.wire], here)
+        for name, field in fields.items():
+            here = (*place, name)
+            if name in given:
+                made[field.name] = self._value(model, field, given[name], here)
             elif field.required:
-                expected = f"Expected fields: {_fields(model)}"
-                received = _received(given)
-                self._note(here, f'"{_dotted(here)}" is missing. {expected}. Received: {received}.')
-        if len(given) > len(made):
-            names = _names(model)
-            for key in given:
-                if key not in names:
-                    self._note_unknown(model, (*place, key))
+                expected, received = _fields(model), _received(given)
+                sentence = f'"{_dotted(here)}" is missing.{expected} Received: {received}.'
+                self._note(here, sentence)
+        for key in given:
+            if key not in fields:
+                self._note_unknown(model, (*place, key))
         return model(**made) if len(self.failures) == before else None
 
     def _value(self, model: type[ToolInput], field: Field, value: Any, place: Place) -> object:
         """The value as this field's; if it is none, that is noted."""
         kind = field.kinds[0]
-        is_object = isinstance(kind, type) and issubclass(kind, ToolInput)
-        owner = kind if is_object else model
-        try:
-            if is_object:
-                return self.object_of(kind, inputs.parsed(value), place)
-            if field.element is not None:
-                return self._elements(field, inputs.listed(value), place, owner)
-        except BrokenJson as broken:
-            wanted = "an object" if is_object else "a list of objects"
-            self._note_wrong(place, wanted, str(broken), owner)
-            return None
+        if isinstance(kind, type) and issubclass(kind, ToolInput):
+            return self.object_of(kind, value, place)
+        if field.element is not None:
+            return self._elements(model, field, _parsed(value), place)
         if field.choices:
             return self._choice(field, value, place)
-        if not _is_a(kind, value):
-            wanted, must = _WANTED[kind]
-            self._note_wrong(place, wanted, _received(value), owner, must)
-            return None
-        fault = _fault(field, value)
-        if fault == "":
-            self._note_empty(place, owner)
-        elif fault is not None:
-            self._note_wrong(place, fault, _received(value), owner, ":")
-        return float(value) if kind is float else value
+        if isinstance(value, str) and not value and field.bounds.min_length:
+            self._note_empty(place, model)
+        elif fault := _fault(field, value):
+            self._note_wrong(place, fault, value, model)
+        elif kind is float:
+            return float(value)
+        return value
 
     def _elements(
-        self, field: Field, value: object, place: Place, owner: type[ToolInput]
+        self, model: type[ToolInput], field: Field, value: object, place: Place
     ) -> list[object]:
+        if isinstance(value, Mapping):
+            value = [value]
         if not isinstance(value, list):
-            self._note_wrong(place, "a list of objects", _received(value), owner)
+            self._note_wrong(place, " must be a list of objects", value, model)
             return []
         if not value:
-            self._note_empty(place, owner)
-        if len(value) > inputs.MAX_ELEMENTS:
-            self._note(
-                place,
-                f'"{_dotted(place)}" has more than {inputs.MAX_ELEMENTS:,} elements; '
-                "send fewer in a call.",
-            )
+            self._note_empty(place, model)
+        if len(value) > MAX_ELEMENTS:
+            sentence = f"has more than {MAX_ELEMENTS:,} elements; send fewer in a call."
+            self._note(place, f'"{_dotted(place)}" {sentence}')
             return []
-        made: list[object] = []
-        for number, each in enumerate(value):
-            here = (*place, number)
-            try:
-                made.append(self.object_of(field.element, inputs.parsed(each), here))
-            except BrokenJson as broken:
-                self._note_wrong(here, "an object", str(broken), field.element)
-        return made
+        element = field.element
+        return [self.object_of(element, each, (*place, n)) for n, each in enumerate(value)]
 
     def _choice(self, field: Field, value: object, place: Place) -> object:
         if isinstance(value, str) and value in field.choices:
@@ -138,19 +134,16 @@ class _Reading:
     def _note_unknown(self, owner: type[ToolInput], place: Place) -> None:
         field = _dotted(place)
         hint = _belongs(self._model, owner, field)
-        hint = hint or _hint(field.rpartition(".")[2], _names(owner), owner.foreign_names)
-        self._note(
-            place, f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
-        )
+        hint = hint or _hint(field.rpartition(".")[2], list(fields_of(owner)), owner.foreign_names)
+        self._note(place, f'unknown field "{_cut(field)}"{hint}.{_fields(owner)}')
 
     def _note_empty(self, place: Place, owner: type[ToolInput]) -> None:
-        self._note(place, f'"{_dotted(place)}" is empty. Expected fields: {_fields(owner)}.')
+        self._note(place, f'"{_dotted(place)}" is empty.{_fields(owner)}')
 
-    def _note_wrong(
-        self, place: Place, wanted: str, what: str, owner: type[ToolInput], must: str = _MUST_BE
-    ) -> None:
-        field = f'"{_dotted(place)}"{must} ' if _dotted(place) else f"{must} ".lstrip()
-        self._note(place, f"{field}{wanted}; received {what}. Expected fields: {_fields(owner)}.")
+    def _note_wrong(self, place: Place, fault: str, value: object, owner: type[ToolInput]) -> None:
+        field = _dotted(place)
+        sentence = f'"{field}"{fault}' if field else fault.lstrip()
+        self._note(place, f"{sentence}; received {_received(value)}.{_fields(owner)}")
 
     def _note(self, place: Place, sentence: str) -> None:
         index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
@@ -158,34 +151,42 @@ class _Reading:
         self.failures.append(Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index))
 
 
-def _is_a(kind: Any, value: object) -> bool:
-    """Whether a value is of a type, without being changed; a whole number is a number, too."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
 def _fault(field: Field, value: Any) -> str | None:
-    """What is wrong with a value of the right type; "" if it is empty and must not be."""
-    bounds = field.bounds
+    """What is wrong with a value, which is not converted; but a whole number is a number, too."""
+    kind, bounds = field.kinds[0], field.bounds
+    fits = isinstance(value, (int, float) if kind is float else kind)
+    if not fits or isinstance(value, bool) != (kind is bool):
+        return _WANTED[kind]
     if isinstance(value, str):
-        if bounds.min_length and not value:
-            return ""
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            return f"character {error.start + 1} is half of a surrogate pair"
+            return f": character {error.start + 1} is half of a surrogate pair"
     elif bounds.ge is not None and not value >= bounds.ge:
-        return f"Input should be greater than or equal to {bounds.ge}"
+        return f": Input should be greater than or equal to {bounds.ge}"
     elif bounds.le is not None and not value <= bounds.le:
-        return f"Input should be less than or equal to {bounds.le}"
+        return f": Input should be less than or equal to {bounds.le}"
     return None
+
+
+def _parsed(value: object) -> object:
+    """A JSON string of an object or a list, parsed; else the value."""
+    if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value, strict=False)  # bare line ends in strings mean themselves
+    except json.JSONDecodeError as error:
+        return _BrokenJson(
+            f"a string that is not valid JSON: {error.msg} at line {error.lineno}, "
+            f"column {error.colno}"
+        )
+    except (ValueError, RecursionError):
+        return value
 
 
 def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> dict[str, object]:
     """What was given, by the names that the fields have; what is null was not given."""
-    names = _in_snake_case(model)
-    wires = frozenset(names.values())
+    names, wires = _in_snake_case(model), fields_of(model)
     spelled: dict[str, object] = {}
     for key, each in value.items():
         if each is None:
@@ -194,7 +195,7 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
             spelled[key] = each
             continue
         written = str(key).encode("utf-8", "backslashreplace").decode()
-        name = names.get(inputs.in_snake_case(written), written)
+        name = names.get(in_snake_case(written), written)
         if name != written and value.get(name) not in (None, each):
             name = written  # both spellings, with different values: not ours to choose
         spelled[name] = each
@@ -203,7 +204,12 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
 
 @cache
 def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
-    return {inputs.in_snake_case(field.wire): field.wire for field in fields_of(model)}
+    return {in_snake_case(name): name for name in fields_of(model)}
+
+
+def in_snake_case(name: str) -> str:
+    """A name in camel case as a name in snake case."""
+    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", name)
 
 
 def _dotted(place: Sequence[str | int]) -> str:
@@ -213,20 +219,20 @@ def _dotted(place: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in names)
 
 
-def _names(model: type[ToolInput]) -> list[str]:
-    return [field.wire for field in fields_of(model)]
-
-
 def _fields(model: type[ToolInput]) -> str:
-    return ", ".join(
-        f"{field.wire} (required)" if field.required else field.wire for field in fields_of(model)
+    """`` Expected fields: ..``, for the end of a sentence."""
+    fields = (
+        f"{name} (required)" if field.required else name for name, field in fields_of(model).items()
     )
+    return f" Expected fields: {', '.join(fields)}."
 
 
 def _received(value: object) -> str:
     """What came instead, short enough to repeat to the model."""
     if value is None:
         return "null"
+    if isinstance(value, _BrokenJson):
+        return value.description
     if isinstance(value, Mapping):
         return f"an object with {_cut(', '.join(map(str, value))) or 'no fields'}"
     if isinstance(value, list):
@@ -242,13 +248,13 @@ def _cut(text: str) -> str:
 
 def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
     """Where a field belongs that was put one level too high or too low."""
-    for each in fields_of(model):
+    for name, each in fields_of(model).items():
         if each.element is None:
             continue
-        if owner is model and field in _names(each.element):
-            return f' (it belongs into the objects of the list "{each.wire}")'
-        if owner is each.element and field in _names(model):
-            return f' (it belongs beside "{each.wire}", not into it)'
+        if owner is model and field in fields_of(each.element):
+            return f' (it belongs into the objects of the list "{name}")'
+        if owner is each.element and field in fields_of(model):
+            return f' (it belongs beside "{name}", not into it)'
     return ""
 
 
