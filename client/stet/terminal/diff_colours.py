@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, count, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from stet.terminal.diff_lines import FileDiff, Hunk, files_of
@@ -142,25 +142,22 @@ def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iter
         elif sign in ("+", "-"):
             added = sign == "+"
             tokens = next(new if added else old)
-            yield _on_ground(sign, tokens, differing.get(number, set()), grounds, width)
+            yield _on_ground(sign, tokens, differing.get(number, ()), grounds, width)
         else:
             next(old)
             yield (Span(" "), *_expanded(next(new)))
 
 
 def _on_ground(
-    sign: str, tokens: Sequence[Span], differing: set[int], grounds: Grounds, width: int
+    sign: str, tokens: Sequence[Span], differing: Sequence[bool], grounds: Grounds, width: int
 ) -> Line:
     ground = grounds.added if sign == "+" else grounds.removed
     part = grounds.added_part if sign == "+" else grounds.removed_part
     spans = [Span(sign, f"bold {ground}")]
-    at = count()
+    marks = iter(differing)
     for token in tokens:
         style = _style_on(token.style, ground, grounds)
-        if not differing:
-            spans.append(Span(token.text, style))
-            continue
-        for differs, run in groupby(token.text, lambda _: next(at) in differing):
+        for differs, run in groupby(token.text, lambda _: next(marks, False)):
             spans.append(Span("".join(run), part if differs else style))
     line = _expanded(spans)
     fill = width - line_columns(line)
@@ -191,9 +188,12 @@ def _expanded(spans: Sequence[Span]) -> Line:
 # -- what differs within lines
 
 
-def _differing(lines: Sequence[str]) -> dict[int, set[int]]:
-    """By line number, where a line differs from the one that it replaced, or that replaced it."""
-    found: dict[int, set[int]] = {}
+def _differing(lines: Sequence[str]) -> dict[int, list[bool]]:
+    """By line number, which characters differ from the line that it replaced, or that replaced it.
+
+    A line that is not alike has none.
+    """
+    found: dict[int, list[bool]] = {}
     runs = [
         (sign, list(numbers))
         for sign, numbers in groupby(range(len(lines)), lambda number: lines[number][:1])
@@ -205,26 +205,18 @@ def _differing(lines: Sequence[str]) -> dict[int, set[int]]:
     return found
 
 
-def _compared(old: str, new: str) -> tuple[set[int], set[int]]:
-    """The offsets at which two lines differ; none if they are not alike."""
+def _compared(old: str, new: str) -> tuple[list[bool], list[bool]]:
+    """For each character of two lines, whether it differs; empty if they are not alike."""
+    in_old, in_new = list[bool](), list[bool]()
     if max(len(old), len(new)) > _COMPARED_LINE:
-        return set(), set()
+        return in_old, in_new
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _ALIKE:
-        return set(), set()
-    equal = matcher.get_matching_blocks()
-    return (
-        _offsets_without(before, [(each.a, each.size) for each in equal]),
-        _offsets_without(after, [(each.b, each.size) for each in equal]),
-    )
-
-
-def _offsets_without(words: Sequence[str], equal: Sequence[tuple[int, int]]) -> set[int]:
-    """The offsets of a line's characters, except those of its ``equal`` runs of words."""
-    starts = [0, *accumulate(map(len, words))]
-    same = {at for begin, size in equal for at in range(starts[begin], starts[begin + size])}
-    return {*range(starts[-1])} - same
+    if matcher.ratio() >= _ALIKE:
+        for kind, begin, end, new_begin, new_end in matcher.get_opcodes():
+            in_old += [kind != "equal"] * sum(map(len, before[begin:end]))
+            in_new += [kind != "equal"] * sum(map(len, after[new_begin:new_end]))
+    return in_old, in_new
 
 
 # -- tokens
