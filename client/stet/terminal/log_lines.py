@@ -314,20 +314,15 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
     """One commit below its burst's heading: a line, and details if it does not say everything."""
     yield edit_line(commit, first_changed(diff) if diff else None, width)
     width -= len(_BELOW.text)
-    below: Iterable[Line] = ()
+    files = commit.files
+    says_all = len(files) <= 1 and _names_its_files(commit)
+    if commit.kind == "edit":
+        says_all = len(files) == 1 and files[0].status in "AM"
+    below: Iterable[Line] = () if says_all else _details(commit, width)
     if stat:
-        below = (_stat_line(change, width) for change in commit.files)
-    elif not _says_all(commit):
-        below = _details(commit, width)
+        below = (_stat_line(change, width) for change in files)
     for line in [*_why(commit, width), *below]:
         yield (_BELOW, *line)
-
-
-def _says_all(commit: CommitInfo) -> bool:
-    """Whether an edit's line says everything that a list of its files would."""
-    if commit.kind != "edit":
-        return len(commit.files) <= 1 and _names_its_files(commit)
-    return len(commit.files) == 1 and commit.files[0].status in "AM"
 
 
 def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
@@ -368,15 +363,13 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
     rows = list(_graph_rows(commits))
     lines = max(map(len, rows), default=0)
     most = min(_WIDEST_GRAPH_NAME, (width or 10_000) // 4)
-    heads = [
-        (
-            Span(row.ljust(lines + 1, _filling(row)) + " " if lines else "", "magenta"),
-            Span(f"{short(commit.commit)}  ", "yellow"),
-            Span(shortened(who(commit), most), name_style(commit.agent, commit.session)),
-            Span("  "),
-        )
-        for commit, row in zip(commits, rows, strict=True)
-    ]
+    heads: list[Line] = []
+    for commit, row in zip(commits, rows, strict=True):
+        # A line that begins or ends here leads to the commit.
+        graph = row.ljust(lines + 1, "─" if {*row} & {*"╭╰┬┴"} else " ") + " "
+        name = Span(shortened(who(commit), most), name_style(commit.agent, commit.session))
+        id_ = Span(f"{short(commit.commit)}  ", "yellow")
+        heads.append((Span(graph if lines else "", "magenta"), id_, name, Span("  ")))
     for commit, head in zip(commits, aligned(heads), strict=True):
         yield (*head, *_subject_line(commit, (width or 10_000) - line_columns(head)))
 
@@ -398,18 +391,8 @@ def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
                 break
             open_[at:] = [target, *open_[at + 1 :]]
             here[at:] = ["╭", *here[at + 1 :]]
-        yield _joined(here)
-
-
-def _joined(here: Sequence[str]) -> str:
-    """The graph's columns at a commit, joined to it where a line begins or ends."""
-    marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
-    row = list(here)
-    for at in range(marks[0] + 1, len(here)) if marks else ():
-        row[at] = {"╭": "┬", "╰": "┴", "│": "┼"}.get(here[at], "─")
-    return "".join(row)
-
-
-def _filling(row: str) -> str:
-    """What fills the space between a row of the graph and its commit."""
-    return "─" if any(mark in row for mark in "╭╰┬┴") else " "
+        # Where a line begins or ends, it is joined to the commit.
+        marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
+        for at in range(marks[0] + 1, len(here)) if marks else ():
+            here[at] = {"╭": "┬", "╰": "┴", "│": "┼"}.get(here[at], "─")
+        yield "".join(here)
