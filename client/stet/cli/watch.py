@@ -199,6 +199,6 @@ def ui(arguments: Arguments, output: Output) -> int:
             "installed: pip install '.[ui]', uv tool install '.[ui]', pipx install --force '.[ui]'"
         ) from error
     asking.person(arguments).close()  # so that a refusal is printed like any command's
-    app = HistoryApp(arguments.directory, light=output.light)
+    app = HistoryApp(arguments.directory, light=output.colours.light)
     app.run()
     return app.return_code or 0

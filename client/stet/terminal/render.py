@@ -76,7 +76,8 @@ def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[
 
 def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """A call's result: the message for the model, the commit and its files, warnings."""
-    yield from _message(result)
+    for line in result.message.strip("\n").split("\n") if result.message else ():
+        yield (Span(visible(line)),)
     for change in result.files:
         commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
         yield (commit, *file_line(change))
@@ -92,24 +93,14 @@ def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterato
     if result.replayed:
         yield (Span("answered from the record: this request was carried out before", "dim"),)
     if preview:
-        yield from _previewed(result, show_diff)
+        yield from show_diff(result.diff)
+        yield (Span("Preview: nothing was changed.", "bold"),)
 
 
 def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """A call's message for a model, and nothing else."""
-    yield from _message(result)
-    if preview:
-        yield from _previewed(result, show_diff)
-
-
-def _message(result: EditResult) -> Iterator[Line]:
-    for line in result.message.strip("\n").split("\n") if result.message else ():
-        yield (Span(visible(line)),)
-
-
-def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
-    yield from show_diff(result.diff)
-    yield (Span("Preview: nothing was changed.", "bold"),)
+    said = EditResult(commit=None, message=result.message, diff=result.diff)
+    return edited(said, preview=preview, show_diff=show_diff)
 
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:

@@ -14,6 +14,7 @@ import datetime
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from stet.wire.results import CommitInfo
@@ -78,13 +79,9 @@ def shortened(text: str, most: int) -> str:
     text = text.replace("\t", " ")
     if columns(text) <= most:
         return text
-    kept, room = [], most - 1
-    for character in text:
-        room -= columns(character)
-        if room < 0:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + "…" if most > 0 else ""
+    ends = accumulate(map(columns, text))  # where each character ends, in columns
+    kept = sum(1 for _ in takewhile(lambda end: end < most, ends))
+    return text[:kept].rstrip() + "…" if most > 0 else ""
 
 
 def padded(text: str, width: int) -> str:
