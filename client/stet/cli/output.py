@@ -106,7 +106,13 @@ class Output:
         if not (self.terminal or self.colours.on):
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
-        text = self._styled_text(lines)
+        # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
+        darker = self.colours.light and self._colour_system != "standard"
+        style = self.colours.style if darker else str
+        text: Iterator[str] = (
+            "".join(self._styled(visible(s.text), style(s.style)) for s in line) + "\n"
+            for line in lines
+        )
         first = [*itertools.islice(text, 1)]  # no pager for nothing
         text = itertools.chain(first, text)
         if not (first and long and self.terminal and self._pager and _show_in_pager(text)):
@@ -122,13 +128,6 @@ class Output:
             return
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-
-    def _styled_text(self, lines: Iterable[Line]) -> Iterator[str]:
-        # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
-        darker = self.colours.light and self._colour_system != "standard"
-        style = self.colours.style if darker else str
-        for line in lines:
-            yield "".join(self._styled(visible(s.text), style(s.style)) for s in line) + "\n"
 
     def _styled(self, text: str, style: str) -> str:
         """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
