@@ -119,12 +119,10 @@ def _summary(edits: Sequence[CommitInfo]) -> str:
     return f"{plural(len(edits), 'edit')} by {by} in {plural(len(files), 'file')}"
 
 
-def _paths_of(commit: CommitInfo) -> Iterator[str]:
+def _paths_of(commit: CommitInfo) -> set[str]:
     """The paths of a commit's files; for a moved file both paths."""
-    for change in commit.files:
-        yield change.path
-        if change.old_path is not None:
-            yield change.old_path
+    both = ((change.path, change.old_path) for change in commit.files)
+    return {path for paths in both for path in paths if path is not None}
 
 
 def _report(
