@@ -43,7 +43,6 @@ from stet.terminal.spans import (
     columns,
     line_columns,
     name_style,
-    padded,
     pause_between,
     plural,
     short,
@@ -109,11 +108,6 @@ def counts(files: Sequence[FileChange]) -> Line:
     plus = (Span(f"+{added}", "green"),) if added else ()
     minus = (Span(f"-{removed}", "red"),) if removed else ()
     return (*plus, Span(" "), *minus) if plus and minus else plus or minus
-
-
-def _name(commit: CommitInfo) -> str:
-    """The agent and session of a commit, and the subagent."""
-    return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
 
 
 def _undone(commit: CommitInfo) -> Line:
@@ -183,29 +177,24 @@ def log(
     commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
 ) -> Iterator[Line]:
     """A page of the log, newest first; ``width`` in columns, None without a terminal."""
-    if width is not None and width < NARROW:
-        yield from _narrow_page(commits, now, width)
-        return
-    names = [_name(commit) for commit in commits]
-    most = _WIDEST_NAME
-    if width is not None:
-        most = max(12, min(_WIDEST_NAME, width // 5))
-        names = [shortened(name, most) for name in names]
-    times = [when(commit.time, now) for commit in commits]
-    time_width = max(map(columns, times), default=0)
-    name_width = min(max(map(columns, names), default=0), most)
-    indent = " " * (SHORT + 2)
-    for commit, time, name in zip(commits, times, names, strict=True):
-        head = (
-            Span(short(commit.commit), "yellow"),
-            Span(f"  {padded(time, time_width)}", "dim"),
-            Span(f"  {padded(name, name_width)}", name_style(commit.agent, commit.session)),
-            Span("  "),
-        )
+    narrow = width is not None and width < NARROW
+    most = _WIDEST_NAME if width is None else max(12, min(_WIDEST_NAME, width // 5))
+    heads: list[Line] = []
+    for commit in commits:
+        time = when(commit.time, now)
+        name = who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
+        if width is not None:
+            name = shortened(name, max(1, width - SHORT - columns(time) - 4) if narrow else most)
+        id_, time_ = Span(short(commit.commit), "yellow"), Span(f"  {time}", "dim")
+        name_ = Span(f"  {name}", name_style(commit.agent, commit.session))
+        heads.append((id_, name_, time_) if narrow else (id_, time_, name_, Span("  ")))
+    indent = "  " if narrow else " " * (SHORT + 2)
+    table = heads if narrow else aligned(heads, most + 2)
+    for commit, head in zip(commits, table, strict=True):
         if width is None:
             yield from _uncut(commit, head, indent)
         else:
-            yield from entry(commit, head, indent, width)
+            yield from entry(commit, head, indent, width, below=narrow)
 
 
 def entry(
@@ -232,20 +221,6 @@ def _uncut(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
         yield (Span(indent), *line)
     for change in commit.files:
         yield (Span(indent), *file_line(change))
-
-
-def _narrow_page(
-    commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int
-) -> Iterator[Line]:
-    for commit in commits:
-        time = when(commit.time, now)
-        name = shortened(_name(commit), max(1, width - SHORT - columns(time) - 4))
-        head = (
-            Span(short(commit.commit), "yellow"),
-            Span(f"  {name}", name_style(commit.agent, commit.session)),
-            Span(f"  {time}", "dim"),
-        )
-        yield from entry(commit, head, "  ", width, below=True)
 
 
 # -- bursts

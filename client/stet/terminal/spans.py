@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
@@ -105,12 +106,14 @@ def fitted(line: Line, room: int) -> Line:
     return tuple(kept)
 
 
-def aligned(rows: Sequence[Line]) -> Iterator[Line]:
-    """Align the rows of a table: pad each span, except a row's last, to its column's width."""
+def aligned(rows: Sequence[Line], most: int = sys.maxsize) -> Iterator[Line]:
+    """Align the rows of a table: pad each span, except a row's last, to its column's width, but not
+    beyond ``most`` columns.
+    """
     widths: dict[int, int] = {}
     for row in rows:
         for at, span in enumerate(row[:-1]):
-            widths[at] = max(widths.get(at, 0), columns(span.text))
+            widths[at] = min(max(widths.get(at, 0), columns(span.text)), most)
     for *cells, last in rows:
         pairs = enumerate(cells)
         yield (*(Span(padded(text, widths[at]), style) for at, (text, style) in pairs), last)
