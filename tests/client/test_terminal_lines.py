@@ -243,8 +243,8 @@ def test_changed_lines_have_a_ground_to_the_edge_and_what_differs_a_brighter_one
     removed, added = lines[3], lines[4]
     assert line_columns(removed) == line_columns(added) == 40
     assert all(" on " in span.style for span in (*removed, *added))
-    assert [span.text for span in added if span.style == grounds.added_part] == [","]
-    assert not [span for span in removed if span.style == grounds.removed_part]
+    assert [span.text for span in added if span.style == grounds.parts["+"]] == [","]
+    assert not [span for span in removed if span.style == grounds.parts["-"]]
     # Tokens keep their colours on the ground.
     assert any(span.style.startswith(grounds.colours["cyan"]) for span in added)
 

@@ -183,15 +183,12 @@ def _deleted(pin: PinInfo) -> list[Line]:
 
 
 def _pins(pins: list[PinInfo], output: Output) -> Iterator[Line]:
-    return aligned([_pin(each, output) for each in pins])
-
-
-def _pin(pin: PinInfo, output: Output) -> Line:
-    if pin.commit is None or pin.time is None:
-        return (Span(visible(pin.name)), Span("  damaged: stet verify", "red"))
-    return (
-        Span(visible(pin.name), "cyan"),
-        Span(f"  {short(pin.commit)}", "yellow"),
-        Span(f"  {when(pin.time, output.now)}", "dim"),
-        Span(f"  {visible((pin.message or '').split(chr(10))[0])}"),
-    )
+    rows: list[Line] = []
+    for pin in pins:
+        if pin.commit is None or pin.time is None:
+            rows.append((Span(visible(pin.name)), Span("  damaged: stet verify", "red")))
+            continue
+        id_, time = Span(f"  {short(pin.commit)}", "yellow"), when(pin.time, output.now)
+        subject = Span(f"  {visible((pin.message or '').split(chr(10))[0])}")
+        rows.append((Span(visible(pin.name), "cyan"), id_, Span(f"  {time}", "dim"), subject))
+    return aligned(rows)

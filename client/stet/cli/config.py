@@ -92,13 +92,17 @@ def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
     there = "" if said["exists"] else f" ({_MISSING})"
     yield (Span(f"# {visible(said['path'])}{there}", "dim"),)
     for option in said["options"]:
-        own = option["source"] != "default"
+        source, own = "default", option["source"] != "default"
+        if own:
+            by_line = option["source"] != "environment"
+            where = f"line {option['line']}" if by_line else option["variable"]
+            source = f"{where}; default {_toml(option['default'])}"
         value = _toml(option["value"])
         unit = f" {option['unit']}" if option["unit"] else ""
         yield (
             Span(f"{option['name']} = {visible(value)}", "bold" if own else ""),
             Span(unit),
-            Span(f"  ({_source(option)})", "dim"),
+            Span(f"  ({source})", "dim"),
         )
         restart = " Needs a restart." if option["restart"] else ""
         yield (Span(f"    {option['description']}{restart}", "dim"),)
@@ -107,15 +111,6 @@ def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
 def _toml(value: Any) -> str:
     """A value in the syntax of the file, except for the escapes of a TOML string."""
     return f"{value:.15g}" if isinstance(value, float) else msgspec.json.encode(value).decode()
-
-
-def _source(option: dict[str, Any]) -> str:
-    if option["source"] == "default":
-        return "default"
-    default = _toml(option["default"])
-    if option["source"] == "environment":
-        return f"{option['variable']}; default {default}"
-    return f"line {option['line']}; default {default}"
 
 
 def _reload_lines(result: ReloadResult) -> Iterator[Line]:

@@ -42,17 +42,15 @@ def doctor(arguments: Arguments, output: Output) -> int:
     findings = list(_findings(arguments.directory))
     faults = sum(not finding.ok for finding in findings)
     said = f"{plural(faults, 'thing')} to mend, in this order." if faults else "All is well."
-    lines = [line for finding in findings for line in _lines(finding)]
+    lines: list[Line] = []
+    for finding in findings:
+        mark = Span("ok    ", "green") if finding.ok else Span("WRONG ", "bold red")
+        lines.append((mark, Span(f"{finding.check}: {visible(finding.detail)}")))
+        if finding.mend:
+            lines.append((Span("      to mend: ", "dim"), Span(visible(finding.mend), "bold")))
     lines.append((Span(said, "bold red" if faults else "bold green"),))
     output.tell({"ok": not faults, "findings": findings}, lines)
     return 1 if faults else 0
-
-
-def _lines(finding: Finding) -> Iterator[Line]:
-    mark = Span("ok    ", "green") if finding.ok else Span("WRONG ", "bold red")
-    yield (mark, Span(f"{finding.check}: {visible(finding.detail)}"))
-    if finding.mend:
-        yield (Span("      to mend: ", "dim"), Span(visible(finding.mend), "bold"))
 
 
 def _findings(directory: str) -> Iterator[Finding]:
@@ -175,20 +173,16 @@ def _service(endpoint: Endpoint) -> Finding:
     runtime = unit_files.variable(unit, "STET_RUNTIME_DIR")
     if runtime != endpoint.runtime:
         return _other_sockets(runtime)
-    stale = _stale(unit, endpoint)
-    return wrong("service", stale, _INSTALL) if stale else _running(endpoint)
-
-
-def _stale(unit: str, endpoint: Endpoint) -> str | None:
-    """Why the units do not match this installation and environment; None if they do."""
     for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
         its = unit_files.variable(unit, name)
         if its != own:
-            return f"the service's {name} is {its}, but here it is {own}"
+            detail = f"the service's {name} is {its}, but here it is {own}"
+            return wrong("service", detail, _INSTALL)
     installed = service.this_installation(endpoint)
     if service.differing(unit_files.rendered(installed, hardened=service.is_hardened())):
-        return "the units are not those of this version and installation"
-    return None
+        detail = "the units are not those of this version and installation"
+        return wrong("service", detail, _INSTALL)
+    return _running(endpoint)
 
 
 def _running(endpoint: Endpoint) -> Finding:

@@ -28,7 +28,13 @@ def send_json(arguments: Arguments, output: Output) -> None:
     """Send the JSON of a patch or patch_file call: its params, or with --path the list in them."""
     method = arguments.prog.removeprefix("stet ").replace("-", "_")
     listed, example = _LISTED[method]
-    source = _json(arguments)
+    where = "standard input" if arguments.file == "-" else arguments.file
+    try:
+        source = json.loads(_text(arguments))
+    except ValueError as error:
+        raise UsageError(f"{where} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{where} nests too deep") from error
     if arguments.path is not None:
         params: dict[str, Any] = {"path": arguments.path, listed: source}
     elif isinstance(source, dict):
@@ -138,13 +144,3 @@ def _text(arguments: Arguments) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         said = "standard input" if name == "-" else name
         raise UsageError(f"{said} is not UTF-8 (line {line})") from error
-
-
-def _json(arguments: Arguments) -> Any:
-    where = "standard input" if arguments.file == "-" else arguments.file
-    try:
-        return json.loads(_text(arguments))
-    except ValueError as error:
-        raise UsageError(f"{where} is not JSON: {error}") from error
-    except RecursionError as error:
-        raise UsageError(f"{where} nests too deep") from error

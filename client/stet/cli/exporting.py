@@ -23,11 +23,16 @@ def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, one page of the reply after the other."""
     if output.as_json and arguments.output not in (None, "-"):
         raise UsageError("--json is for standard output; leave out -o, or --json")
-    first, last, paths = _range(arguments)
+    paths: list[str] = arguments.what
+    first = last = None
+    is_path = paths and os.path.exists(os.path.join(arguments.directory, paths[0]))
+    if paths and not is_path and (ends := RANGE.fullmatch(paths[0])):
+        (first, last), paths = ends.groups(), paths[1:]
     wanted = filters(arguments, "format", "method", "outside") | {"paths": paths or None}
     with asking.person(arguments, timeout=None) as session:
-        ends = [each and asking.commit_named(session, each) for each in (first, last)]
-        pages = export_pages(session, {**wanted, "from_": ends[0], "to": ends[1]})
+        wanted["from_"] = asking.commit_named(session, first) if first else None
+        wanted["to"] = asking.commit_named(session, last) if last else None
+        pages = export_pages(session, wanted)
         if output.as_json:
             output.value(_concatenated(list(pages)))
             return
@@ -59,16 +64,6 @@ def report(arguments: Arguments, output: Output) -> None:
         output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         report_no_commits(arguments, arguments.paths)
-
-
-def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
-    """A and B of ``A..B``, where both are optional, and the paths after it."""
-    words: list[str] = arguments.what
-    is_path = words and os.path.exists(os.path.join(arguments.directory, words[0]))
-    found = RANGE.fullmatch(words[0]) if words and not is_path else None
-    if found is None:
-        return None, None, words
-    return found[1] or None, found[2] or None, words[1:]
 
 
 def _concatenated(pages: list[ExportResult]) -> ExportResult:

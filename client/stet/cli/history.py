@@ -62,18 +62,6 @@ def log(arguments: Arguments, output: Output) -> None:
         output.lines(_log_lines(session, page, arguments, output), long=True)
 
 
-def _next_page_command(arguments: Arguments, cursor: str) -> str:
-    import shlex
-
-    words = ["stet", "log"]
-    if arguments.directory != ".":
-        words += ["-C", arguments.directory]
-    for name, value in (vars(arguments) | {"cursor": cursor}).items():
-        if value and name not in _NOT_PAGED:
-            words.append(f"--{name}" if value is True else f"--{name}={value}")
-    return shlex.join([*words, "--", arguments.path] if arguments.path else words)
-
-
 def _log_lines(
     session: stet.Session, page: LogResult, arguments: Arguments, output: Output
 ) -> Iterator[Line]:
@@ -81,8 +69,16 @@ def _log_lines(
         yield (Span("No commit; stet alone says what is next.", "dim"),)
     yield from _commit_lines(session, page.commits, arguments, output)
     if page.cursor is not None and output.terminal:
-        older = f"older commits: {_next_page_command(arguments, page.cursor)}"
-        yield (Span(visible(older), "dim"),)
+        import shlex
+
+        words = ["stet", "log"]
+        if arguments.directory != ".":
+            words += ["-C", arguments.directory]
+        for name, value in (vars(arguments) | {"cursor": page.cursor}).items():
+            if value and name not in _NOT_PAGED:
+                words.append(f"--{name}" if value is True else f"--{name}={value}")
+        words += ["--", arguments.path] if arguments.path else []
+        yield (Span(visible(f"older commits: {shlex.join(words)}"), "dim"),)
     if page.dropped is not None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
@@ -103,9 +99,8 @@ def _commit_lines(
     now, width = output.now, output.width
     in_a_line = arguments.oneline or arguments.graph
     if in_a_line or arguments.patch:
-        graph = log_lines.graph_page(commits, width)
+        graph, diffs = log_lines.graph_page(commits, width), _diffs(session, commits)
         heads = graph if arguments.graph else map(_one_line, commits)
-        diffs = _diffs(session, commits)
         for commit, head in zip(commits, heads, strict=True):
             yield from [head] if in_a_line else log_lines.log([commit], now, width)
             if in_a_line and arguments.stat:

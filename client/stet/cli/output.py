@@ -46,12 +46,7 @@ class Output:
             sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
-        self._colours = colours(os.environ, terminal=self.terminal)
-
-    @property
-    def light(self) -> bool:
-        """Whether the terminal's background is light."""
-        return self._colours.light
+        self.colours = colours(os.environ, terminal=self.terminal)
 
     @property
     def now(self) -> datetime.datetime | None:
@@ -71,12 +66,12 @@ class Output:
         if words:
             from stet.terminal.diff_lines import word_diff
 
-            return word_diff(text, marks=not self._colours.on)
-        width = self.width if self._colours.on else None
+            return word_diff(text, marks=not self.colours.on)
+        width = self.width if self.colours.on else None
         if width is not None and self._colour_system in ("256", "truecolor"):
             from stet.terminal import diff_colours
 
-            grounds = diff_colours.LIGHT if self._colours.light else diff_colours.DARK
+            grounds = diff_colours.LIGHT if self.colours.light else diff_colours.DARK
             return diff_colours.coloured(text, width, grounds, titles=titles)
         from stet.terminal import diff_lines
 
@@ -85,7 +80,7 @@ class Output:
     @property
     def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
         """A function from a file's text and path to its lines as tokens; None without colour."""
-        if not self._colours.on:
+        if not self.colours.on:
             return None
         from stet.terminal.diff_colours import lexed_lines
 
@@ -108,10 +103,16 @@ class Output:
 
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""
-        if not (self.terminal or self._colours.on):
+        if not (self.terminal or self.colours.on):
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
-        text = self._styled_text(lines)
+        # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
+        darker = self.colours.light and self._colour_system != "standard"
+        style = self.colours.style if darker else str
+        text: Iterator[str] = (
+            "".join(self._styled(visible(s.text), style(s.style)) for s in line) + "\n"
+            for line in lines
+        )
         first = [*itertools.islice(text, 1)]  # no pager for nothing
         text = itertools.chain(first, text)
         if not (first and long and self.terminal and self._pager and _show_in_pager(text)):
@@ -128,16 +129,9 @@ class Output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
-    def _styled_text(self, lines: Iterable[Line]) -> Iterator[str]:
-        # Of 16 colours, which the terminal defines, the nearest to a dark green would be grey.
-        darker = self._colours.light and self._colour_system != "standard"
-        style = self._colours.style if darker else str
-        for line in lines:
-            yield "".join(self._styled(visible(s.text), style(s.style)) for s in line) + "\n"
-
     def _styled(self, text: str, style: str) -> str:
         """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
-        if not self._colours.on:
+        if not self.colours.on:
             return text
         codes = [_SGR_CODES.get(word, 0) for word in style.split()]
         if 0 in codes:

@@ -174,10 +174,7 @@ def _replace_units(changed: Mapping[str, str | None], endpoint: Endpoint) -> Non
         _stop_units()
         _stop_daemon(endpoint)
         for name, text in changed.items():
-            if text is None:
-                _remove_file(unit_path(name))
-            else:
-                _write_unit(unit_path(name), text)
+            _put_unit(unit_path(name), text)
         systemd.systemctl("daemon-reload")
         _reset_failed()
         systemd.systemctl("enable", "--now", SOCKET)
@@ -196,18 +193,19 @@ def _reset_failed() -> None:
             systemd.systemctl("reset-failed", name)
 
 
-def _write_unit(path: str, text: str) -> None:
-    """Write a file atomically; a symbolic link at the path is replaced, not followed."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = path + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+def _put_unit(path: str, text: str | None) -> None:
+    """Write a unit or drop-in atomically, or remove it, and a directory of drop-ins without any.
 
-
-def _remove_file(path: str) -> None:
-    """Remove a unit or drop-in, and the directory of drop-ins if that is then empty."""
+    A symbolic link at the path is replaced or removed, not followed.
+    """
+    if text is not None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = path + ".new"
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        return
     os.unlink(path)
     if path.endswith(HARDENED):
         with contextlib.suppress(OSError):
@@ -308,20 +306,16 @@ def _remove(own: list[str]) -> list[str]:
         _stop_units()
         systemd.systemctl("disable", *own)
     removed = [unit_path(name) for name in [*own, *([HARDENED] if is_hardened() else [])]]
-    for path in [*removed, *_leftover_links(own)]:
-        _remove_file(path)
+    # Where systemd could not disable the units, their links are left.
+    beside = sorted(os.listdir(unit_files.units_directory()))
+    wanting = [each for each in beside if each.endswith((".wants", ".requires"))]
+    links = [unit_path(os.path.join(each, name)) for each in wanting for name in own]
+    for path in [*removed, *filter(os.path.islink, links)]:
+        _put_unit(path, None)
     if managed:
         systemd.systemctl("daemon-reload")
         _reset_failed()
     return removed
-
-
-def _leftover_links(own: list[str]) -> Iterator[str]:
-    """The links of enabled units that are left where systemd could not disable them."""
-    for wanting in sorted(os.listdir(unit_files.units_directory())):
-        if wanting.endswith((".wants", ".requires")):
-            links = [unit_path(os.path.join(wanting, name)) for name in own]
-            yield from filter(os.path.islink, links)
 
 
 # -- removing the history
@@ -342,30 +336,22 @@ def _purge(state: str) -> list[str]:
     """
     if not os.path.isdir(state):
         return []
-    with _locked(state):
-        removed = []
-        for name in _STATE_FILES:
-            path = os.path.join(state, name)
-            if os.path.lexists(path):
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-                removed.append(path)
+    lock = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        paths = [os.path.join(state, name) for name in _STATE_FILES]
+        removed = [path for path in paths if os.path.lexists(path)]
+        for path in removed:
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    except BlockingIOError as error:
+        raise ServiceTrouble(f"a daemon uses {state}, so it stays. Stop it, try again.") from error
+    finally:
+        os.close(lock)
     try:
         os.rmdir(state)
     except OSError:
         return removed
     return [state]
-
-
-@contextlib.contextmanager
-def _locked(state: str) -> Iterator[None]:
-    lock = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise ServiceTrouble(f"a daemon uses {state}, so it stays. Stop it, try again.") from error
-    finally:
-        os.close(lock)
 
 
 # -- status and logs -------------------------------------------------------------------------

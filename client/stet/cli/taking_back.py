@@ -30,6 +30,12 @@ from stet.wire.results import CommitInfo, EditResult
 
 #: The most reverted commits that are listed; further ones are only counted.
 _LISTED = 50
+#: Titles of the reverted commits, by method: after a call, and after its preview.
+_TITLES = {
+    "undo": ("Undone:", "Would undo:"),
+    "redo": ("Redone:", "Would redo:"),
+    "rollback": ("Rolled back:", "Would roll back:"),
+}
 #: Commits of a page in the search for the last burst.
 _PAGE = 200
 #: The most commits that one call accepts.
@@ -48,15 +54,11 @@ def undo(arguments: Arguments, output: Output) -> None:
         which = arguments.given("last", "request", "session", "agent", "paths", "message")
         chosen = commits or arguments.last or arguments.request or arguments.yes
         if not (chosen or arguments.preview or output.as_json) and asking.can_ask():
-            preview = session.perform(calls.undo(**which, preview=True))
-            edits = _reverted(session, preview)
-            output.lines(_report(preview, edits, output, "Would undo:", preview=True), long=True)
+            commits, edits = _revert(session, calls.undo(**which, preview=True), output)
             if not asking.confirm(f"Undo {_summary(edits)}?"):
                 return
-            # These, even if there is a newer edit by now.
-            commits, which = list(preview.undone or ()), arguments.given("message")
-        call = calls.undo(commits or None, **which, preview=arguments.preview)
-        _revert(session, call, arguments, output, "undo", "Undone")
+            which = arguments.given("message")  # and these, even if there is a newer edit by now
+        _revert(session, calls.undo(commits or None, **which, preview=arguments.preview), output)
 
 
 def redo(arguments: Arguments, output: Output) -> None:
@@ -64,7 +66,7 @@ def redo(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments) as session:
         commits = [asking.commit_named(session, each) for each in arguments.commits]
         call = calls.redo(commits or None, **arguments.given("message", "preview"))
-        _revert(session, call, arguments, output, "redo", "Redone")
+        _revert(session, call, output)
 
 
 def rollback(arguments: Arguments, output: Output) -> None:
@@ -73,7 +75,7 @@ def rollback(arguments: Arguments, output: Output) -> None:
         which = arguments.given("session", "agent", "paths", "include_outside")
         writing = arguments.given("message", "preview")
         call = calls.rollback(asking.commit_named(session, arguments.to), **which, **writing)
-        _revert(session, call, arguments, output, "roll back", "Rolled back")
+        _revert(session, call, output)
 
 
 def restore(arguments: Arguments, output: Output) -> None:
@@ -86,30 +88,35 @@ def restore(arguments: Arguments, output: Output) -> None:
 
 
 def _revert(
-    session: stet.Session,
-    call: Call[EditResult],
-    arguments: Arguments,
-    output: Output,
-    verb: str,
-    done: str,
-) -> None:
+    session: stet.Session, call: Call[EditResult], output: Output
+) -> tuple[list[str], list[CommitInfo]]:
+    """Perform a call that reverts commits, and print them as in the log, and what it changed.
+
+    Returns the ids of the reverted commits, and those commits that are listed; with --json none.
+    """
     result = asking.ask(session, call, output)
-    if result is not None:
-        title = f"Would {verb}:" if arguments.preview else f"{done}:"
-        edits = _reverted(session, result)
-        output.lines(_report(result, edits, output, title, preview=arguments.preview), long=True)
-
-
-def _reverted(session: stet.Session, result: EditResult) -> list[CommitInfo]:
-    """The commits that a call reverts, at most _LISTED, for printing as in the log."""
+    if result is None:
+        return [], []
     ids = result.undone if isinstance(result.undone, list) else []
     found = session.perform_all([calls.show(commit) for commit in ids[:_LISTED]])
-    return [
-        # The report names the reverting commit below.
+    edits: list[CommitInfo] = [
+        # The reverting commit is named below.
         msgspec.structs.replace(commit, reverted_by=None)
         for commit in found
         if not isinstance(commit, stet.StetError)
     ]
+    preview = call.params.get("preview", False)
+    title = _TITLES[call.method][preview]
+    changes = _change_lines(result, output, preview=preview)
+    listed = _listed(title, edits, len(ids), output)
+    output.lines(itertools.chain(listed, changes), long=True)
+    return ids, edits
+
+
+def _listed(title: str, commits: Sequence[CommitInfo], count: int, output: Output) -> list[Line]:
+    """Commits below a title; ``count``: how many there are with those that are not listed."""
+    lines = [(Span(title, "bold"),), *log_lines.log(commits, output.now, output.width)]
+    return lines if count <= len(commits) else [*lines, (Span(f"and {count - len(commits)} more"),)]
 
 
 def _summary(edits: Sequence[CommitInfo]) -> str:
@@ -119,24 +126,10 @@ def _summary(edits: Sequence[CommitInfo]) -> str:
     return f"{plural(len(edits), 'edit')} by {by} in {plural(len(files), 'file')}"
 
 
-def _paths_of(commit: CommitInfo) -> Iterator[str]:
+def _paths_of(commit: CommitInfo) -> set[str]:
     """The paths of a commit's files; for a moved file both paths."""
-    for change in commit.files:
-        yield change.path
-        if change.old_path is not None:
-            yield change.old_path
-
-
-def _report(
-    result: EditResult, commits: Sequence[CommitInfo], output: Output, title: str, *, preview: bool
-) -> Iterator[Line]:
-    """The reverted commits, and the changes that the revert made, or in a preview would make."""
-    yield (Span(title, "bold"),)
-    yield from log_lines.log(commits, output.now, output.width)
-    more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
-    if more > 0:
-        yield (Span(f"and {more} more"),)
-    yield from _change_lines(result, output, preview=preview)
+    both = ((change.path, change.old_path) for change in commit.files)
+    return {path for paths in both for path in paths if path is not None}
 
 
 def _change_lines(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:
@@ -229,10 +222,8 @@ def _is_edit(commit: CommitInfo) -> bool:
 
 
 def _burst_lines(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
-    yield (Span(f"The last burst, {plural(len(edits), 'edit')} by {who(edits[0])}:", "bold"),)
-    yield from log_lines.log(edits[:_LISTED], output.now, output.width)
-    if len(edits) > _LISTED:
-        yield (Span(f"and {len(edits) - _LISTED} more"),)
+    title = f"The last burst, {plural(len(edits), 'edit')} by {who(edits[0])}:"
+    yield from _listed(title, edits[:_LISTED], len(edits), output)
     if also:
         names = [
             f"{name} ({times if name == 'outside' else plural(times, 'edit')})"

@@ -143,6 +143,22 @@ def progress(work: WorkInfo) -> str:
 
 # -- verify
 
+#: Advice by kinds of problems; {shadow} is the path of the shadow repository.
+_ADVICE = {
+    "damaged_object missing_object damaged_pack damaged_index missing_pack wrong_object": """\
+Your files are not affected; reading, diffing and undoing what is damaged is.
+Stop stetd, put the files named above back from a backup of
+  {shadow}
+start it, and verify again. Whatever is lost for good stays named here.""",
+    "reference": "stetd puts its references right when it starts: stop it and run stet status.",
+    "journal": """\
+Do not stop stetd before its state directory is copied: what the journal has
+lost may still be in its memory, and it goes to Git within a second.""",
+    "malformed reverts count expect replaced": """\
+Somebody, or something, other than stetd has written to the history. Keep a
+copy of it, and compare it with a backup before you rely on it.""",
+}
+
 
 def verify(arguments: Arguments, output: Output) -> int:
     """Verify the history of the workspace; exit status 1 if it has problems."""
@@ -196,30 +212,9 @@ def _verify_lines(result: VerifyResult, shadow: str) -> Iterator[Line]:
         changed = f"{plural(result.changed_outside, 'file')} {were} changed outside since."
         yield (Span(changed, "dim"),)
     if not result.ok:
-        yield from _advice(result, shadow)
-
-
-#: Advice by kinds of problems; {shadow} is the path of the shadow repository.
-_ADVICE = {
-    "damaged_object missing_object damaged_pack damaged_index missing_pack wrong_object": """\
-Your files are not affected; reading, diffing and undoing what is damaged is.
-Stop stetd, put the files named above back from a backup of
-  {shadow}
-start it, and verify again. Whatever is lost for good stays named here.""",
-    "reference": "stetd puts its references right when it starts: stop it and run stet status.",
-    "journal": """\
-Do not stop stetd before its state directory is copied: what the journal has
-lost may still be in its memory, and it goes to Git within a second.""",
-    "malformed reverts count expect replaced": """\
-Somebody, or something, other than stetd has written to the history. Keep a
-copy of it, and compare it with a backup before you rely on it.""",
-}
-
-
-def _advice(result: VerifyResult, shadow: str) -> Iterator[Line]:
-    kinds = {problem.kind for problem in result.problems}
-    yield ()
-    for concerned, advice in _ADVICE.items():
-        if not kinds.isdisjoint(concerned.split()):
-            for line in advice.format(shadow=visible(shadow)).split("\n"):
-                yield (Span(line),)
+        kinds = {problem.kind for problem in result.problems}
+        yield ()
+        for concerned, advice in _ADVICE.items():
+            if not kinds.isdisjoint(concerned.split()):
+                for line in advice.format(shadow=visible(shadow)).split("\n"):
+                    yield (Span(line),)

@@ -101,41 +101,31 @@ def _commit_lines(
 
     ``last``: the commit before it. A burst has one heading.
     """
-    if output.width is not None and output.width >= NARROW:
-        yield from _in_burst(commit, output, diff, output.width, last)
+    time, width = _clock(output, commit.time), output.width
+    if width is not None and width >= NARROW:
+        burst = Burst([commit])
+        if last is None or not burst.takes(last):
+            yield (burst.name(),)
+        for line in edit_lines(commit, diff, width - len(time)):
+            yield (Span(time, "dim"), *line)
+            time = " " * len(time)
     else:
-        yield from _plain_entry(commit, output)
+        head = (
+            Span(f"{time}  ", "dim"),
+            Span(f"{short(commit.commit)}  ", "yellow"),
+            Span(who(commit), name_style(commit.agent, commit.session)),
+            Span("  "),
+        )
+        if width is None:
+            yield from entry(commit, head, _INDENT, 20_000)
+        else:
+            yield from entry(commit, head, "  ", max(width, 22), below=True)
     shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
     yield from shown[:lines]
     if len(shown) > lines > 0:
         yield (Span(f"{_INDENT}... stet show {short(commit.commit)} has all of it", "dim"),)
     if shown[:lines]:
         yield ()
-
-
-def _in_burst(
-    commit: CommitInfo, output: Output, diff: str, width: int, last: CommitInfo | None
-) -> Iterator[Line]:
-    burst = Burst([commit])
-    if last is None or not burst.takes(last):
-        yield (burst.name(),)
-    time = _clock(output, commit.time)
-    for line in edit_lines(commit, diff, width - len(time)):
-        yield (Span(time, "dim"), *line)
-        time = " " * len(time)
-
-
-def _plain_entry(commit: CommitInfo, output: Output) -> Iterator[Line]:
-    """A commit on a narrow terminal, or without a terminal."""
-    head = (
-        Span(f"{_clock(output, commit.time)}  ", "dim"),
-        Span(f"{short(commit.commit)}  ", "yellow"),
-        Span(who(commit), name_style(commit.agent, commit.session)),
-        Span("  "),
-    )
-    if output.width is None:
-        return entry(commit, head, _INDENT, 20_000)
-    return entry(commit, head, "  ", max(output.width, 22), below=True)
 
 
 def _event_lines(event: AnyEvent, output: Output) -> Iterator[Line]:
@@ -147,23 +137,19 @@ def _event_lines(event: AnyEvent, output: Output) -> Iterator[Line]:
         end = Span(until(event.until, output.now))
         yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), end)
     elif isinstance(event, UpgradeRequestEvent):
-        yield from _request_lines(event, clock)
+        name = Span(named(event.agent, event.session), name_style(event.agent, event.session))
+        if event.status == "pending":
+            why = f": {visible(event.reason)}" if event.reason else ""
+            yield (clock, name, Span(f" asks for write access{why}", "bold yellow"))
+            request = visible(event.request)
+            yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
+        else:
+            note = f": {visible(event.note)}" if event.note else ""
+            yield (clock, Span("request of "), name, Span(f" {visible(event.status)}{note}"))
     else:
         assert isinstance(event, LostEvent), "BUG: an event of no known kind"
         count = "some" if event.count is None else f"{event.count:,}"
         yield (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
-
-
-def _request_lines(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
-    name = Span(named(event.agent, event.session), name_style(event.agent, event.session))
-    if event.status != "pending":
-        note = f": {visible(event.note)}" if event.note else ""
-        yield (clock, Span("request of "), name, Span(f" {visible(event.status)}{note}"))
-        return
-    why = f": {visible(event.reason)}" if event.reason else ""
-    yield (clock, name, Span(f" asks for write access{why}", "bold yellow"))
-    request = visible(event.request)
-    yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
 
 
 def _clock(output: Output, time: str | None = None) -> str:
@@ -199,6 +185,6 @@ def ui(arguments: Arguments, output: Output) -> int:
             "installed: pip install '.[ui]', uv tool install '.[ui]', pipx install --force '.[ui]'"
         ) from error
     asking.person(arguments).close()  # so that a refusal is printed like any command's
-    app = HistoryApp(arguments.directory, light=output.light)
+    app = HistoryApp(arguments.directory, light=output.colours.light)
     app.run()
     return app.return_code or 0

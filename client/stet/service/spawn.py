@@ -211,40 +211,33 @@ def holder(endpoint: Endpoint) -> int | None:
                 pid, own = int(lock.read(32)), os.fstat(lock.fileno())
         except (OSError, ValueError):
             continue
-        if is_running(pid) and _is_daemon(pid) and not _has_other_locks(pid, own):
+        if not (is_running(pid) and _is_daemon(pid)):
+            continue
+        held = []
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
+            held = [e.stat() for e in descriptors if os.readlink(e.path).endswith("/stetd.lock")]
+        # If its locks are in other directories, this file came here with a copy of one.
+        if not held or any(os.path.samestat(own, each) for each in held):
             return pid
     return None
-
-
-def _has_other_locks(pid: int, lock: os.stat_result) -> bool:
-    """Whether a daemon's locks are in other directories: this file came here with a copy of one."""
-    held = []
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
-        held = [e.stat() for e in descriptors if os.readlink(e.path).endswith("/stetd.lock")]
-    return bool(held) and not any(os.path.samestat(lock, each) for each in held)
 
 
 def elsewhere(endpoint: Endpoint) -> str | None:
     """The runtime directory of the daemon of this state directory, if it is another one."""
     pid = holder(endpoint)
-    where = _listens_in(pid) if pid is not None else None
-    return None if where == os.path.realpath(endpoint.runtime) else where
-
-
-def _listens_in(pid: int) -> str | None:
-    """The directory of a daemon's listening sockets, from /proc; None if unknown."""
-    try:
+    if pid is None:
+        return None
+    links: set[str] = set()
+    with contextlib.suppress(OSError):  # it has ended
         descriptors = os.listdir(f"/proc/{pid}/fd")
         links = {os.readlink(f"/proc/{pid}/fd/{each}") for each in descriptors}
-        table = _read("/proc/net/unix").decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    for line in table.splitlines():
+    for line in _read("/proc/net/unix").decode("utf-8", "surrogateescape").splitlines():
         fields = line.split(maxsplit=7)  # the path is the one at bind(2), also after a rename
         if len(fields) == 8 and f"socket:[{fields[6]}]" in links and fields[7][:1] == "/":
             directory, name = os.path.split(fields[7])
             if name in ("agent.sock", "control.sock", ".new"):
-                return os.path.realpath(directory)
+                where = os.path.realpath(directory)
+                return None if where == os.path.realpath(endpoint.runtime) else where
     return None
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from stet.terminal.spans import (
     Line,
@@ -34,7 +33,7 @@ from stet.wire.results import EndedSession, SessionInfo, UpgradeInfo
 _INDENT = "  "
 #: Lines of a reason that are shown.
 _MOST_LINES = 12
-_STYLES = {"pending": "bold yellow", "approved": "bold green", "denied": "bold red"}
+_STYLES = {"approved": "bold green", "denied": "bold red"}
 
 
 def requests(
@@ -42,27 +41,25 @@ def requests(
 ) -> Iterator[Line]:
     """Some lines per request; ``width``: the terminal's columns, None without a terminal."""
     for request in found:
-        yield _head(request, now, width)
-        where = visible(request.workspace)
+        time, where = when(request.time, now), visible(request.workspace)
+        name = named(request.agent, request.session)
         if width is not None:
+            name = shortened(name, max(8, width - len(request.request) - columns(time) - 4))
             where = shortened(where, max(8, width - len(_INDENT)))
+        yield (
+            Span(visible(request.request), "yellow"),
+            Span(f"  {time}  ", "dim"),
+            Span(name, name_style(request.agent, request.session)),
+        )
         yield (Span(_INDENT + where, "dim"),)
         for line in reason_lines(request.reason, width):
             yield (Span(_INDENT + line),)
         if request.status != "pending":
-            yield (Span(_INDENT), *_decision(request, now))
-
-
-def _head(request: UpgradeInfo, now: datetime.datetime | None, width: int | None) -> Line:
-    time = when(request.time, now)
-    name = named(request.agent, request.session)
-    if width is not None:
-        name = shortened(name, max(8, width - len(request.request) - columns(time) - 4))
-    return (
-        Span(visible(request.request), "yellow"),
-        Span(f"  {time}  ", "dim"),
-        Span(name, name_style(request.agent, request.session)),
-    )
+            decided = f" {when(request.decided, now)}" if request.decided else ""
+            end = f",{until(request.until, now)}" if request.until else ""
+            note = f": {visible(request.note)}" if request.note else ""
+            status = Span(visible(request.status), _STYLES.get(request.status, ""))
+            yield (Span(_INDENT), status, Span(f"{decided}{end}{note}"))
 
 
 def reason_lines(reason: str, width: int | None) -> list[str]:
@@ -77,14 +74,6 @@ def reason_lines(reason: str, width: int | None) -> list[str]:
     if len(wrapped) > _MOST_LINES:
         wrapped[_MOST_LINES - 1 :] = ["…"]
     return wrapped
-
-
-def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
-    time = f" {when(request.decided, now)}" if request.decided else ""
-    end = f",{until(request.until, now)}" if request.until else ""
-    note = f": {visible(request.note)}" if request.note else ""
-    style = _STYLES.get(request.status, "")
-    return (Span(visible(request.status), style), Span(f"{time}{end}{note}"))
 
 
 def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Line]:
@@ -104,30 +93,24 @@ def sessions(
     found: Sequence[SessionInfo], now: datetime.datetime | None, *, where: bool
 ) -> Iterator[Line]:
     """One line per session; ``where``: with its workspace."""
-    for root, own in groupby(
-        sorted(found, key=lambda each: each.workspace), key=lambda each: each.workspace
-    ):
-        newest = sorted(own, key=lambda each: each.last_seen, reverse=True)
+    indent = "  " if where else ""
+    for root in sorted({session.workspace for session in found}):
+        own = [session for session in found if session.workspace == root]
+        own.sort(key=lambda session: session.last_seen, reverse=True)
         if where:
             yield (Span(visible(root), "bold"),)
-        yield from _rows(newest, now, "  " if where else "")
-
-
-def _rows(
-    found: Sequence[SessionInfo], now: datetime.datetime | None, indent: str
-) -> Iterator[Line]:
-    rows = [
-        (
-            Span(f"{indent}{visible(session.session)}", name_style(session.agent, session.session)),
-            Span(f"  {visible(session.agent or '')}"),
-            Span(f"  {when(session.last_seen, now)}", "dim"),
-            Span(f"  {plural(session.commits, 'edit')}"),
-            Span(f"  {session.mode}", "bold yellow" if session.mode == "restricted" else ""),
-        )
-        for session in found
-    ]
-    for session, row in zip(found, aligned(rows), strict=True):
-        yield (*row, Span(until(session.until, now), "dim"))
+        rows = [
+            (
+                Span(f"{indent}{visible(each.session)}", name_style(each.agent, each.session)),
+                Span(f"  {visible(each.agent or '')}"),
+                Span(f"  {when(each.last_seen, now)}", "dim"),
+                Span(f"  {plural(each.commits, 'edit')}"),
+                Span(f"  {each.mode}", "bold yellow" if each.mode == "restricted" else ""),
+            )
+            for each in own
+        ]
+        for session, row in zip(own, aligned(rows), strict=True):
+            yield (*row, Span(until(session.until, now), "dim"))
 
 
 def ended(result: EndedSession) -> Iterator[Line]:

@@ -51,37 +51,32 @@ def blame(
     """All lines of the file. ``now``: makes times relative. ``width``: the terminal's columns, None
     without a terminal. ``tokens``: colours the text.
     """
-    heads = list(_heads(result.lines, now, width))
     digits = len(str(max((run.line + run.count - 1 for run in result.lines), default=0)))
     texts = [texts_of(run) for run in result.lines]
     if width is not None:  # a terminal would expand tabs from the left edge, not from the text's
         texts = [[text.expandtabs(_TAB) for text in lines] for lines in texts]
-    coloured = iter(_coloured([line for run in texts for line in run], result.path, tokens))
+    every = [line for lines in texts for line in lines]
+    coloured = iter(tokens("\n".join(every), result.path) if tokens else ([Span(t)] for t in every))
+    heads = aligned([_head(run, now, width) for run in result.lines])
     for run, head, lines in zip(result.lines, heads, texts, strict=True):
-        blank = (Span(" " * line_columns(head)),)
         for offset in range(len(lines)):
-            number = Span(f"{run.line + offset:>{digits}}  ", "dim")
-            margin = (*(blank if offset else head), number)
-            yield from _continued(margin, next(coloured), width)
+            margin = (*head, Span(f"{run.line + offset:>{digits}}  ", "dim"))
+            yield from _wrapped(margin, next(coloured), width)
+            head = (Span(" " * line_columns(head)),)
 
 
-def _heads(
-    runs: Sequence[BlameLines], now: datetime.datetime | None, width: int | None
-) -> Iterator[Line]:
-    """The columns before the first line of each run, all equally wide."""
+def _head(run: BlameLines, now: datetime.datetime | None, width: int | None) -> Line:
+    """The columns before the first line of a run."""
     wide = width is None or width >= _WIDE
-    narrow = width is not None and width < _NARROW
-    rows: list[Line] = []
-    for run in runs:
-        name = named(run.agent, run.session if wide or not run.agent else None)
-        name = shortened(name or (run.kind if run.commit else _NOT_RECORDED), 32 if wide else 12)
-        style = name_style(run.agent, run.session) if run.commit else "bold red"
-        time = "" if run.time is None else when(run.time, now)
-        commit = Span(f"{short(run.commit or ''):<{SHORT}}  ", "yellow")
-        who = Span(name, style)
-        shown = Span(f"  {time if wide else time.removesuffix(' ago')}", "dim")
-        rows.append((who, Span("  ")) if narrow else (commit, who, shown, Span("  ")))
-    return aligned(rows)
+    name = named(run.agent, run.session if wide or not run.agent else None)
+    name = shortened(name or (run.kind if run.commit else _NOT_RECORDED), 32 if wide else 12)
+    who = Span(name, name_style(run.agent, run.session) if run.commit else "bold red")
+    if width is not None and width < _NARROW:
+        return (who, Span("  "))
+    time = "" if run.time is None else when(run.time, now)
+    commit = Span(f"{short(run.commit or ''):<{SHORT}}  ", "yellow")
+    shown = Span(f"  {time if wide else time.removesuffix(' ago')}", "dim")
+    return (commit, who, shown, Span("  "))
 
 
 def texts_of(run: BlameLines) -> list[str]:
@@ -90,35 +85,21 @@ def texts_of(run: BlameLines) -> list[str]:
     return (texts + [""] * run.count)[: run.count]
 
 
-def _coloured(texts: Sequence[str], path: str, tokens: Tokens | None) -> Sequence[Sequence[Span]]:
-    if tokens is None:
-        return [[Span(text)] for text in texts]
-    return tokens("\n".join(texts), path)
-
-
-def _continued(margin: Line, text: Sequence[Span], width: int | None) -> Iterator[Line]:
-    """A line of the file, wrapped to the terminal."""
+def _wrapped(margin: Line, text: Sequence[Span], width: int | None) -> Iterator[Line]:
+    """A line of the file after its margin, in pieces that fit the terminal."""
     at = line_columns(margin)
     if width is None or at + sum(columns(visible(s.text)) for s in text) <= width:
         yield (*margin, *text)
         return
-    room = max(width - at, _LEAST_TEXT)
-    for piece in _pieces(text, room):
-        yield (*margin, *piece)
-        margin = (Span(" " * at),)
-
-
-def _pieces(text: Sequence[Span], room: int) -> Iterator[Line]:
-    """Spans split into pieces of at most so many columns."""
-    piece: list[Span] = []
-    left = room
+    room = left = max(width - at, _LEAST_TEXT)
+    piece = list(margin)
     for span in text:
         begun = ""
         for character in visible(span.text):
             left -= columns(character)
             if left < 0:
                 yield (*piece, Span(begun, span.style))
-                piece, begun, left = [], "", room - columns(character)
+                piece, begun, left = [Span(" " * at)], "", room - columns(character)
             begun += character
         piece.append(Span(begun, span.style))
     yield tuple(piece)

@@ -44,14 +44,7 @@ class Colours(NamedTuple):
 
 def colours(environ: Mapping[str, str], *, terminal: bool) -> Colours:
     """The colours for an output."""
-    return Colours(
-        _wanted(environ, terminal), environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT
-    )
-
-
-def _wanted(environ: Mapping[str, str], terminal: bool) -> bool:
-    if environ.get("NO_COLOR"):
-        return False
-    if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
-        return True
-    return terminal and environ.get("CLICOLOR") != "0" and environ.get("TERM") != "dumb"
+    able = terminal and environ.get("CLICOLOR") != "0" and environ.get("TERM") != "dumb"
+    forced = environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
+    light = environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT
+    return Colours((able or forced) and not environ.get("NO_COLOR"), light)

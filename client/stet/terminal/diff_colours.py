@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, count, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from stet.terminal.diff_lines import FileDiff, Hunk, files_of
@@ -52,28 +52,24 @@ _TOKENS = {
 
 
 class Grounds(NamedTuple):
-    """Styles of one kind of terminal: for changed lines, and for differing parts of lines."""
+    """Styles of one kind of terminal, by sign: for changed lines, and for differing parts of lines.
 
-    added: str
-    removed: str
-    added_part: str
-    removed_part: str
-    #: Colours of tokens on such a background.
+    ``colours``: those of tokens on such a background.
+    """
+
+    lines: dict[str, str]
+    parts: dict[str, str]
     colours: dict[str, str]
 
 
 DARK = Grounds(
-    added="#d5e8d8 on #10301c",
-    removed="#ecd4d4 on #3b1719",
-    added_part="#ffffff on #1f6b3a",
-    removed_part="#ffffff on #84292d",
+    lines={"+": "#d5e8d8 on #10301c", "-": "#ecd4d4 on #3b1719"},
+    parts={"+": "#ffffff on #1f6b3a", "-": "#ffffff on #84292d"},
     colours={"magenta": "#dda6f0", "cyan": "#93d8e0", "blue": "#a3c4fb"},
 )
 LIGHT = Grounds(
-    added="#12351d on #dafbe1",
-    removed="#4a1014 on #ffebe9",
-    added_part="#0a2912 on #9be9a8",
-    removed_part="#3c0a0e on #ffc1bc",
+    lines={"+": "#12351d on #dafbe1", "-": "#4a1014 on #ffebe9"},
+    parts={"+": "#0a2912 on #9be9a8", "-": "#3c0a0e on #ffc1bc"},
     colours={"magenta": "#7a2fc0", "cyan": "#0b4a6f", "blue": "#0550ae"},
 )
 
@@ -140,39 +136,31 @@ def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iter
         if sign == "\\":
             yield (Span(visible(line), "dim"),)
         elif sign in ("+", "-"):
-            added = sign == "+"
-            tokens = next(new if added else old)
-            yield _on_ground(sign, tokens, differing.get(number, set()), grounds, width)
+            tokens = next(new if sign == "+" else old)
+            yield _on_ground(sign, tokens, differing.get(number, ()), grounds, width)
         else:
             next(old)
             yield (Span(" "), *_expanded(next(new)))
 
 
 def _on_ground(
-    sign: str, tokens: Sequence[Span], differing: set[int], grounds: Grounds, width: int
+    sign: str, tokens: Sequence[Span], differing: Sequence[bool], grounds: Grounds, width: int
 ) -> Line:
-    ground = grounds.added if sign == "+" else grounds.removed
-    part = grounds.added_part if sign == "+" else grounds.removed_part
+    ground = grounds.lines[sign]
+    text, _, below = ground.partition(" ")
     spans = [Span(sign, f"bold {ground}")]
-    at = count()
+    marks = iter(differing)
     for token in tokens:
-        style = _style_on(token.style, ground, grounds)
-        if not differing:
-            spans.append(Span(token.text, style))
-            continue
-        for differs, run in groupby(token.text, lambda _: next(at) in differing):
-            spans.append(Span("".join(run), part if differs else style))
+        # Dim text would not be readable on a background.
+        words = [grounds.colours.get(word, word) for word in token.style.split() if word != "dim"]
+        if not any(word.startswith("#") for word in words):
+            words.append(text)
+        style = " ".join([*words, below])
+        for differs, run in groupby(token.text, lambda _: next(marks, False)):
+            spans.append(Span("".join(run), grounds.parts[sign] if differs else style))
     line = _expanded(spans)
     fill = width - line_columns(line)
     return (*line, Span(" " * fill, ground)) if fill > 0 else line
-
-
-def _style_on(style: str, ground: str, grounds: Grounds) -> str:
-    """A token's style on a background, where dim text would not be readable."""
-    words = [grounds.colours.get(word, word) for word in style.split() if word != "dim"]
-    text, _, below = ground.partition(" ")
-    coloured = any(word.startswith("#") for word in words)
-    return " ".join([*words, *([] if coloured else [text]), below])
 
 
 def _expanded(spans: Sequence[Span]) -> Line:
@@ -191,40 +179,34 @@ def _expanded(spans: Sequence[Span]) -> Line:
 # -- what differs within lines
 
 
-def _differing(lines: Sequence[str]) -> dict[int, set[int]]:
-    """By line number, where a line differs from the one that it replaced, or that replaced it."""
-    found: dict[int, set[int]] = {}
-    runs = [
-        (sign, list(numbers))
-        for sign, numbers in groupby(range(len(lines)), lambda number: lines[number][:1])
-    ]
-    for (sign, removed), (next_sign, added) in pairwise(runs):
-        if sign == "-" and next_sign == "+" and max(len(removed), len(added)) <= _COMPARED_LINES:
+def _differing(lines: Sequence[str]) -> dict[int, list[bool]]:
+    """By line number, which characters differ from the line that it replaced, or that replaced it.
+
+    A line that is not alike has none.
+    """
+    found: dict[int, list[bool]] = {}
+    signs = [line[:1] for line in lines]
+    runs = [list(run) for _, run in groupby(range(len(lines)), signs.__getitem__)]
+    for removed, added in pairwise(runs):
+        is_replaced = signs[removed[0]] == "-" and signs[added[0]] == "+"
+        if is_replaced and max(len(removed), len(added)) <= _COMPARED_LINES:
             for old, new in zip(removed, added, strict=False):
                 found[old], found[new] = _compared(lines[old][1:], lines[new][1:])
     return found
 
 
-def _compared(old: str, new: str) -> tuple[set[int], set[int]]:
-    """The offsets at which two lines differ; none if they are not alike."""
+def _compared(old: str, new: str) -> tuple[list[bool], list[bool]]:
+    """For each character of two lines, whether it differs; empty if they are not alike."""
+    in_old, in_new = list[bool](), list[bool]()
     if max(len(old), len(new)) > _COMPARED_LINE:
-        return set(), set()
+        return in_old, in_new
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _ALIKE:
-        return set(), set()
-    equal = matcher.get_matching_blocks()
-    return (
-        _offsets_without(before, [(each.a, each.size) for each in equal]),
-        _offsets_without(after, [(each.b, each.size) for each in equal]),
-    )
-
-
-def _offsets_without(words: Sequence[str], equal: Sequence[tuple[int, int]]) -> set[int]:
-    """The offsets of a line's characters, except those of its ``equal`` runs of words."""
-    starts = [0, *accumulate(map(len, words))]
-    same = {at for begin, size in equal for at in range(starts[begin], starts[begin + size])}
-    return {*range(starts[-1])} - same
+    if matcher.ratio() >= _ALIKE:
+        for kind, begin, end, new_begin, new_end in matcher.get_opcodes():
+            in_old += [kind != "equal"] * sum(map(len, before[begin:end]))
+            in_new += [kind != "equal"] * sum(map(len, after[new_begin:new_end]))
+    return in_old, in_new
 
 
 # -- tokens

@@ -43,7 +43,6 @@ from stet.terminal.spans import (
     columns,
     line_columns,
     name_style,
-    padded,
     pause_between,
     plural,
     short,
@@ -109,11 +108,6 @@ def counts(files: Sequence[FileChange]) -> Line:
     plus = (Span(f"+{added}", "green"),) if added else ()
     minus = (Span(f"-{removed}", "red"),) if removed else ()
     return (*plus, Span(" "), *minus) if plus and minus else plus or minus
-
-
-def _name(commit: CommitInfo) -> str:
-    """The agent and session of a commit, and the subagent."""
-    return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
 
 
 def _undone(commit: CommitInfo) -> Line:
@@ -183,29 +177,24 @@ def log(
     commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
 ) -> Iterator[Line]:
     """A page of the log, newest first; ``width`` in columns, None without a terminal."""
-    if width is not None and width < NARROW:
-        yield from _narrow_page(commits, now, width)
-        return
-    names = [_name(commit) for commit in commits]
-    most = _WIDEST_NAME
-    if width is not None:
-        most = max(12, min(_WIDEST_NAME, width // 5))
-        names = [shortened(name, most) for name in names]
-    times = [when(commit.time, now) for commit in commits]
-    time_width = max(map(columns, times), default=0)
-    name_width = min(max(map(columns, names), default=0), most)
-    indent = " " * (SHORT + 2)
-    for commit, time, name in zip(commits, times, names, strict=True):
-        head = (
-            Span(short(commit.commit), "yellow"),
-            Span(f"  {padded(time, time_width)}", "dim"),
-            Span(f"  {padded(name, name_width)}", name_style(commit.agent, commit.session)),
-            Span("  "),
-        )
+    narrow = width is not None and width < NARROW
+    most = _WIDEST_NAME if width is None else max(12, min(_WIDEST_NAME, width // 5))
+    heads: list[Line] = []
+    for commit in commits:
+        time = when(commit.time, now)
+        name = who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
+        if width is not None:
+            name = shortened(name, max(1, width - SHORT - columns(time) - 4) if narrow else most)
+        id_, time_ = Span(short(commit.commit), "yellow"), Span(f"  {time}", "dim")
+        name_ = Span(f"  {name}", name_style(commit.agent, commit.session))
+        heads.append((id_, name_, time_) if narrow else (id_, time_, name_, Span("  ")))
+    indent = "  " if narrow else " " * (SHORT + 2)
+    table = heads if narrow else aligned(heads, most + 2)
+    for commit, head in zip(commits, table, strict=True):
         if width is None:
             yield from _uncut(commit, head, indent)
         else:
-            yield from entry(commit, head, indent, width)
+            yield from entry(commit, head, indent, width, below=narrow)
 
 
 def entry(
@@ -232,20 +221,6 @@ def _uncut(commit: CommitInfo, head: Line, indent: str) -> Iterator[Line]:
         yield (Span(indent), *line)
     for change in commit.files:
         yield (Span(indent), *file_line(change))
-
-
-def _narrow_page(
-    commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int
-) -> Iterator[Line]:
-    for commit in commits:
-        time = when(commit.time, now)
-        name = shortened(_name(commit), max(1, width - SHORT - columns(time) - 4))
-        head = (
-            Span(short(commit.commit), "yellow"),
-            Span(f"  {name}", name_style(commit.agent, commit.session)),
-            Span(f"  {time}", "dim"),
-        )
-        yield from entry(commit, head, "  ", width, below=True)
 
 
 # -- bursts
@@ -314,20 +289,15 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
     """One commit below its burst's heading: a line, and details if it does not say everything."""
     yield edit_line(commit, first_changed(diff) if diff else None, width)
     width -= len(_BELOW.text)
-    below: Iterable[Line] = ()
+    files = commit.files
+    says_all = len(files) <= 1 and _names_its_files(commit)
+    if commit.kind == "edit":
+        says_all = len(files) == 1 and files[0].status in "AM"
+    below: Iterable[Line] = () if says_all else _details(commit, width)
     if stat:
-        below = (_stat_line(change, width) for change in commit.files)
-    elif not _says_all(commit):
-        below = _details(commit, width)
+        below = (_stat_line(change, width) for change in files)
     for line in [*_why(commit, width), *below]:
         yield (_BELOW, *line)
-
-
-def _says_all(commit: CommitInfo) -> bool:
-    """Whether an edit's line says everything that a list of its files would."""
-    if commit.kind != "edit":
-        return len(commit.files) <= 1 and _names_its_files(commit)
-    return len(commit.files) == 1 and commit.files[0].status in "AM"
 
 
 def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
@@ -368,15 +338,13 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
     rows = list(_graph_rows(commits))
     lines = max(map(len, rows), default=0)
     most = min(_WIDEST_GRAPH_NAME, (width or 10_000) // 4)
-    heads = [
-        (
-            Span(row.ljust(lines + 1, _filling(row)) + " " if lines else "", "magenta"),
-            Span(f"{short(commit.commit)}  ", "yellow"),
-            Span(shortened(who(commit), most), name_style(commit.agent, commit.session)),
-            Span("  "),
-        )
-        for commit, row in zip(commits, rows, strict=True)
-    ]
+    heads: list[Line] = []
+    for commit, row in zip(commits, rows, strict=True):
+        # A line that begins or ends here leads to the commit.
+        graph = row.ljust(lines + 1, "─" if {*row} & {*"╭╰┬┴"} else " ") + " "
+        name = Span(shortened(who(commit), most), name_style(commit.agent, commit.session))
+        id_ = Span(f"{short(commit.commit)}  ", "yellow")
+        heads.append((Span(graph if lines else "", "magenta"), id_, name, Span("  ")))
     for commit, head in zip(commits, aligned(heads), strict=True):
         yield (*head, *_subject_line(commit, (width or 10_000) - line_columns(head)))
 
@@ -398,18 +366,8 @@ def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
                 break
             open_[at:] = [target, *open_[at + 1 :]]
             here[at:] = ["╭", *here[at + 1 :]]
-        yield _joined(here)
-
-
-def _joined(here: Sequence[str]) -> str:
-    """The graph's columns at a commit, joined to it where a line begins or ends."""
-    marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
-    row = list(here)
-    for at in range(marks[0] + 1, len(here)) if marks else ():
-        row[at] = {"╭": "┬", "╰": "┴", "│": "┼"}.get(here[at], "─")
-    return "".join(row)
-
-
-def _filling(row: str) -> str:
-    """What fills the space between a row of the graph and its commit."""
-    return "─" if any(mark in row for mark in "╭╰┬┴") else " "
+        # Where a line begins or ends, it is joined to the commit.
+        marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
+        for at in range(marks[0] + 1, len(here)) if marks else ():
+            here[at] = {"╭": "┬", "╰": "┴", "│": "┼"}.get(here[at], "─")
+        yield "".join(here)

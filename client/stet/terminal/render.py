@@ -42,10 +42,23 @@ ShowDiff = Callable[[str], Iterable[Line]]
 
 def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff) -> Iterator[Line]:
     """One commit: its metadata, its files, and the diff."""
-    subject, why = subject_and_why(commit.message)
+    time = visible(commit.time) + (f" ({ago(commit.time, now)})" if now else "")
+    kind = commit.kind + (f" ({visible(commit.method)})" if commit.method else "")
+    peer = f"{visible(commit.peer.command)} ({commit.peer.pid})" if commit.peer else ""
     yield (Span(f"commit {commit.commit}", "yellow"),)
-    for label, value, style in _facts(commit, now):
-        yield (Span(f"{label + ':':<11}", "dim"), Span(value, style))
+    for label, value, style in (
+        ("By", who(commit), name_style(commit.agent, commit.session)),
+        ("Subagent", visible(commit.subagent or ""), ""),
+        ("Time", time, ""),
+        ("Kind", kind, ""),
+        ("Request", visible(commit.request or ""), ""),
+        ("Process", peer, ""),
+        ("Undoes", ", ".join(map(short, commit.reverts)), "magenta"),
+        ("Undone by", short(commit.reverted_by or ""), "magenta"),
+    ):
+        if value:
+            yield (Span(f"{label + ':':<11}", "dim"), Span(value, style))
+    subject, why = subject_and_why(commit.message)
     yield ()
     yield (Span("    "), Span(subject, "strike" if commit.reverted_by else "bold"))
     for line in ["", *why] if why else []:
@@ -57,26 +70,10 @@ def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff)
         yield from show_diff(commit.diff)
 
 
-def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[str, str, str]]:
-    """A commit's metadata: names, values and their styles."""
-    yield "By", who(commit), name_style(commit.agent, commit.session)
-    if commit.subagent:
-        yield "Subagent", visible(commit.subagent), ""
-    yield "Time", visible(commit.time) + (f" ({ago(commit.time, now)})" if now else ""), ""
-    yield "Kind", commit.kind + (f" ({visible(commit.method)})" if commit.method else ""), ""
-    if commit.request:
-        yield "Request", visible(commit.request), ""
-    if commit.peer:
-        yield "Process", f"{visible(commit.peer.command)} ({commit.peer.pid})", ""
-    if commit.reverts:
-        yield "Undoes", ", ".join(map(short, commit.reverts)), "magenta"
-    if commit.reverted_by:
-        yield "Undone by", short(commit.reverted_by), "magenta"
-
-
 def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """A call's result: the message for the model, the commit and its files, warnings."""
-    yield from _message(result)
+    for line in result.message.strip("\n").split("\n") if result.message else ():
+        yield (Span(visible(line)),)
     for change in result.files:
         commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
         yield (commit, *file_line(change))
@@ -92,24 +89,14 @@ def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterato
     if result.replayed:
         yield (Span("answered from the record: this request was carried out before", "dim"),)
     if preview:
-        yield from _previewed(result, show_diff)
+        yield from show_diff(result.diff)
+        yield (Span("Preview: nothing was changed.", "bold"),)
 
 
 def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """A call's message for a model, and nothing else."""
-    yield from _message(result)
-    if preview:
-        yield from _previewed(result, show_diff)
-
-
-def _message(result: EditResult) -> Iterator[Line]:
-    for line in result.message.strip("\n").split("\n") if result.message else ():
-        yield (Span(visible(line)),)
-
-
-def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
-    yield from show_diff(result.diff)
-    yield (Span("Preview: nothing was changed.", "bold"),)
+    said = EditResult(commit=None, message=result.message, diff=result.diff)
+    return edited(said, preview=preview, show_diff=show_diff)
 
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from stet.wire.results import CommitInfo
@@ -78,13 +80,9 @@ def shortened(text: str, most: int) -> str:
     text = text.replace("\t", " ")
     if columns(text) <= most:
         return text
-    kept, room = [], most - 1
-    for character in text:
-        room -= columns(character)
-        if room < 0:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + "…" if most > 0 else ""
+    ends = accumulate(map(columns, text))  # where each character ends, in columns
+    kept = sum(1 for _ in takewhile(lambda end: end < most, ends))
+    return text[:kept].rstrip() + "…" if most > 0 else ""
 
 
 def padded(text: str, width: int) -> str:
@@ -108,12 +106,14 @@ def fitted(line: Line, room: int) -> Line:
     return tuple(kept)
 
 
-def aligned(rows: Sequence[Line]) -> Iterator[Line]:
-    """Align the rows of a table: pad each span, except a row's last, to its column's width."""
+def aligned(rows: Sequence[Line], most: int = sys.maxsize) -> Iterator[Line]:
+    """Align the rows of a table: pad each span, except a row's last, to its column's width, but not
+    beyond ``most`` columns.
+    """
     widths: dict[int, int] = {}
     for row in rows:
         for at, span in enumerate(row[:-1]):
-            widths[at] = max(widths.get(at, 0), columns(span.text))
+            widths[at] = min(max(widths.get(at, 0), columns(span.text)), most)
     for *cells, last in rows:
         pairs = enumerate(cells)
         yield (*(Span(padded(text, widths[at]), style) for at, (text, style) in pairs), last)
