@@ -73,6 +73,13 @@ def test_a_file_that_its_line_does_not_say_all_about_has_one_below() -> None:
     assert below == ["R src/a.py -> src/b.py  +1 -1", "D src/a.py  -2", "M src/a.py  +1 -1"]
 
 
+def test_a_commit_lists_what_it_takes_back_though_it_names_its_file() -> None:
+    taken_back = ["4f3c2a1b" + "0" * 32, "9c2d11e0" + "0" * 32]
+    undo = commit(6, 59, kind="undo", message="undo 2 edits: src/a.py", reverts=taken_back)
+    lines = ["".join(span.text for span in line) for line in page([undo], repeat(""), NOW, 80)]
+    assert "            takes back 4f3c2a1b, 9c2d11e0" == lines[-1]
+
+
 def test_a_graph_in_few_columns_has_room_for_what_was_done() -> None:
     long = commit(1, 59, session="a-session-of-a-long-name")
     (line,) = graph_page([long], 40)

@@ -290,9 +290,7 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
     yield edit_line(commit, first_changed(diff) if diff else None, width)
     width -= len(_BELOW.text)
     files = commit.files
-    says_all = len(files) <= 1 and _names_its_files(commit)
-    if commit.kind == "edit":
-        says_all = len(files) == 1 and files[0].status in "AM"
+    says_all = commit.kind == "edit" and len(files) == 1 and files[0].status in "AM"
     below: Iterable[Line] = () if says_all else _details(commit, width)
     if stat:
         below = (_stat_line(change, width) for change in files)
