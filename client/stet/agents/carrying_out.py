@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
-from stet.agents.entries import Entries, Group
+from stet.agents.entries import Entries
 from stet.agents.json_entries import Json
-from stet.agents.jsonc import CannotSplice
+from stet.agents.jsonc import CannotSplice, Path
 from stet.agents.toml_entries import Toml
 from stet.service.socket_path import UnsafeDirectory, refuse_root_elsewhere
 
@@ -41,24 +41,26 @@ class Whole:
 
     def written(self, text: str, wanted: Entries) -> str:
         """The new text; keeps permissions of an earlier connect, and a person's additions."""
-        whole = wanted.whole or ""
-        return text if whole and text.startswith(whole) else whole
+        return text if text.startswith(wanted[()]) else str(wanted[()])
 
     def found(self, text: str, _shape: Entries) -> Entries:
         """The whole text."""
-        return Entries(whole=text)
+        return {(): text} if text else {}
 
     def removed(self, _text: str, _shape: Entries, before: str | None) -> str | None:
         """None: the file is removed."""
         return None if before is None else ""
 
 
-#: How a file is written. Of ``shape`` only the names and defaults count, not the values.
+#: How a file is written. Of ``shape`` only the paths and defaults count.
 Format = Json | Toml | Whole
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Which client to connect, for whom, and with which options; ``edits``: without being asked."""
+    """Which client to connect or disconnect, for whom, and with which options.
+
+    ``hooks``: also its hooks; ``edits``: it edits without being asked.
+    """
 
     client: Client
     scope: Scope
@@ -76,7 +78,7 @@ class Target(msgspec.Struct, frozen=True):
 
     path: str
     kind: Format
-    wanted: Entries
+    wanted: dict[Path, Any]
     mode: int
 
 
@@ -122,33 +124,29 @@ def targets(request: Request) -> list[Target]:
     command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, kind: Format, **more: Any) -> None:
+    def add(place: Places, kind: Format, wanted: Mapping[Any, Any]) -> None:
         path = place(project, request.environ)
-        target = found.get(path) or Target(
-            path, kind, Entries(), 0o600 if project is None else 0o644
-        )
-        found[path] = replace(target, wanted=replace(target.wanted, **more))
+        target = Target(path, kind, {}, 0o600 if project is None else 0o644)
+        found.setdefault(path, target).wanted.update(wanted)
 
     json = Json(client.strict)
     server = client.server(command, variables, given)
-    add(client.place, Toml() if client.toml else json, servers=client.servers, server=server)
+    add(client.place, Toml() if client.toml else json, {(client.servers, entries.NAME): server})
     hook = entries.hook_command(request.program, client.name, variables)
-    if client.hooks is not None:
-        groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
-        add(client.hooks.place, json, groups=groups, defaults=client.hooks.defaults)
+    if client.hooks is not None and request.hooks:
+        add(client.hooks.place, json, client.hooks.entries(hook))
     if client.allowed is not None:
         words = (clients.EDITING_WORD,) if request.edits else clients.READING_WORDS
-        add(client.allowed, json, listed=clients.ALLOWED, words=words)
+        add(client.allowed, json, {clients.ALLOWED: words})
     for own in client.own_files:
-        if own.in_projects or project is None:
-            text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
-            add(own.place, Whole(), whole=text)
+        if (own.in_projects or project is None) and (request.hooks or not own.for_hooks):
+            add(own.place, Whole(), {(): own.text(hook, request.edits)})
     return list(found.values())
 
 
 def connect(request: Request) -> list[Change]:
     """Write the wanted entries into the client's files. Raises ConnectTrouble."""
-    wanted = [target for target in targets(request) if target.wanted]
+    wanted = targets(request)
     try:
         for target in wanted if request.scope == "user" else ():
             refuse_root_elsewhere(target.path)
@@ -159,8 +157,7 @@ def connect(request: Request) -> list[Change]:
 
 def disconnect(request: Request) -> list[Change]:
     """Remove stet's entries from the client's files. Raises ConnectTrouble."""
-    found = [_disconnecting(target) for target in targets(request)]
-    steps = [step for step in found if isinstance(step, _Step)]
+    steps = [step for target in targets(request) if (step := _disconnecting(target)) is not None]
     changes = _carry_out(steps)
     for step in steps:
         if step.spent is not None:
@@ -168,7 +165,7 @@ def disconnect(request: Request) -> list[Change]:
                 os.unlink(step.spent.path)
         if step.data is None:
             config_file.remove_directories(_inner_directories(request, step.file.named))
-    return [*changes, *(each for each in found if isinstance(each, Change))]
+    return sorted(changes, key=lambda change: change.action == "unread")
 
 
 def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
@@ -204,21 +201,18 @@ def _connecting(target: Target) -> _Step:
 
 def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     """Whether no backup is needed: the text before stet, and a person's additions, are known."""
-    wanted = target.wanted
-    if wanted.whole is not None:
+    kind, wanted = target.kind, target.wanted
+    if isinstance(kind, Whole):
         return True
-    if not target.kind.found(file.text, wanted):
+    if not kind.found(file.text, wanted):
         return False
-    now = target.kind.found(fresh, wanted)
-    if wanted.server is not None and wanted.server != now.server:
+    now = kind.found(fresh, wanted)
+    if any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
         return False
-    for group in wanted.groups:
-        if [group] != [each for each in now.groups if each.event == group.event]:
-            return False
-    return remaining(target.kind, file.text, wanted, config_file.backups(file)).exact
+    return remaining(kind, file.text, wanted, config_file.backups(file)).exact
 
 
-def _disconnecting(target: Target) -> _Step | Change | None:
+def _disconnecting(target: Target) -> _Step | None:
     file = config_file.read(target.path)
     if file.data is None:
         return None
@@ -230,7 +224,7 @@ def _disconnecting(target: Target) -> _Step | Change | None:
     except ConnectTrouble:
         if entries.NAME.encode() in file.data:
             raise
-        return Change(file.named, "unread")
+        return _Step(file, Change(file.named, "unread"), file.data)
     with _named(file.path):
         if not kind.found(file.text, target.wanted):
             return None
@@ -334,17 +328,16 @@ class Remaining(NamedTuple):
 
 def remaining(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Remaining:
     """A file's text without stet's entries; backups newest first. Raises CannotSplice."""
-    # The readable backups from before stet was connected.
-    clean: list[tuple[Backup, str]] = []
+    # The texts of readable backups from before stet was connected.
+    clean: dict[str, Backup] = {}
     for backup in backups:
         with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
             before = backup.data.decode("utf-8")
             kind.check(before)
             if not kind.found(before, shape):
-                clean.append((backup, before))
-    left = kind.removed(text, shape, clean[0][1] if clean else None)
+                clean.setdefault(before, backup)
+    left = kind.removed(text, shape, next(iter(clean), None))
     if left is None:
         # A person's additions to the entries are nowhere else.
         return Remaining(None, exact=kind.written("", kind.found(text, shape)) == text)
-    restored = next((backup for backup, before in clean if before == left), None)
-    return Remaining(left, restored is not None, restored)
+    return Remaining(left, left in clean, clean.get(left))

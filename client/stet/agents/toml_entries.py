@@ -36,7 +36,7 @@ def value_of(text: str) -> dict[str, Any]:
 
 
 class Toml:
-    """The format TOML."""
+    """The format TOML; its only entry is the server."""
 
     name = "toml"
 
@@ -46,25 +46,26 @@ class Toml:
 
     def written(self, text: str, wanted: Entries) -> str:
         """The text with this server. Raises CannotSplice and TOMLDecodeError."""
-        assert wanted.server is not None, "BUG: no other entries are written into TOML"
-        root, value = value_of(text), wanted.server
-        if has(root, wanted.server_path):
-            found = lookup(root, wanted.server_path)
+        root = value_of(text)
+        [(path, value)] = wanted.items()
+        if has(root, path):
+            found = lookup(root, path)
             value = entries.rewritten(found, value)
             if found == value:
                 return text
-        return put(text, wanted.server_path[0], value)
+        return put(text, str(path[0]), value)
 
     def found(self, text: str, shape: Entries) -> Entries:
         """The entry in a text."""
-        return Entries(shape.servers, shape.server_in(value_of(text)))
+        return entries.server_in(value_of(text), shape)
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entry, and without the table of servers if that is empty then and
         not in ``before``; None if nothing of use is left.
         """
-        keep = before is not None and shape.servers in value_of(before)
-        left = removed(text, shape.servers, keep=keep)
+        [(servers, _)] = shape
+        keep = before is not None and servers in value_of(before)
+        left = removed(text, str(servers), keep=keep)
         return left if before is not None or left.removeprefix("\ufeff").strip() else None
 
 

@@ -41,7 +41,7 @@ def findings(directory: str) -> Iterator[Finding]:
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
         for scope in SCOPES:
-            request = Request(client, scope, here, this_stet(), os.environ)
+            request = Request(client, scope, here, this_stet(), os.environ, hooks=True)
             found = dict(connected(request))
             every = [argv for commands in found.values() for argv in commands]
             for path, commands in found.items():
