@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
-from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
+from stet.agents.config_file import ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries
 from stet.agents.json_entries import Json
 from stet.agents.jsonc import CannotSplice, Path
@@ -54,6 +54,8 @@ class Whole:
 
 #: How a file is written. Of ``shape`` only the paths and defaults count.
 Format = Json | Toml | Whole
+#: What a format raises for a text that is not its own.
+_UNREADABLE = (CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ class _Step(msgspec.Struct):
     change: Change
     data: bytes | None
     keep: bool = False
-    spent: Backup | None = None
+    spent: ConfigFile | None = None
     written: bool = False
     missing: Sequence[str] = ()
 
@@ -162,7 +164,7 @@ def disconnect(request: Request) -> list[Change]:
     for step in steps:
         if step.spent is not None:
             with contextlib.suppress(OSError):
-                os.unlink(step.spent.path)
+                os.unlink(step.spent.named)
         if step.data is None:
             config_file.remove_directories(_inner_directories(request, step.file.named))
     return sorted(changes, key=lambda change: change.action == "unread")
@@ -179,7 +181,7 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
             file = config_file.read(target.path)
             target.kind.check(file.text)
             commands = entries.commands(target.kind.found(file.text, target.wanted))
-        except (ConnectTrouble, CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError):
+        except (ConnectTrouble, *_UNREADABLE):
             continue
         if commands:
             yield target.path, commands
@@ -209,7 +211,7 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     now = kind.found(fresh, wanted)
     if any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
         return False
-    return remaining(kind, file.text, wanted, config_file.backups(file)).exact
+    return _remaining(kind, file, wanted).exact
 
 
 def _disconnecting(target: Target) -> _Step | None:
@@ -229,8 +231,7 @@ def _disconnecting(target: Target) -> _Step | None:
         if not kind.found(file.text, target.wanted):
             return None
         config_file.check_writable(file)
-        backups = config_file.backups(file)
-        left = remaining(kind, file.text, target.wanted, backups)
+        left = _remaining(kind, file, target.wanted)
     data = None if left.text is None else left.text.encode("utf-8")
     action = "removed" if data is None else "restored" if left.exact else "changed"
     return _Step(file, Change(file.named, action), data, spent=left.backup)
@@ -316,28 +317,28 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 # -- a file without stet ------------------------------------------------------------------
 
 
-class Remaining(NamedTuple):
+class _Remaining(NamedTuple):
     """A file's text without stet's entries; None: remove the file. ``exact``: nothing of a person's
     is lost, as a file of that text was there before, or none. ``backup``: the one with that text.
     """
 
     text: str | None
     exact: bool
-    backup: Backup | None = None
+    backup: ConfigFile | None = None
 
 
-def remaining(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Remaining:
-    """A file's text without stet's entries; backups newest first. Raises CannotSplice."""
-    # The texts of readable backups from before stet was connected.
-    clean: dict[str, Backup] = {}
-    for backup in backups:
-        with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
-            before = backup.data.decode("utf-8")
-            kind.check(before)
-            if not kind.found(before, shape):
-                clean.setdefault(before, backup)
-    left = kind.removed(text, shape, next(iter(clean), None))
+def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
+    """A file's text without stet's entries. Raises CannotSplice."""
+    # The texts of readable backups from before stet was connected, the newest first.
+    clean: dict[str, ConfigFile] = {}
+    for backup in config_file.backups(file):
+        with contextlib.suppress(ConnectTrouble, *_UNREADABLE):
+            kind.check(backup.text)
+            if not kind.found(backup.text, shape):
+                clean.setdefault(backup.text, backup)
+    left = kind.removed(file.text, shape, next(iter(clean), None))
     if left is None:
         # A person's additions to the entries are nowhere else.
-        return Remaining(None, exact=kind.written("", kind.found(text, shape)) == text)
-    return Remaining(left, left in clean, clean.get(left))
+        exact = kind.written("", kind.found(file.text, shape)) == file.text
+        return _Remaining(None, exact)
+    return _Remaining(left, left in clean, clean.get(left))
