@@ -34,17 +34,14 @@ class Whole:
 
     name = "text"
 
-    def check(self, text: str) -> None:
-        """Raises CannotSplice for a text that stet did not write."""
-        if text and clients.OWN_MARK not in text.partition("\n")[0]:
-            raise CannotSplice("there is a file of that name that stet connect has not written")
-
     def written(self, text: str, wanted: Entries) -> str:
         """The new text; keeps permissions of an earlier connect, and a person's additions."""
         return text if text.startswith(wanted[()]) else str(wanted[()])
 
     def found(self, text: str, _shape: Entries) -> Entries:
-        """The whole text."""
+        """The whole text. Raises CannotSplice if stet did not write it."""
+        if text and clients.OWN_MARK not in text.partition("\n")[0]:
+            raise CannotSplice("there is a file of that name that stet connect has not written")
         return {(): text} if text else {}
 
     def removed(self, _text: str, _shape: Entries, before: str | None) -> str | None:
@@ -178,9 +175,8 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
         return
     for target in places:
         try:
-            file = config_file.read(target.path)
-            target.kind.check(file.text)
-            commands = entries.commands(target.kind.found(file.text, target.wanted))
+            text = config_file.read(target.path).text
+            commands = entries.commands(target.kind.found(text, target.wanted))
         except (ConnectTrouble, *_UNREADABLE):
             continue
         if commands:
@@ -190,26 +186,23 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
 def _connecting(target: Target) -> _Step:
     file = config_file.read(target.path, mode=target.mode)
     with _named(file.path):
-        text = file.text
-        target.kind.check(text)
-        fresh = target.kind.written(text, target.wanted)
-        if fresh == text:
+        own = target.kind.found(file.text, target.wanted)
+        fresh = target.kind.written(file.text, target.wanted)
+        if fresh == file.text:
             return _Step(file, Change(file.named, "unchanged"), file.data)
         config_file.check_writable(file)
         change = Change(file.named, "created" if file.data is None else "changed")
-        keep = file.data is not None and not _is_kept(target, file, fresh)
+        keep = file.data is not None and not _is_kept(target, file, own, fresh)
         return _Step(file, change, fresh.encode("utf-8"), keep)
 
 
-def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
+def _is_kept(target: Target, file: ConfigFile, own: Entries, fresh: str) -> bool:
     """Whether no backup is needed: the text before stet, and a person's additions, are known."""
     kind, wanted = target.kind, target.wanted
     if isinstance(kind, Whole):
         return True
-    if not kind.found(file.text, wanted):
-        return False
     now = kind.found(fresh, wanted)
-    if any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
+    if not own or any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
         return False
     return _remaining(kind, file, wanted).exact
 
@@ -222,15 +215,14 @@ def _disconnecting(target: Target) -> _Step | None:
     kind = Json() if isinstance(target.kind, Json) else target.kind
     try:
         with _named(file.path):
-            kind.check(file.text)
+            if not kind.found(file.text, target.wanted):
+                return None
     except ConnectTrouble:
         if entries.NAME.encode() in file.data:
             raise
         return _Step(file, Change(file.named, "unread"), file.data)
+    config_file.check_writable(file)
     with _named(file.path):
-        if not kind.found(file.text, target.wanted):
-            return None
-        config_file.check_writable(file)
         left = _remaining(kind, file, target.wanted)
     data = None if left.text is None else left.text.encode("utf-8")
     action = "removed" if data is None else "restored" if left.exact else "changed"
@@ -333,7 +325,6 @@ def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
     clean: dict[str, ConfigFile] = {}
     for backup in config_file.backups(file):
         with contextlib.suppress(ConnectTrouble, *_UNREADABLE):
-            kind.check(backup.text)
             if not kind.found(backup.text, shape):
                 clean.setdefault(backup.text, backup)
     left = kind.removed(file.text, shape, next(iter(clean), None))

@@ -24,13 +24,6 @@ class Json(msgspec.Struct, frozen=True):
     strict: bool = False
     name = "json"
 
-    def check(self, text: str) -> None:
-        """Raises NotJson and CannotSplice for a text that entries can't be written into."""
-        jsonc.value_of(text, strict=self.strict)
-        root = jsonc.outline(text)
-        if root is not None and root.kind != "object":
-            raise CannotSplice("the outermost value is not an object")
-
     def written(self, text: str, wanted: Entries) -> str:
         """The text with these entries. Raises CannotSplice and NotJson."""
         root = jsonc.value_of(text)
@@ -57,8 +50,12 @@ class Json(msgspec.Struct, frozen=True):
         return text
 
     def found(self, text: str, shape: Entries) -> Entries:
-        """The entries in a text, at the places that ``shape`` has."""
-        root = jsonc.value_of(text)
+        """The entries in a text, at the places that ``shape`` has. Raises NotJson and CannotSplice
+        for a text that entries can't be written into.
+        """
+        root = jsonc.value_of(text, strict=self.strict)
+        if not isinstance(root, dict) and jsonc.outline(text) is not None:
+            raise CannotSplice("the outermost value is not an object")
         found = entries.server_in(root, shape)
         for path in _events(root):
             if groups := [group.value for group in _own_groups(root, path)]:
@@ -101,8 +98,7 @@ class Json(msgspec.Struct, frozen=True):
 def _is_blank(text: str, shape: Entries) -> bool:
     """Whether a text has nothing that a person may want to keep."""
     defaults = {key: value for (key,), value in entries.defaults(shape).items()}
-    nothing = jsonc.value_of(text) in (None, {}, defaults)
-    return nothing and not any(jsonc.comments(text, 0, len(text)))
+    return jsonc.value_of(text) in (None, {}, defaults) and "/" not in text  # no comment either
 
 
 def _listed(root: Any, path: Path) -> list[Any]:

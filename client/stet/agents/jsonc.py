@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -157,24 +157,17 @@ def _without_comments(text: str) -> str:
 
 def _not_json(text: str, error: Exception) -> NotJson:
     """The error and its place; the deepest nesting that can be read depends on Python's stack."""
-    if isinstance(error, RecursionError):
-        return NotJson("nested too deep", 1, 1)
-    if not isinstance(error, json.JSONDecodeError):
-        return NotJson(str(error), 1, 1)
-    at, what = error.pos, error.msg
-    if re.compile(r"[ \t\r\n]*/[/*]").match(text, at):
-        at, what = text.index("/", at), "a comment, which this client does not read"
+    at, what = 0, "nested too deep" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, json.JSONDecodeError):
+        at, what = error.pos, error.msg
+        if re.compile(r"[ \t\r\n]*/[/*]").match(text, at):
+            at, what = text.index("/", at), "a comment, which this client does not read"
     return NotJson(what, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
 def find(node: Node, key: str | int) -> Node | None:
     """The item of an object or array; of several with one key the last, as parsers do."""
     return next((item for item in reversed(node.items) if item.key == key), None)
-
-
-def comments(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
-    """The comments in a stretch of trivia."""
-    return re.finditer(r"//[^\r\n]*|/\*.*?\*/", text[start:end], re.DOTALL)
 
 
 def _refused(constant: str) -> Any:
@@ -204,8 +197,7 @@ def put(text: str, path: Path, value: Any) -> str:
     if root is None:  # a document that had no value yet
         newline = newline_of(text)
         gap = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
-        expected = _nested(path, value)
-        return _checked(f"{text}{gap}{_rendered(expected, text, '  ', '')}{newline}", expected)
+        return put(f"{text}{gap}{{}}{newline}", path, value)
     if has(expected, path):
         found = lookup(expected, path)
         if found == value:
@@ -252,10 +244,8 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
         node, _ = _descend(root, path[:-1])
         item = find(node, path[-1])
         assert item is not None, "BUG: it is in the value and not in the text"
-        gaps = ((node.value + 1, item.start), (item.end, node.end - 1))
-        if has(keep, path[:-1]) or len(node.items) > 1:
-            break
-        if any(True for gap in gaps for _ in comments(text, *gap)):
+        around = text[node.value + 1 : item.start] + text[item.end : node.end - 1]
+        if has(keep, path[:-1]) or len(node.items) > 1 or "/" in around:
             break
         path = path[:-1]
     del lookup(expected, path[:-1])[path[-1]]
@@ -364,11 +354,8 @@ def _cut(node: Node, item: Node) -> str:
             end += 1
     else:
         # The line before may be a comment, and text appended to it would be part of it.
-        previous = before.behind if before else node.value + 1
-        commented = any(
-            found[0].startswith("//") and previous + found.end() == line.start()
-            for found in comments(text, previous, line.start())
-        )
+        gap = text[before.behind if before else node.value + 1 : line.start()]
+        commented = _skip(gap + "x", 0) > len(gap)
         alone = before is None and item.comma is None
         if not commented or re.compile(r"[ \t]*(?:\r?\n|$)").match(text, end):
             start = line.start()

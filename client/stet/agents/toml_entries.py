@@ -40,10 +40,6 @@ class Toml:
 
     name = "toml"
 
-    def check(self, text: str) -> None:
-        """Raises TOMLDecodeError for a text that entries can't be written into."""
-        value_of(text)
-
     def written(self, text: str, wanted: Entries) -> str:
         """The text with this server. Raises CannotSplice and TOMLDecodeError."""
         root = value_of(text)
@@ -56,7 +52,7 @@ class Toml:
         return put(text, str(path[0]), value)
 
     def found(self, text: str, shape: Entries) -> Entries:
-        """The entry in a text."""
+        """The entry in a text. Raises TOMLDecodeError."""
         return entries.server_in(value_of(text), shape)
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
