@@ -51,8 +51,6 @@ class Whole:
 
 #: How a file is written. Of ``shape`` only the paths and defaults count.
 Format = Json | Toml | Whole
-#: What a format raises for a text that is not its own.
-_UNREADABLE = (CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -93,15 +91,16 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Step(msgspec.Struct):
-    """A file and its wanted content. ``keep``: back it up first; ``spent``: a backup to remove.
-    ``missing``: directories that may have been made for it.
+    """A file and its wanted content. ``keep``: back it up first, as ``backup``; ``spent``: a backup
+    to remove. ``missing``: directories that may have been made for it.
     """
 
     file: ConfigFile
-    change: Change
+    action: str
     data: bytes | None
     keep: bool = False
     spent: ConfigFile | None = None
+    backup: str | None = None
     written: bool = False
     missing: Sequence[str] = ()
 
@@ -177,7 +176,7 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
         try:
             text = config_file.read(target.path).text
             commands = entries.commands(target.kind.found(text, target.wanted))
-        except (ConnectTrouble, *_UNREADABLE):
+        except (ConnectTrouble, CannotSplice, ValueError):
             continue
         if commands:
             yield target.path, commands
@@ -189,11 +188,11 @@ def _connecting(target: Target) -> _Step:
         own = target.kind.found(file.text, target.wanted)
         fresh = target.kind.written(file.text, target.wanted)
         if fresh == file.text:
-            return _Step(file, Change(file.named, "unchanged"), file.data)
+            return _Step(file, "unchanged", file.data)
         config_file.check_writable(file)
-        change = Change(file.named, "created" if file.data is None else "changed")
+        action = "created" if file.data is None else "changed"
         keep = file.data is not None and not _is_kept(target, file, own, fresh)
-        return _Step(file, change, fresh.encode("utf-8"), keep)
+        return _Step(file, action, fresh.encode("utf-8"), keep)
 
 
 def _is_kept(target: Target, file: ConfigFile, own: Entries, fresh: str) -> bool:
@@ -220,13 +219,13 @@ def _disconnecting(target: Target) -> _Step | None:
     except ConnectTrouble:
         if entries.NAME.encode() in file.data:
             raise
-        return _Step(file, Change(file.named, "unread"), file.data)
+        return _Step(file, "unread", file.data)
     config_file.check_writable(file)
     with _named(file.path):
         left = _remaining(kind, file, target.wanted)
     data = None if left.text is None else left.text.encode("utf-8")
     action = "removed" if data is None else "restored" if left.exact else "changed"
-    return _Step(file, Change(file.named, action), data, spent=left.backup)
+    return _Step(file, action, data, spent=left.backup)
 
 
 @contextlib.contextmanager
@@ -253,7 +252,7 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
                 continue
             path = step.file.path
             if step.keep:
-                step.change = replace(step.change, backup=config_file.back_up(step.file))
+                step.backup = config_file.back_up(step.file)
             step.missing = config_file.missing_directories(path)
             config_file.replace(step.file, step.data)
             step.written = True
@@ -265,12 +264,12 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
         if isinstance(error, OSError):
             raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
         raise
-    return [step.change for step in steps]
+    return [Change(step.file.named, step.action, step.backup) for step in steps]
 
 
 def _put_back(step: _Step) -> str:
     """Restore a file; returns a sentence for the person if that fails."""
-    file, backup = step.file, step.change.backup
+    file, backup = step.file, step.backup
     if step.data == file.data:
         return ""
     try:
@@ -294,10 +293,8 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
     Links are not resolved: a directory that a link leads to was not made for it.
     """
-    outer = {os.path.abspath(request.project)}
-    for client_home in clients.HOMES:
-        if request.environ.get(client_home):
-            outer.add(os.path.abspath(request.environ[client_home]))
+    homes = filter(None, map(request.environ.get, clients.HOMES))
+    outer = {os.path.abspath(each) for each in (request.project, *homes)}
     directories = []
     directory = os.path.dirname(os.path.abspath(path))
     while directory not in outer and any(directory.startswith(each + os.sep) for each in outer):
@@ -324,7 +321,7 @@ def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
     # The texts of readable backups from before stet was connected, the newest first.
     clean: dict[str, ConfigFile] = {}
     for backup in config_file.backups(file):
-        with contextlib.suppress(ConnectTrouble, *_UNREADABLE):
+        with contextlib.suppress(ConnectTrouble, CannotSplice, ValueError):
             if not kind.found(backup.text, shape):
                 clean.setdefault(backup.text, backup)
     left = kind.removed(file.text, shape, next(iter(clean), None))

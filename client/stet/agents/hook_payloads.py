@@ -105,15 +105,13 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     if event is None:
         raise ValueError("the payload has no hook_event_name")
     phase = _PHASES.get(event.lower())
-    if phase is None:
-        return None
     session = _text(payload, "session_id", "sessionId", "conversation_id")
-    if phase in ("start", "stop"):
-        if session is None:
-            return None
+    if phase in ("start", "stop") and session is not None:
         found = HookEvent(phase, _label(session), _directory(payload, {}))
         found.background = bool(payload.get("background_tasks"))
         return found
+    if phase not in ("before", "after"):
+        return None
     tool, given = _tool(event, payload)
     is_shell = tool.lower() in _SHELLS
     if not is_shell and tool.lower() not in _EDITS:

@@ -35,13 +35,15 @@ class Json(msgspec.Struct, frozen=True):
                 for at, word in enumerate(fresh, len(there)):
                     text = put(text, (*path, at), word)
             elif path[0] == "hooks":
-                own = [handler for group in _own_groups(root, path) for handler in group.handlers]
-                for handler in own:  # only the program that it starts is replaced
+                groups = [group for group in _own_groups(root) if group.event == path]
+                for handler in [
+                    each for group in groups for each in group.handlers
+                ]:  # only the program that it starts is replaced
                     command = entries.merged_hook(
                         lookup(root, handler)["command"], entries.handlers(value[0])[0]["command"]
                     )
                     text = put(text, (*handler, "command"), command)
-                if not own:
+                if not groups:
                     text = put(text, (*path, len(_listed(root, path))), value[0])
             elif not has(root, path):
                 text = put(text, path, value)
@@ -57,9 +59,8 @@ class Json(msgspec.Struct, frozen=True):
         if not isinstance(root, dict) and jsonc.outline(text) is not None:
             raise CannotSplice("the outermost value is not an object")
         found = entries.server_in(root, shape)
-        for path in _events(root):
-            if groups := [group.value for group in _own_groups(root, path)]:
-                found[path] = groups
+        for group in _own_groups(root):
+            found.setdefault(group.event, []).append(group.value)
         if words := _own_words(root, shape):
             found[ALLOWED] = words
         return {**entries.defaults(shape), **found} if found else {}
@@ -77,8 +78,7 @@ class Json(msgspec.Struct, frozen=True):
                 text = remove(text, (*ALLOWED, there.index(word)), keep)
                 there.remove(word)
         own: list[Path] = [*entries.server_in(root, shape)]
-        for event in _events(root):
-            own += [path for group in _own_groups(root, event) for path in group.own]
+        own += [path for group in _own_groups(root) for path in group.own]
         for path in reversed(own):
             text = remove(text, path, keep)
         bare = text
@@ -115,28 +115,27 @@ def _own_words(root: Any, shape: Entries) -> list[str]:
 
 
 class _Group(NamedTuple):
-    """An element of an event's array that has handlers of stet, and the paths of these.
-
-    ``own``: the paths of what is stet's alone; ``value``: it without a person's handlers.
+    """An element of an event's array that has handlers of stet. ``event``: the path of the array;
+    ``own``: the paths of what is stet's alone; ``value``: the element without a person's handlers.
     """
 
+    event: Path
     handlers: list[Path]
     own: list[Path]
     value: Any
 
 
-def _events(root: Any) -> list[Path]:
+def _own_groups(root: Any) -> Iterator[_Group]:
     hooks = root.get("hooks") if isinstance(root, dict) else None
-    return [("hooks", event) for event in hooks] if isinstance(hooks, dict) else []
-
-
-def _own_groups(root: Any, event: Path) -> Iterator[_Group]:
-    for number, group in enumerate(_listed(root, event)):
-        path: Path = (*event, number)
-        every = entries.handlers(group)
-        own = [at for at, each in enumerate(every) if entries.own_handler(each)]
-        paths = [path if every[at] is group else (*path, "hooks", at) for at in own]
-        if own and len(own) == len(every):
-            yield _Group(paths, [path], group)
-        elif own:
-            yield _Group(paths, paths, {**group, "hooks": [every[at] for at in own]})
+    events: list[Path] = [("hooks", event) for event in hooks] if isinstance(hooks, dict) else []
+    for event in events:
+        for number, group in enumerate(_listed(root, event)):
+            path: Path = (*event, number)
+            every = entries.handlers(group)
+            own = [at for at, each in enumerate(every) if entries.own_handler(each)]
+            paths = [path if every[at] is group else (*path, "hooks", at) for at in own]
+            if own and len(own) == len(every):
+                yield _Group(event, paths, [path], group)
+            elif own:
+                alone = {**group, "hooks": [every[at] for at in own]}
+                yield _Group(event, paths, paths, alone)

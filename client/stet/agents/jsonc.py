@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -48,7 +48,7 @@ _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*(?:[^*\r\n]|\*(?!/))*+\*/)*+(?://[^\r\n
 Path = tuple[str | int, ...]
 
 
-class NotJson(Exception):
+class NotJson(ValueError):
     """The text is no JSON; ``line`` and ``column`` count from 1."""
 
     def __init__(self, what: str, line: int, column: int) -> None:
@@ -229,7 +229,7 @@ def put(text: str, path: Path, value: Any) -> str:
         container.append(value)
     else:
         container[key] = value
-    return _checked(changed, expected)
+    return checked(changed, expected)
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
@@ -249,7 +249,7 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
             break
         path = path[:-1]
     del lookup(expected, path[:-1])[path[-1]]
-    return _checked(_cut(node, item), expected)
+    return checked(_cut(node, item), expected)
 
 
 def lookup(value: Any, path: Sequence[str | int]) -> Any:
@@ -378,8 +378,9 @@ def _name(path: Sequence[str | int]) -> str:
     return ".".join(str(key) for key in path) or "the outermost value"
 
 
-def _checked(text: str, expected: Any) -> str:
-    with contextlib.suppress(NotJson):
-        if value_of(text) == expected:
+def checked(text: str, expected: Any, read: Callable[[str], Any] = value_of) -> str:
+    """A new text, if it has the value that it should have. Raises CannotSplice."""
+    with contextlib.suppress(ValueError):
+        if read(text) == expected:
             return text
     raise CannotSplice("it is laid out in an unusual way")

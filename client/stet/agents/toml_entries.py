@@ -19,7 +19,7 @@ from typing import Any
 
 from stet.agents import entries
 from stet.agents.entries import NAME, Entries
-from stet.agents.jsonc import CannotSplice, has, lookup, newline_of
+from stet.agents.jsonc import CannotSplice, checked, has, lookup, newline_of
 
 #: Empty lines and comments at the end of a table.
 _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z")
@@ -84,7 +84,7 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
     if not isinstance(above, dict):
         raise CannotSplice(f"{servers} is not a table")
     above[NAME] = dict(value)
-    return _checked(changed, expected)
+    return checked(changed, expected, value_of)
 
 
 def _table(text: str, servers: str, value: Mapping[str, Any]) -> str:
@@ -104,7 +104,7 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
         del expected[servers]
     with contextlib.suppress(CannotSplice):
         if text.endswith(table):  # still as it was appended
-            return _checked(text.removesuffix(table), expected)
+            return checked(text.removesuffix(table), expected, value_of)
     changed = _without(text, servers, gone)
     start, at, end = _place(text, changed)
     if start < end:
@@ -112,7 +112,7 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
         # last line's.
         empty = r"(?:(?<=\n)|\A)\r?\n\Z" if text[at:] else r"\r?\n\Z"
         changed = re.sub(empty, "", text[:start]) + text[at:]
-    return _checked(changed, expected)
+    return checked(changed, expected, value_of)
 
 
 def _without(text: str, servers: str, gone: bool) -> str:
@@ -170,10 +170,3 @@ def _place(text: str, changed: str) -> tuple[int, int, int]:
         return len(text), len(text), len(text)
     comments = _TRAILING.search(text, start, end)
     return start, comments.start() if comments else end, end
-
-
-def _checked(text: str, expected: Any) -> str:
-    with contextlib.suppress(tomllib.TOMLDecodeError):
-        if value_of(text) == expected:
-            return text
-    raise CannotSplice("it is laid out in an unusual way")
