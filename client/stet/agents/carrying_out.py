@@ -166,7 +166,7 @@ def disconnect(request: Request) -> list[Change]:
     return sorted(changes, key=lambda change: change.action == "unread")
 
 
-def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+def connected(request: Request) -> Iterator[tuple[str, list[entries.Command]]]:
     """The client's files that have an entry of stet, with the commands that they start."""
     try:
         places = targets(request)

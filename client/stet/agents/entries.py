@@ -84,11 +84,6 @@ class Command(NamedTuple):
     verb: str
     arguments: tuple[str, ...]
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The command without ``env`` and its variables."""
-        return (*self.program, self.verb, *self.arguments)
-
 
 def own_command(argv: Sequence[str], verb: str) -> Command | None:
     """The parts of a command that stet wrote; None for all others."""
@@ -148,8 +143,8 @@ def handlers(group: Any) -> list[Any]:
     return inner if isinstance(inner, list) else [group]
 
 
-def commands(found: Entries) -> list[tuple[str, ...]]:
-    """The commands that entries start, without variables."""
+def commands(found: Entries) -> list[Command]:
+    """The commands that entries start."""
     own: list[Command | None] = []
     for path, value in found.items():
         if not path:  # in a file of stet's own each is a list at the end of a line
@@ -160,7 +155,7 @@ def commands(found: Entries) -> list[tuple[str, ...]]:
             own += [own_handler(each) for group in value for each in handlers(group)]
         else:
             own.append(own_server(value))
-    return [command.words for command in own if command is not None]
+    return [command for command in own if command is not None]
 
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
