@@ -138,14 +138,10 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
         found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
     if paths is None and directory is not None:
         begins = os.path.join(directory, _text(given, "workdir", "dir_path", "directory") or "")
-        command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
-        found.places = [begins, *command.entered]
-        found.late = command.patched
-        monitored = tool.lower() == "monitor"
-        if True in (monitored, given.get("run_in_background"), given.get("is_background")):
-            found.background = True
-            found.late = [*command.patched, *command.written]
-            found.new = command.named
+        found.places = [begins]
+        flags = (given.get("run_in_background"), given.get("is_background"))
+        found.background = tool.lower() == "monitor" or True in flags
+        read_command(found, _text(given, "command", "cmd") or "", os.path.normpath(begins))
     return found
 
 
@@ -233,40 +229,39 @@ def _digest(text: str) -> str:
 # -- shell commands
 
 
-class Command:
-    """The files and directories in the text of a shell command, as absolute paths.
+def read_command(found: HookEvent, text: str, directory: str) -> None:
+    """Add to an event the files and directories that a shell command, begun in a directory, names.
 
     Only plain words count: only ``~/`` is expanded, and a word with a variable, a pattern or a
     substitution is skipped. This is a guess; nothing is executed.
 
-    ``directory``: where the command begins. ``entered``: absolute directories, or those below
-    ``~/``, after ``cd`` and ``pushd``. ``patched``: the files of a patch for ``apply_patch``.
-    ``written``: files that output is redirected to. ``named``: other words that may be files.
+    ``places``: absolute directories, or those below ``~/``, after ``cd`` and ``pushd``. ``late``:
+    the files of a patch for ``apply_patch``, and in the background those that output is redirected
+    to. ``new``: in the background other words that may be files.
     """
-
-    def __init__(self, text: str, directory: str) -> None:
-        self.entered: list[str] = []
-        self.written: list[str] = []
-        self.named: list[str] = []
-        head, _, patch = text.partition(_PATCH)
-        before = ""
-        for word in _words(head[:_LONGEST]):
-            if before in ("cd", "pushd") and word.startswith("-"):
-                continue
-            path = _path(word, directory)
-            if path is None:
-                pass
-            elif before in ("cd", "pushd"):
-                self.entered += [path] if word.startswith(("/", "~")) else []
-                directory = path
-            elif before in (">", ">>", ">|", "&>", "&>>"):
-                self.written.append(path)
-            elif "." in word or "/" in word:
-                self.named.append(path)
-            before = word
-        patched = in_patch(patch) if "apply_patch" in head or "applypatch" in head else ()
-        self.patched = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
-        del self.written[_MOST_PATHS:], self.named[_MOST_PATHS:]
+    written: list[str] = []
+    named: list[str] = []
+    head, _, patch = text.partition(_PATCH)
+    before = ""
+    for word in _words(head[:_LONGEST]):
+        if before in ("cd", "pushd") and word.startswith("-"):
+            continue
+        path = _path(word, directory)
+        if path is None:
+            pass
+        elif before in ("cd", "pushd"):
+            found.places += [path] if word.startswith(("/", "~")) else []
+            directory = path
+        elif before in (">", ">>", ">|", "&>", "&>>"):
+            written.append(path)
+        elif "." in word or "/" in word:
+            named.append(path)
+        before = word
+    patched = in_patch(patch) if "apply_patch" in head or "applypatch" in head else ()
+    found.late = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
+    if found.background:
+        found.late += written[:_MOST_PATHS]
+        found.new = named[:_MOST_PATHS]
 
 
 def in_patch(text: str) -> Iterator[str]:
