@@ -339,24 +339,19 @@ def _is_own(path: str, entered: dict[str, Any]) -> bool:
 def _observation(event: HookEvent, own: list[str], root: str) -> dict[str, Any]:
     if event.phase == "stop":
         return {"phase": "stop", "background": event.background}
-    late: list[str] = []
+    within = round(max(0.05, (_run.deadline - time.monotonic()) * _SHARE), 3)
+    params = {"phase": event.phase, "within": within, **event.params}
+    if event.paths is not None:
+        params["paths"] = own
     if event.phase == "before":
         late = [*event.late, *(path for path in event.new if not os.path.lexists(path))]
         late = [_real(path) for path in late if _is_text(path)]
         late = [path for path in dict.fromkeys(late) if _is_below(path, root)][:_MOST_LATE]
-    params: dict[str, Any] = {
-        "phase": event.phase,
-        "tool": event.tool,
-        "use": event.use,
-        "within": round(max(0.05, (_run.deadline - time.monotonic()) * _SHARE), 3),
-        "late": late or None,
-        "background": event.background if late else None,
-        "paths": None if event.paths is None else own,
-        "subagent": event.subagent,
-        "message": (event.why or None) if late or event.phase == "after" else None,
-        "request_id": event.request if event.phase == "after" else None,
-    }
-    return {name: value for name, value in params.items() if value is not None}
+        if late:
+            params |= {"late": late, "background": event.background}
+        else:  # nothing is recorded that a message could be about
+            params.pop("message", None)
+    return params
 
 
 def _real(path: str) -> str:

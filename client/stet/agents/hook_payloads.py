@@ -77,7 +77,7 @@ class HookEvent:
 
     ``paths`` are absolute. None: any file, below ``directory`` or below ``places``, which are other
     directories of a command. ``directory`` is None if the client gives none and none is needed.
-    ``use`` is the same before and after a use. ``request`` is the client's id of the use, unique.
+    ``params`` are those of ``observe`` that are the same in every workspace.
 
     ``late``: files that a command names and may change without a reported end, or after it
     (``background``); those of ``new`` only if they do not exist yet. At a stop ``background`` says
@@ -91,9 +91,7 @@ class HookEvent:
         self.late: list[str] = []
         self.new: list[str] = []
         self.background = False
-        self.subagent: str | None = None
-        self.tool = self.use = self.why = ""
-        self.request: str | None = None
+        self.params: dict[str, Any] = {}
 
 
 def read_payload(payload: dict[str, Any]) -> HookEvent | None:
@@ -123,19 +121,21 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     if session is None:
         raise ValueError(f"the payload of {event} has no session_id")
     found = HookEvent(phase, _label(session), directory)
-    found.tool = _label(tool)
     found.paths = paths
-    request = _text(payload, "tool_use_id", "tool_call_id")
-    if request:
-        found.use = found.request = _label(request)
+    found.params = {"tool": _label(tool)}
+    if request := _text(payload, "tool_use_id", "tool_call_id"):
+        found.params["use"] = _label(request)
+        if phase == "after":
+            found.params["request_id"] = _label(request)
     else:  # the same before and after
         same = json.dumps([tool, given], sort_keys=True)
-        found.use = f"{found.tool[:40]}-{_digest(same)}"
-    why = _text(given, "description", "explanation") or ""
-    # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't encode.
-    found.why = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
+        found.params["use"] = f"{_label(tool)[:40]}-{_digest(same)}"
+    if why := _text(given, "description", "explanation"):
+        # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't encode.
+        found.params["message"] = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
     if agent := _text(payload, "agent_id"):  # without it agent_type may be the main agent's
-        found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
+        named = filter(None, [_text(payload, "agent_type"), agent])
+        found.params["subagent"] = _label(" ".join(named))
     if paths is None and directory is not None:
         begins = os.path.join(directory, _text(given, "workdir", "dir_path", "directory") or "")
         found.places = [begins]
