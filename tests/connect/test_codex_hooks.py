@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect.person import HOOK_FILES, PROGRAM, Person
+from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
 from stet.cli import doctor_clients
 from stet.cli.doctor_clients import findings
 from stet.cli.doctor_places import Finding
@@ -108,3 +108,14 @@ def test_a_codex_that_does_not_say_is_no_fault(
     assert (True, None) == (found.ok, found.mend)
     assert ("did not say" if behaviour else "no codex is on PATH") in found.detail
     assert time.monotonic() - begun < 40  # it hangs for a minute
+
+
+def test_about_a_server_codex_is_not_asked_whatever_its_options(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.run("connect", "codex", "--write")
+    path = person.home / SERVER_FILES["codex", "user"][0]
+    path.write_text(path.read_text().replace('"mcp"]', '"mcp", "--session", "hook"]'))
+    install(person, [], monkeypatch)
+    (found,) = [each for each in findings(str(person.project)) if str(path) in each.detail]
+    assert (True, f"{path} starts {PROGRAM[0]}") == (found.ok, found.detail)

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents, keys, values
-from stet.agents.jsonc import CannotSplice, altered, append, has, lookup, put, remove, value_of
+from stet.agents.jsonc import CannotSplice, has, lookup, put, remove, value_of
 
 VALUE = {"command": "/bin/stet", "args": ["mcp"]}
 
@@ -52,8 +52,8 @@ def test_a_member_is_altered_to_any_value(document: tuple[Any, str], data: st.Da
     assume(value)
     key = data.draw(st.sampled_from(sorted(value)))
     fresh = data.draw(values)
-    assert {**value, key: fresh} == value_of(altered(text, (key,), fresh))
-    assert text == altered(text, (key,), value[key])
+    assert {**value, key: fresh} == value_of(put(text, (key,), fresh))
+    assert text == put(text, (key,), value[key])
 
 
 def test_of_a_member_that_is_altered_what_is_the_same_stays() -> None:
@@ -61,7 +61,7 @@ def test_of_a_member_that_is_altered_what_is_the_same_stays() -> None:
     expected = (
         '{\n  "a": {\n    "b": [1, /* x */ 7], // y\n    "d": {"e": 6 },\n    "f": []\n  }\n}'
     )
-    assert expected == altered(text, ("a",), {"b": [1, 7], "d": {"e": 6}, "f": []})
+    assert expected == put(text, ("a",), {"b": [1, 7], "d": {"e": 6}, "f": []})
 
 
 @given(documents(), st.lists(keys, min_size=1, max_size=2).map(tuple), values)
@@ -72,7 +72,7 @@ def test_an_element_is_put_in_and_taken_out_again(
     value, text = document
     before = lookup(value, path) if has(value, path) else []
     assume(is_open(value, path) and isinstance(before, list))
-    changed = append(text, path, fresh)
+    changed = put(text, (*path, len(before)), fresh)
     assert with_member(value, path, [*before, fresh]) == value_of(changed)
     assert text == remove(changed, (*path, len(before)), keep=value)
 

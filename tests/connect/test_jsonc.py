@@ -16,11 +16,11 @@ from stet.agents.jsonc import Node, NotJson, find, outline, put, value_of
 
 def as_outlined(node: Node) -> Any:
     """The value, put together from the pieces that an outline finds."""
-    if node.is_object:
-        return {item.key: as_outlined(item.node) for item in node.items}
-    if node.is_array:
-        return [as_outlined(item.node) for item in node.items]
-    return json.loads(node.text[node.start : node.end])
+    if node.kind == "object":
+        return {item.key: as_outlined(item) for item in node.items}
+    if node.kind == "array":
+        return [as_outlined(item) for item in node.items]
+    return json.loads(node.text[node.value : node.end])
 
 
 @given(documents())
@@ -97,7 +97,7 @@ def test_of_two_members_with_one_key_the_last_counts() -> None:
     assert root is not None
     item = find(root, "a")
     assert item is not None
-    assert ({"a": 2}, "2") == (value_of(text), text[item.node.start : item.end])
+    assert ({"a": 2}, "2") == (value_of(text), text[item.value : item.end])
 
 
 def test_a_document_without_a_value() -> None:

@@ -129,7 +129,7 @@ def test_a_place_that_is_none_is_refused(text: str) -> None:
 
 def test_a_file_that_was_made_for_stet_stays_if_a_person_has_added_to_it() -> None:
     made = put("", SERVERS, VALUE)
-    shape = Entries(SERVERS, VALUE)
+    shape: Entries = {(SERVERS, "stet"): VALUE}
     assert Toml().removed(made, shape, None) is None
     assert Toml().removed(made + "[mine]\na = 1\n", shape, None) == "[mine]\na = 1\n"
 
@@ -144,7 +144,7 @@ def test_a_document_that_would_not_come_back_to_the_byte_is_refused() -> None:
 
 def test_an_entry_that_is_as_it_should_be_stays_in_any_document() -> None:
     text = "[[list]]\n[servers.stet]\ncommand = '/stet'\nargs = ['mcp']\n[z]\n[[list]]\n"
-    wanted = Entries(SERVERS, {"command": "/stet", "args": ["mcp"]})
+    wanted: Entries = {(SERVERS, "stet"): {"command": "/stet", "args": ["mcp"]}}
     assert text == Toml().written(text, wanted)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stet.agents.hook_payloads import Command
+from stet.agents.hook_payloads import HookEvent, read_command
+
+
+def read(text: str, *, background: bool = False) -> HookEvent:
+    event = HookEvent("before", "s", "/ws")
+    event.background = background
+    read_command(event, text, "/ws")
+    return event
 
 
 @pytest.mark.parametrize(
@@ -24,7 +31,7 @@ def test_directories_that_it_enters(
     text: str, entered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert Command(text, "/ws").entered == entered
+    assert read(text).places == entered
 
 
 @pytest.mark.parametrize(
@@ -39,18 +46,19 @@ def test_directories_that_it_enters(
     ],
 )
 def test_files_that_it_names(text: str, written: list[str], named: list[str]) -> None:
-    command = Command(text, "/ws")
-    assert (command.written, command.named, command.patched) == (written, named, [])
+    command = read(text, background=True)
+    assert (command.late, command.new) == (written, named)
+    assert read(text).late == read(text).new == []
 
 
 def test_the_files_of_a_patch_that_it_hands_on() -> None:
     patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: /b.py\n@@\n-cd /no\n*** End Patch"
-    told = Command(f"cd sub && apply_patch <<'EOF'\n{patch}\nEOF\n", "/ws")
-    assert told.patched == ["/ws/sub/a.py", "/b.py"]
-    assert Command(f"cat > p.txt <<'EOF'\n{patch}\nEOF", "/ws").patched == []
+    told = read(f"cd sub && apply_patch <<'EOF'\n{patch}\nEOF\n")
+    assert told.late == ["/ws/sub/a.py", "/b.py"]
+    assert read(f"cat > p.txt <<'EOF'\n{patch}\nEOF").late == []
 
 
 def test_a_huge_command_is_not_read_to_its_end() -> None:
     text = "cd /a && cat > f.txt <<'E'\n" + "x.y " * 1_000_000 + "\nE\ncd /b"
-    command = Command(text, "/ws")
-    assert (command.entered, len(command.named)) == (["/a"], 1000)
+    command = read(text, background=True)
+    assert (command.places, len(command.new)) == (["/a"], 1000)

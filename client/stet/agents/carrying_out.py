@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
-from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
-from stet.agents.entries import Entries, Group
+from stet.agents.config_file import ConfigFile, ConnectTrouble
+from stet.agents.entries import Entries
 from stet.agents.json_entries import Json
-from stet.agents.jsonc import CannotSplice
+from stet.agents.jsonc import CannotSplice, Path
 from stet.agents.toml_entries import Toml
 from stet.service.socket_path import UnsafeDirectory, refuse_root_elsewhere
 
@@ -34,31 +34,30 @@ class Whole:
 
     name = "text"
 
-    def check(self, text: str) -> None:
-        """Raises CannotSplice for a text that stet did not write."""
-        if text and clients.OWN_MARK not in text.partition("\n")[0]:
-            raise CannotSplice("there is a file of that name that stet connect has not written")
-
     def written(self, text: str, wanted: Entries) -> str:
         """The new text; keeps permissions of an earlier connect, and a person's additions."""
-        whole = wanted.whole or ""
-        return text if whole and text.startswith(whole) else whole
+        return text if text.startswith(wanted[()]) else str(wanted[()])
 
     def found(self, text: str, _shape: Entries) -> Entries:
-        """The whole text."""
-        return Entries(whole=text)
+        """The whole text. Raises CannotSplice if stet did not write it."""
+        if text and clients.OWN_MARK not in text.partition("\n")[0]:
+            raise CannotSplice("there is a file of that name that stet connect has not written")
+        return {(): text} if text else {}
 
     def removed(self, _text: str, _shape: Entries, before: str | None) -> str | None:
         """None: the file is removed."""
         return None if before is None else ""
 
 
-#: How a file is written. Of ``shape`` only the names and defaults count, not the values.
+#: How a file is written. Of ``shape`` only the paths and defaults count.
 Format = Json | Toml | Whole
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Which client to connect, for whom, and with which options; ``edits``: without being asked."""
+    """Which client to connect or disconnect, for whom, and with which options.
+
+    ``hooks``: also its hooks; ``edits``: it edits without being asked.
+    """
 
     client: Client
     scope: Scope
@@ -76,7 +75,7 @@ class Target(msgspec.Struct, frozen=True):
 
     path: str
     kind: Format
-    wanted: Entries
+    wanted: dict[Path, Any]
     mode: int
 
 
@@ -92,15 +91,16 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Step(msgspec.Struct):
-    """A file and its wanted content. ``keep``: back it up first; ``spent``: a backup to remove.
-    ``missing``: directories that may have been made for it.
+    """A file and its wanted content. ``keep``: back it up first, as ``backup``; ``spent``: a backup
+    to remove. ``missing``: directories that may have been made for it.
     """
 
     file: ConfigFile
-    change: Change
+    action: str
     data: bytes | None
     keep: bool = False
-    spent: Backup | None = None
+    spent: ConfigFile | None = None
+    backup: str | None = None
     written: bool = False
     missing: Sequence[str] = ()
 
@@ -122,33 +122,29 @@ def targets(request: Request) -> list[Target]:
     command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, kind: Format, **more: Any) -> None:
+    def add(place: Places, kind: Format, wanted: Mapping[Any, Any]) -> None:
         path = place(project, request.environ)
-        target = found.get(path) or Target(
-            path, kind, Entries(), 0o600 if project is None else 0o644
-        )
-        found[path] = replace(target, wanted=replace(target.wanted, **more))
+        target = Target(path, kind, {}, 0o600 if project is None else 0o644)
+        found.setdefault(path, target).wanted.update(wanted)
 
     json = Json(client.strict)
     server = client.server(command, variables, given)
-    add(client.place, Toml() if client.toml else json, servers=client.servers, server=server)
+    add(client.place, Toml() if client.toml else json, {(client.servers, entries.NAME): server})
     hook = entries.hook_command(request.program, client.name, variables)
-    if client.hooks is not None:
-        groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
-        add(client.hooks.place, json, groups=groups, defaults=client.hooks.defaults)
+    if client.hooks is not None and request.hooks:
+        add(client.hooks.place, json, client.hooks.entries(hook))
     if client.allowed is not None:
         words = (clients.EDITING_WORD,) if request.edits else clients.READING_WORDS
-        add(client.allowed, json, listed=clients.ALLOWED, words=words)
+        add(client.allowed, json, {clients.ALLOWED: words})
     for own in client.own_files:
-        if own.in_projects or project is None:
-            text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
-            add(own.place, Whole(), whole=text)
+        if (own.in_projects or project is None) and (request.hooks or not own.for_hooks):
+            add(own.place, Whole(), {(): own.text(hook, request.edits)})
     return list(found.values())
 
 
 def connect(request: Request) -> list[Change]:
     """Write the wanted entries into the client's files. Raises ConnectTrouble."""
-    wanted = [target for target in targets(request) if target.wanted]
+    wanted = targets(request)
     try:
         for target in wanted if request.scope == "user" else ():
             refuse_root_elsewhere(target.path)
@@ -159,19 +155,18 @@ def connect(request: Request) -> list[Change]:
 
 def disconnect(request: Request) -> list[Change]:
     """Remove stet's entries from the client's files. Raises ConnectTrouble."""
-    found = [_disconnecting(target) for target in targets(request)]
-    steps = [step for step in found if isinstance(step, _Step)]
+    steps = [step for target in targets(request) if (step := _disconnecting(target)) is not None]
     changes = _carry_out(steps)
     for step in steps:
         if step.spent is not None:
             with contextlib.suppress(OSError):
-                os.unlink(step.spent.path)
+                os.unlink(step.spent.named)
         if step.data is None:
             config_file.remove_directories(_inner_directories(request, step.file.named))
-    return [*changes, *(each for each in found if isinstance(each, Change))]
+    return sorted(changes, key=lambda change: change.action == "unread")
 
 
-def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+def connected(request: Request) -> Iterator[tuple[str, list[entries.Command]]]:
     """The client's files that have an entry of stet, with the commands that they start."""
     try:
         places = targets(request)
@@ -179,10 +174,9 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
         return
     for target in places:
         try:
-            file = config_file.read(target.path)
-            target.kind.check(file.text)
-            commands = entries.commands(target.kind.found(file.text, target.wanted))
-        except (ConnectTrouble, CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError):
+            text = config_file.read(target.path).text
+            commands = entries.commands(target.kind.found(text, target.wanted))
+        except (ConnectTrouble, CannotSplice, ValueError):
             continue
         if commands:
             yield target.path, commands
@@ -191,34 +185,28 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
 def _connecting(target: Target) -> _Step:
     file = config_file.read(target.path, mode=target.mode)
     with _named(file.path):
-        text = file.text
-        target.kind.check(text)
-        fresh = target.kind.written(text, target.wanted)
-        if fresh == text:
-            return _Step(file, Change(file.named, "unchanged"), file.data)
+        own = target.kind.found(file.text, target.wanted)
+        fresh = target.kind.written(file.text, target.wanted)
+        if fresh == file.text:
+            return _Step(file, "unchanged", file.data)
         config_file.check_writable(file)
-        change = Change(file.named, "created" if file.data is None else "changed")
-        keep = file.data is not None and not _is_kept(target, file, fresh)
-        return _Step(file, change, fresh.encode("utf-8"), keep)
+        action = "created" if file.data is None else "changed"
+        keep = file.data is not None and not _is_kept(target, file, own, fresh)
+        return _Step(file, action, fresh.encode("utf-8"), keep)
 
 
-def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
+def _is_kept(target: Target, file: ConfigFile, own: Entries, fresh: str) -> bool:
     """Whether no backup is needed: the text before stet, and a person's additions, are known."""
-    wanted = target.wanted
-    if wanted.whole is not None:
+    kind, wanted = target.kind, target.wanted
+    if isinstance(kind, Whole):
         return True
-    if not target.kind.found(file.text, wanted):
+    now = kind.found(fresh, wanted)
+    if not own or any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
         return False
-    now = target.kind.found(fresh, wanted)
-    if wanted.server is not None and wanted.server != now.server:
-        return False
-    for group in wanted.groups:
-        if [group] != [each for each in now.groups if each.event == group.event]:
-            return False
-    return remaining(target.kind, file.text, wanted, config_file.backups(file)).exact
+    return _remaining(kind, file, wanted).exact
 
 
-def _disconnecting(target: Target) -> _Step | Change | None:
+def _disconnecting(target: Target) -> _Step | None:
     file = config_file.read(target.path)
     if file.data is None:
         return None
@@ -226,20 +214,18 @@ def _disconnecting(target: Target) -> _Step | Change | None:
     kind = Json() if isinstance(target.kind, Json) else target.kind
     try:
         with _named(file.path):
-            kind.check(file.text)
+            if not kind.found(file.text, target.wanted):
+                return None
     except ConnectTrouble:
         if entries.NAME.encode() in file.data:
             raise
-        return Change(file.named, "unread")
+        return _Step(file, "unread", file.data)
+    config_file.check_writable(file)
     with _named(file.path):
-        if not kind.found(file.text, target.wanted):
-            return None
-        config_file.check_writable(file)
-        backups = config_file.backups(file)
-        left = remaining(kind, file.text, target.wanted, backups)
+        left = _remaining(kind, file, target.wanted)
     data = None if left.text is None else left.text.encode("utf-8")
     action = "removed" if data is None else "restored" if left.exact else "changed"
-    return _Step(file, Change(file.named, action), data, spent=left.backup)
+    return _Step(file, action, data, spent=left.backup)
 
 
 @contextlib.contextmanager
@@ -266,7 +252,7 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
                 continue
             path = step.file.path
             if step.keep:
-                step.change = replace(step.change, backup=config_file.back_up(step.file))
+                step.backup = config_file.back_up(step.file)
             step.missing = config_file.missing_directories(path)
             config_file.replace(step.file, step.data)
             step.written = True
@@ -278,12 +264,12 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
         if isinstance(error, OSError):
             raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
         raise
-    return [step.change for step in steps]
+    return [Change(step.file.named, step.action, step.backup) for step in steps]
 
 
 def _put_back(step: _Step) -> str:
     """Restore a file; returns a sentence for the person if that fails."""
-    file, backup = step.file, step.change.backup
+    file, backup = step.file, step.backup
     if step.data == file.data:
         return ""
     try:
@@ -307,10 +293,8 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
     Links are not resolved: a directory that a link leads to was not made for it.
     """
-    outer = {os.path.abspath(request.project)}
-    for client_home in clients.HOMES:
-        if request.environ.get(client_home):
-            outer.add(os.path.abspath(request.environ[client_home]))
+    homes = filter(None, map(request.environ.get, clients.HOMES))
+    outer = {os.path.abspath(each) for each in (request.project, *homes)}
     directories = []
     directory = os.path.dirname(os.path.abspath(path))
     while directory not in outer and any(directory.startswith(each + os.sep) for each in outer):
@@ -322,29 +306,27 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 # -- a file without stet ------------------------------------------------------------------
 
 
-class Remaining(NamedTuple):
+class _Remaining(NamedTuple):
     """A file's text without stet's entries; None: remove the file. ``exact``: nothing of a person's
     is lost, as a file of that text was there before, or none. ``backup``: the one with that text.
     """
 
     text: str | None
     exact: bool
-    backup: Backup | None = None
+    backup: ConfigFile | None = None
 
 
-def remaining(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Remaining:
-    """A file's text without stet's entries; backups newest first. Raises CannotSplice."""
-    # The readable backups from before stet was connected.
-    clean: list[tuple[Backup, str]] = []
-    for backup in backups:
-        with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
-            before = backup.data.decode("utf-8")
-            kind.check(before)
-            if not kind.found(before, shape):
-                clean.append((backup, before))
-    left = kind.removed(text, shape, clean[0][1] if clean else None)
+def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
+    """A file's text without stet's entries. Raises CannotSplice."""
+    # The texts of readable backups from before stet was connected, the newest first.
+    clean: dict[str, ConfigFile] = {}
+    for backup in config_file.backups(file):
+        with contextlib.suppress(ConnectTrouble, CannotSplice, ValueError):
+            if not kind.found(backup.text, shape):
+                clean.setdefault(backup.text, backup)
+    left = kind.removed(file.text, shape, next(iter(clean), None))
     if left is None:
         # A person's additions to the entries are nowhere else.
-        return Remaining(None, exact=kind.written("", kind.found(text, shape)) == text)
-    restored = next((backup for backup, before in clean if before == left), None)
-    return Remaining(left, restored is not None, restored)
+        exact = kind.written("", kind.found(file.text, shape)) == file.text
+        return _Remaining(None, exact)
+    return _Remaining(left, left in clean, clean.get(left))

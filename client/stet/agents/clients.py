@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -60,14 +60,17 @@ class Hooks(msgspec.Struct, frozen=True):
     per_second: int = 1
     defaults: Mapping[str, Any] = {}
 
-    def values(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each event with its element."""
+    def entries(self, command: str) -> dict[tuple[str, ...], Any]:
+        """What the file must have: each member with its path."""
         handler: dict[str, Any] = {"type": "command"} if self.typed else {}
         handler |= {"command": command, "timeout": HOOK_TIMEOUT_S * self.per_second}
-        for event in (*self.events, *self.other_events):
-            about_tools = self.matcher and event in self.events
-            matcher = {"matcher": self.matcher} if about_tools else {}
-            yield event, {**matcher, **({"hooks": [handler]} if self.grouped else handler)}
+        group = {"hooks": [handler]} if self.grouped else handler
+        matched = {"matcher": self.matcher, **group} if self.matcher else group
+        return {
+            **{(key,): value for key, value in self.defaults.items()},
+            **{("hooks", event): [matched] for event in self.events},
+            **{("hooks", event): [group] for event in self.other_events},
+        }
 
 
 class OwnFile(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ import re
 import stat
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -49,13 +48,6 @@ class ConfigFile(msgspec.Struct, frozen=True):
             raise ConnectTrouble(
                 f"{self.path} is not UTF-8 (line {line}), so it is not touched. Mend it first."
             ) from error
-
-
-class Backup(NamedTuple):
-    """An earlier version of a file, and the path of the backup."""
-
-    path: str
-    data: bytes
 
 
 def read(named: str, *, mode: int = 0o600) -> ConfigFile:
@@ -104,7 +96,7 @@ def check_writable(file: ConfigFile) -> None:
         raise ConnectTrouble(f"the directory of {file.path} is not writable for you")
 
 
-def backups(file: ConfigFile) -> list[Backup]:
+def backups(file: ConfigFile) -> list[ConfigFile]:
     """The readable backups of a file, newest first."""
     directory, name = os.path.split(file.path)
     pattern = re.compile(re.escape(name) + r"\.stet-backup-([0-9]+)")
@@ -112,10 +104,9 @@ def backups(file: ConfigFile) -> list[Backup]:
     with contextlib.suppress(OSError):
         found = filter(None, map(pattern.fullmatch, os.listdir(directory)))
         for each in sorted(found, key=lambda match: int(match[1]), reverse=True):
-            path = os.path.join(directory, each[0])
-            with contextlib.suppress(OSError), open(path, "rb") as backup:
-                kept.append(Backup(path, backup.read()))
-    return kept
+            with contextlib.suppress(ConnectTrouble):
+                kept.append(read(os.path.join(directory, each[0])))
+    return [backup for backup in kept if backup.data is not None]
 
 
 def back_up(file: ConfigFile) -> str:
@@ -185,8 +176,8 @@ def missing_directories(path: str) -> list[str]:
 
 
 def remove_directories(directories: Sequence[str]) -> None:
-    """Remove directories that are empty, the innermost first."""
-    for directory in sorted(directories, key=len, reverse=True):
+    """Remove directories that are empty; they are given the innermost first."""
+    for directory in directories:
         with contextlib.suppress(OSError):
             os.rmdir(directory)
 

@@ -17,9 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
-from stet.agents.jsonc import CannotSplice
+from stet.agents.jsonc import CannotSplice, Path, has, lookup
 from stet.service.spawn import program_beside
 
 #: Variables with the daemon's directories, if not the default ones; a client passes them on.
@@ -36,42 +34,26 @@ _OWN_OPTIONS = ("--workspace", "--tools")
 _WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
 
 
-class Group(msgspec.Struct, frozen=True):
-    """A wanted element of an event's array of hooks."""
+#: The entries wanted in a file, or found there, by their paths in its value: a server, the groups
+#: of handlers of each event, the words of a list, and members that a file with hooks must have.
+#: In a file that is stet's alone its text is the one entry.
+Entries = Mapping[Path, Any]
 
-    event: str
-    value: Mapping[str, Any]
+
+def is_server(path: Path) -> bool:
+    """Whether it is the path of a server's entry."""
+    return path[1:] == (NAME,)
 
 
-class Entries(msgspec.Struct, frozen=True):
-    """The entries wanted in a file, or found there: a server under ``servers``, hooks, words.
+def defaults(shape: Entries) -> dict[Path, Any]:
+    """The members that a file with hooks must have, for one without them."""
+    return {path: value for path, value in shape.items() if len(path) == 1}
 
-    ``defaults``: members that a file with hooks must have, for a file without them. ``words``: in
-    the list at the path ``listed``, the tools that are called without asking. ``whole``: the text
-    of a file that is stet's alone; then there is nothing else.
-    """
 
-    servers: str = ""
-    server: Mapping[str, Any] | None = None
-    groups: Sequence[Group] = ()
-    defaults: Mapping[str, Any] = {}
-    listed: tuple[str, ...] = ()
-    words: Sequence[str] = ()
-    whole: str | None = None
-
-    def __bool__(self) -> bool:
-        return self.server is not None or bool(self.groups or self.words or self.whole)
-
-    @property
-    def server_path(self) -> tuple[str, str]:
-        """The path of the server's entry in a file that has servers."""
-        return self.servers, NAME
-
-    def server_in(self, root: Any) -> dict[str, Any] | None:
-        """The server in a file's value, if stet wrote it."""
-        servers = root.get(self.servers) if isinstance(root, dict) and self.servers else None
-        value = servers.get(NAME) if isinstance(servers, dict) else None
-        return value if own_server(value) else None
+def server_in(root: Any, shape: Entries) -> dict[Path, Any]:
+    """The server in a file's value, if stet wrote it."""
+    paths = [path for path in shape if is_server(path) and has(root, path)]
+    return {path: lookup(root, path) for path in paths if own_server(lookup(root, path))}
 
 
 def this_stet() -> tuple[str, ...]:
@@ -101,11 +83,6 @@ class Command(NamedTuple):
     program: tuple[str, ...]
     verb: str
     arguments: tuple[str, ...]
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The command without ``env`` and its variables."""
-        return (*self.program, self.verb, *self.arguments)
 
 
 def own_command(argv: Sequence[str], verb: str) -> Command | None:
@@ -166,15 +143,19 @@ def handlers(group: Any) -> list[Any]:
     return inner if isinstance(inner, list) else [group]
 
 
-def commands(found: Entries) -> list[tuple[str, ...]]:
-    """The commands that entries start, without variables."""
-    own = [own_server(found.server)]
-    own += [own_handler(each) for group in found.groups for each in handlers(group.value)]
-    # In a file of stet's own each is a list at the end of a line.
-    for line in re.findall(r" = (\[.*\])$", found.whole or "", re.MULTILINE):
-        with suppress(ValueError):
-            own.append(own_command([str(word) for word in json.loads(line)], "hook"))
-    return [command.words for command in own if command is not None]
+def commands(found: Entries) -> list[Command]:
+    """The commands that entries start."""
+    own: list[Command | None] = []
+    for path, value in found.items():
+        if not path:  # in a file of stet's own each is a list at the end of a line
+            for line in re.findall(r" = (\[.*\])$", value, re.MULTILINE):
+                with suppress(ValueError):
+                    own.append(own_command([str(word) for word in json.loads(line)], "hook"))
+        elif path[0] == "hooks":
+            own += [own_handler(each) for group in value for each in handlers(group)]
+        else:
+            own.append(own_server(value))
+    return [command for command in own if command is not None]
 
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:

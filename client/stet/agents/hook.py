@@ -231,35 +231,30 @@ def _observe(event: HookEvent) -> None:
     if event.phase == "stop":
         _run.start = False
         with contextlib.suppress(_Warning, _Refused):
-            _tell_of_command(event)
+            _tell_all(event, _directories(event))
         return
-    if event.paths is None:
-        _tell_of_command(event)
-    else:
-        _tell_of_files(event, event.paths)
+    _tell_all(event, _directories(event) if event.paths is None else _files(event))
     warnings = _run.warnings if _run.attributed else _run.warnings + _run.untold
     if warnings:
         more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
         raise _Warning(warnings[0] + more)
 
 
-def _tell_of_command(event: HookEvent) -> None:
-    """Report a command to each workspace that it may work in, the client's first."""
+def _directories(event: HookEvent) -> list[str]:
+    """The directories that a command may work in, the client's first."""
     named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
     found = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
     if event.directory:  # a command may have removed it
         found.insert(0, _existing(event.directory + "/"))
-    for directory in list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]:
-        try:
-            _tell(event, None, directory)
-        except _NotUsed:
-            continue
-        except _Refused as refusal:
-            _run.warnings.append(f"not recorded: {_shown(directory)}: {refusal}")
+    return list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]
 
 
-def _tell_of_files(event: HookEvent, named: list[str]) -> None:
-    """Report files, workspace by workspace; a refusal of one does not stop the others."""
+def _files(event: HookEvent) -> list[str]:
+    """The files that a tool names; those of the agent's own workspace first, while there is time.
+
+    What can't be told of is warned of.
+    """
+    named = event.paths or []
     _run.warnings += [
         f"not recorded: {_shown(path)}: its name is not text in UTF-8"
         for path in named
@@ -267,32 +262,32 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
     ]
     here = os.path.realpath(event.directory or "/")
     paths = [_real(path) for path in named if _is_text(path)]
-    # The agent's own workspace first, while there is time.
-    paths.sort(key=lambda path: not _is_below(path, here))
+    return sorted(paths, key=lambda path: not _is_below(path, here))
+
+
+def _tell_all(event: HookEvent, places: list[str]) -> None:
+    """Report directories or files; the refusal of one workspace does not stop the others."""
     not_used: list[str] = []
-    above = {path: _existing(path) for path in paths}
-    while paths and len(_run.roots) < _MOST_WORKSPACES:
-        directory = above[paths[0]]
+    above = {place: place if event.paths is None else _existing(place) for place in places}
+    while places and len(_run.roots) < _MOST_WORKSPACES:
+        directory = above[places[0]]
         try:
-            told = _tell(event, paths, directory)
+            told = _tell(event, places, directory)
         except _Refused as refusal:
-            # Paths in other directories are tried: one inside this directory may be allowed.
-            others = [path for path in paths if above[path] != directory]
-            more = len(paths) - len(others) - 1
-            files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
+            # Files in other directories are tried: one inside this directory may be allowed.
+            told = [place for place in places if above[place] == directory]
+            more = f" and {len(told) - 1} more" if len(told) > 1 else ""
             where = not_used if isinstance(refusal, _NotUsed) else _run.warnings
-            where.append(f"not recorded: {files}: {refusal}")
-            paths = others
-        else:
-            paths = [path for path in paths if path not in told]
-    if _run.roots:
+            where.append(f"not recorded: {_shown(places[0])}{more}: {refusal}")
+        places = [place for place in places if place not in told]
+    if event.paths is not None and _run.roots:
         _run.warnings = not_used + _run.warnings
-    if paths:
-        _run.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
+    if places:
+        _run.warnings.append(f"not recorded, because they lie in other workspaces: {len(places)}")
 
 
-def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str]:
-    """Report to the workspace around ``directory``. Returns those of the paths that belong to it.
+def _tell(event: HookEvent, places: list[str], directory: str) -> list[str]:
+    """Report to the workspace around ``directory``. Returns those of the places that belong to it.
     Raises _Warning, _Refused (only there; another workspace may accept it), OSError.
     """
     hello = {
@@ -317,18 +312,20 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
 
         entered = ask(1, "hello", hello)
         root: str = entered["workspace"]["root"]
-        own = None if paths is None else [path for path in paths if _is_own(path, entered)]
-        if paths and not own:
+        own = [directory]
+        if event.paths is not None:
+            own = [path for path in places if _is_own(path, entered)]
+        if not own:
             raise _Refused(f"it does not lie in {root}")
         if root in _run.roots:
-            return own or []
+            return own
         _run.waiting = True
         result = ask(2, "observe", _observation(event, own, root))
     untold = bool(result.get("untold"))
     (_run.untold if untold else _run.warnings).extend(result.get("warnings", ()))
     _run.attributed = _run.attributed or not untold
     _run.roots.append(root)
-    return own or []
+    return own
 
 
 def _is_own(path: str, entered: dict[str, Any]) -> bool:
@@ -339,30 +336,21 @@ def _is_own(path: str, entered: dict[str, Any]) -> bool:
     )
 
 
-def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:
+def _observation(event: HookEvent, own: list[str], root: str) -> dict[str, Any]:
     if event.phase == "stop":
         return {"phase": "stop", "background": event.background}
-    params: dict[str, Any] = {
-        "phase": event.phase,
-        "tool": event.tool,
-        "use": event.use,
-        "within": round(max(0.05, (_run.deadline - time.monotonic()) * _SHARE), 3),
-    }
-    late: list[str] = []
+    within = round(max(0.05, (_run.deadline - time.monotonic()) * _SHARE), 3)
+    params = {"phase": event.phase, "within": within, **event.params}
+    if event.paths is not None:
+        params["paths"] = own
     if event.phase == "before":
         late = [*event.late, *(path for path in event.new if not os.path.lexists(path))]
         late = [_real(path) for path in late if _is_text(path)]
         late = [path for path in dict.fromkeys(late) if _is_below(path, root)][:_MOST_LATE]
-    if late:
-        params.update(late=late, background=event.background)
-    if paths is not None:
-        params["paths"] = paths
-    if event.subagent is not None:
-        params["subagent"] = event.subagent
-    if event.why and (late or event.phase == "after"):
-        params["message"] = event.why
-    if event.phase == "after" and event.request is not None:
-        params["request_id"] = event.request
+        if late:
+            params |= {"late": late, "background": event.background}
+        else:  # nothing is recorded that a message could be about
+            params.pop("message", None)
     return params
 
 
@@ -382,11 +370,7 @@ def _existing(path: str) -> str:
 
 def _is_text(path: str) -> bool:
     """Whether a message can hold it: UTF-8 has no half of a surrogate pair."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return path.encode("utf-8", "ignore").decode() == path
 
 
 def _shown(path: str) -> str:
@@ -423,29 +407,24 @@ def _connection() -> socket.socket:
     """A connection to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
     runtime = runtime_directory()
     path = socket_path(runtime, control=False)
+    connection = socket.socket(socket.AF_UNIX)
     runs = False
     while True:
         try:
             check_private(runtime)
-            connected = socket.socket(socket.AF_UNIX)
-            try:
-                connected.settimeout(_run.left())
-                connected.connect(path)
-            except BaseException:
-                connected.close()
-                raise
+            connection.settimeout(_run.left())
+            connection.connect(path)
+            return connection
         except UnsafeDirectory as error:
             raise _Warning(f"{_run.verdict()}: {error}") from error
+        except BlockingIOError:  # its backlog is full
+            runs = True
         except (FileNotFoundError, ConnectionRefusedError):
             # Where there are no workspaces, a daemon has nothing to record.
             if not runs and not os.path.isdir(os.path.join(state_directory(), "workspaces")):
                 raise _NotUsed("no stet daemon answers") from None
             if not runs and not _run.start:
                 raise _Warning(f"{_run.verdict()}: no stet daemon answers") from None
-        except BlockingIOError:  # its backlog is full
-            runs = True
-        else:
-            return connected
         if not runs:
             # By a process that outlives this one and holds none of its pipes.
             nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]

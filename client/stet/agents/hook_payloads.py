@@ -77,7 +77,7 @@ class HookEvent:
 
     ``paths`` are absolute. None: any file, below ``directory`` or below ``places``, which are other
     directories of a command. ``directory`` is None if the client gives none and none is needed.
-    ``use`` is the same before and after a use. ``request`` is the client's id of the use, unique.
+    ``params`` are those of ``observe`` that are the same in every workspace.
 
     ``late``: files that a command names and may change without a reported end, or after it
     (``background``); those of ``new`` only if they do not exist yet. At a stop ``background`` says
@@ -91,9 +91,7 @@ class HookEvent:
         self.late: list[str] = []
         self.new: list[str] = []
         self.background = False
-        self.subagent: str | None = None
-        self.tool = self.use = self.why = ""
-        self.request: str | None = None
+        self.params: dict[str, Any] = {}
 
 
 def read_payload(payload: dict[str, Any]) -> HookEvent | None:
@@ -105,15 +103,13 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     if event is None:
         raise ValueError("the payload has no hook_event_name")
     phase = _PHASES.get(event.lower())
-    if phase is None:
-        return None
     session = _text(payload, "session_id", "sessionId", "conversation_id")
-    if phase in ("start", "stop"):
-        if session is None:
-            return None
+    if phase in ("start", "stop") and session is not None:
         found = HookEvent(phase, _label(session), _directory(payload, {}))
         found.background = bool(payload.get("background_tasks"))
         return found
+    if phase not in ("before", "after"):
+        return None
     tool, given = _tool(event, payload)
     is_shell = tool.lower() in _SHELLS
     if not is_shell and tool.lower() not in _EDITS:
@@ -125,29 +121,27 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
     if session is None:
         raise ValueError(f"the payload of {event} has no session_id")
     found = HookEvent(phase, _label(session), directory)
-    found.tool = _label(tool)
     found.paths = paths
-    request = _text(payload, "tool_use_id", "tool_call_id")
-    if request:
-        found.use = found.request = _label(request)
+    found.params = {"tool": _label(tool)}
+    if request := _text(payload, "tool_use_id", "tool_call_id"):
+        found.params["use"] = _label(request)
+        if phase == "after":
+            found.params["request_id"] = _label(request)
     else:  # the same before and after
         same = json.dumps([tool, given], sort_keys=True)
-        found.use = f"{found.tool[:40]}-{_digest(same)}"
-    why = _text(given, "description", "explanation") or ""
-    # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't encode.
-    found.why = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
+        found.params["use"] = f"{_label(tool)[:40]}-{_digest(same)}"
+    if why := _text(given, "description", "explanation"):
+        # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't encode.
+        found.params["message"] = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
     if agent := _text(payload, "agent_id"):  # without it agent_type may be the main agent's
-        found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
+        named = filter(None, [_text(payload, "agent_type"), agent])
+        found.params["subagent"] = _label(" ".join(named))
     if paths is None and directory is not None:
         begins = os.path.join(directory, _text(given, "workdir", "dir_path", "directory") or "")
-        command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
-        found.places = [begins, *command.entered]
-        found.late = command.patched
-        monitored = tool.lower() == "monitor"
-        if True in (monitored, given.get("run_in_background"), given.get("is_background")):
-            found.background = True
-            found.late = [*command.patched, *command.written]
-            found.new = command.named
+        found.places = [begins]
+        flags = (given.get("run_in_background"), given.get("is_background"))
+        found.background = tool.lower() == "monitor" or True in flags
+        read_command(found, _text(given, "command", "cmd") or "", os.path.normpath(begins))
     return found
 
 
@@ -235,40 +229,39 @@ def _digest(text: str) -> str:
 # -- shell commands
 
 
-class Command:
-    """The files and directories in the text of a shell command, as absolute paths.
+def read_command(found: HookEvent, text: str, directory: str) -> None:
+    """Add to an event the files and directories that a shell command, begun in a directory, names.
 
     Only plain words count: only ``~/`` is expanded, and a word with a variable, a pattern or a
     substitution is skipped. This is a guess; nothing is executed.
 
-    ``directory``: where the command begins. ``entered``: absolute directories, or those below
-    ``~/``, after ``cd`` and ``pushd``. ``patched``: the files of a patch for ``apply_patch``.
-    ``written``: files that output is redirected to. ``named``: other words that may be files.
+    ``places``: absolute directories, or those below ``~/``, after ``cd`` and ``pushd``. ``late``:
+    the files of a patch for ``apply_patch``, and in the background those that output is redirected
+    to. ``new``: in the background other words that may be files.
     """
-
-    def __init__(self, text: str, directory: str) -> None:
-        self.entered: list[str] = []
-        self.written: list[str] = []
-        self.named: list[str] = []
-        head, _, patch = text.partition(_PATCH)
-        before = ""
-        for word in _words(head[:_LONGEST]):
-            if before in ("cd", "pushd") and word.startswith("-"):
-                continue
-            path = _path(word, directory)
-            if path is None:
-                pass
-            elif before in ("cd", "pushd"):
-                self.entered += [path] if word.startswith(("/", "~")) else []
-                directory = path
-            elif before in (">", ">>", ">|", "&>", "&>>"):
-                self.written.append(path)
-            elif "." in word or "/" in word:
-                self.named.append(path)
-            before = word
-        patched = in_patch(patch) if "apply_patch" in head or "applypatch" in head else ()
-        self.patched = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
-        del self.written[_MOST_PATHS:], self.named[_MOST_PATHS:]
+    written: list[str] = []
+    named: list[str] = []
+    head, _, patch = text.partition(_PATCH)
+    before = ""
+    for word in _words(head[:_LONGEST]):
+        if before in ("cd", "pushd") and word.startswith("-"):
+            continue
+        path = _path(word, directory)
+        if path is None:
+            pass
+        elif before in ("cd", "pushd"):
+            found.places += [path] if word.startswith(("/", "~")) else []
+            directory = path
+        elif before in (">", ">>", ">|", "&>", "&>>"):
+            written.append(path)
+        elif "." in word or "/" in word:
+            named.append(path)
+        before = word
+    patched = in_patch(patch) if "apply_patch" in head or "applypatch" in head else ()
+    found.late = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
+    if found.background:
+        found.late += written[:_MOST_PATHS]
+        found.new = named[:_MOST_PATHS]
 
 
 def in_patch(text: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from stet.agents import entries
 from stet.agents.entries import NAME, Entries
-from stet.agents.jsonc import CannotSplice, has, lookup, newline_of
+from stet.agents.jsonc import CannotSplice, checked, has, lookup, newline_of
 
 #: Empty lines and comments at the end of a table.
 _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z")
@@ -36,35 +36,32 @@ def value_of(text: str) -> dict[str, Any]:
 
 
 class Toml:
-    """The format TOML."""
+    """The format TOML; its only entry is the server."""
 
     name = "toml"
 
-    def check(self, text: str) -> None:
-        """Raises TOMLDecodeError for a text that entries can't be written into."""
-        value_of(text)
-
     def written(self, text: str, wanted: Entries) -> str:
         """The text with this server. Raises CannotSplice and TOMLDecodeError."""
-        assert wanted.server is not None, "BUG: no other entries are written into TOML"
-        root, value = value_of(text), wanted.server
-        if has(root, wanted.server_path):
-            found = lookup(root, wanted.server_path)
+        root = value_of(text)
+        [(path, value)] = wanted.items()
+        if has(root, path):
+            found = lookup(root, path)
             value = entries.rewritten(found, value)
             if found == value:
                 return text
-        return put(text, wanted.server_path[0], value)
+        return put(text, str(path[0]), value)
 
     def found(self, text: str, shape: Entries) -> Entries:
-        """The entry in a text."""
-        return Entries(shape.servers, shape.server_in(value_of(text)))
+        """The entry in a text. Raises TOMLDecodeError."""
+        return entries.server_in(value_of(text), shape)
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entry, and without the table of servers if that is empty then and
         not in ``before``; None if nothing of use is left.
         """
-        keep = before is not None and shape.servers in value_of(before)
-        left = removed(text, shape.servers, keep=keep)
+        [(servers, _)] = shape
+        keep = before is not None and servers in value_of(before)
+        left = removed(text, str(servers), keep=keep)
         return left if before is not None or left.removeprefix("\ufeff").strip() else None
 
 
@@ -87,7 +84,7 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
     if not isinstance(above, dict):
         raise CannotSplice(f"{servers} is not a table")
     above[NAME] = dict(value)
-    return _checked(changed, expected)
+    return checked(changed, expected, value_of)
 
 
 def _table(text: str, servers: str, value: Mapping[str, Any]) -> str:
@@ -107,7 +104,7 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
         del expected[servers]
     with contextlib.suppress(CannotSplice):
         if text.endswith(table):  # still as it was appended
-            return _checked(text.removesuffix(table), expected)
+            return checked(text.removesuffix(table), expected, value_of)
     changed = _without(text, servers, gone)
     start, at, end = _place(text, changed)
     if start < end:
@@ -115,7 +112,7 @@ def removed(text: str, servers: str, *, keep: bool = False) -> str:
         # last line's.
         empty = r"(?:(?<=\n)|\A)\r?\n\Z" if text[at:] else r"\r?\n\Z"
         changed = re.sub(empty, "", text[:start]) + text[at:]
-    return _checked(changed, expected)
+    return checked(changed, expected, value_of)
 
 
 def _without(text: str, servers: str, gone: bool) -> str:
@@ -173,10 +170,3 @@ def _place(text: str, changed: str) -> tuple[int, int, int]:
         return len(text), len(text), len(text)
     comments = _TRAILING.search(text, start, end)
     return start, comments.start() if comments else end, end
-
-
-def _checked(text: str, expected: Any) -> str:
-    with contextlib.suppress(tomllib.TOMLDecodeError):
-        if value_of(text) == expected:
-            return text
-    raise CannotSplice("it is laid out in an unusual way")

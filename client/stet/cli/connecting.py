@@ -82,7 +82,7 @@ def _request(arguments: Arguments) -> Request:
         environ=os.environ,
         workspace=workspace,
         tools=None if tools is None else ",".join(_dialects(tools)),
-        hooks=getattr(arguments, "hooks", False),
+        hooks=getattr(arguments, "hooks", True),
         edits=getattr(arguments, "allow_edits", False),
     )
 
@@ -101,7 +101,7 @@ def _print(request: Request, output: Output) -> None:
 
     files: list[dict[str, str]] = []
     lines: list[Line] = []
-    for target in [each for each in carrying_out.targets(request) if each.wanted]:
+    for target in carrying_out.targets(request):
         text = target.kind.written("", target.wanted)
         files.append({"path": target.path, "format": target.kind.name, "text": text})
         lines.append((Span(f"{visible(target.path)}:", "bold"),))

@@ -26,6 +26,7 @@ from stet.cli.doctor_places import Finding, fine, wrong
 
 if TYPE_CHECKING:
     from stet.agents.carrying_out import Request
+    from stet.agents.entries import Command
 
 #: Timeout of Codex's answer, in seconds; it takes about a third of a second.
 _WITHIN_S = 5.0
@@ -41,29 +42,28 @@ def findings(directory: str) -> Iterator[Finding]:
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
         for scope in SCOPES:
-            request = Request(client, scope, here, this_stet(), os.environ)
+            request = Request(client, scope, here, this_stet(), os.environ, hooks=True)
             found = dict(connected(request))
-            every = [argv for commands in found.values() for argv in commands]
+            every = [command for commands in found.values() for command in commands]
             for path, commands in found.items():
-                missing = [argv[0] for argv in commands if not os.access(argv[0], os.X_OK)]
+                programs = [command.program[0] for command in commands]
+                missing = [program for program in programs if not os.access(program, os.X_OK)]
                 if missing:
                     detail = f"{path} starts {missing[0]}, which is not there"
                     mend = command_line("connect", _as_written(request, every))
                     yield wrong(client.name, detail, mend)
-                elif client.name == "codex" and "hook" in commands[0]:
-                    yield _trusted(path, commands[0][0], here)
+                elif client.name == "codex" and commands[0].verb == "hook":
+                    yield _trusted(path, programs[0], here)
                 else:
-                    yield fine(client.name, f"{path} starts {commands[0][0]}")
+                    yield fine(client.name, f"{path} starts {programs[0]}")
 
 
-def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
+def _as_written(request: Request, commands: Sequence[Command]) -> Request:
     """The request that wrote the entries with these commands."""
     from stet.agents.entries import own_options
 
-    servers = [argv for argv in commands if "mcp" in argv]
-    options: dict[str, str] = {}
-    for argv in servers:
-        options |= own_options(argv[argv.index("mcp") + 1 :])[0]
+    servers = [command for command in commands if command.verb == "mcp"]
+    options, _ = own_options([word for server in servers for word in server.arguments])
     workspace = options.get("--workspace")
     default = request.project if request.scope == "project" else None
     if workspace is not None and (workspace.startswith("$") or workspace == default):
