@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
-from stetd.history.tree_bytes import order_key
+from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8, order_key
 from stetd.history.undone import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CommitInfo).
