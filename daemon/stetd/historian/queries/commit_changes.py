@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import CommitPart, FileRow
+from stetd.history.commit_rows import FileRow, IndexedFile
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.line_diffs import compare_lines, count_lines
@@ -23,8 +23,8 @@ from stetd.repository.stored_objects import MissingObject, StoredObjects
 _COMPARED_BYTES = 4 << 20
 #: Characters of a commit's changed lines that are indexed at most.
 _INDEXED_BYTES = 64 << 20
-#: The same for one part of a commit (a file with more is not indexed), and its number of files.
-_PART_BYTES, _PART_FILES = 1 << 20, 64
+#: The same for one file.
+_FILE_BYTES = 1 << 20
 #: Characters of the largest answer: it is made, sent and read in memory.
 _LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
@@ -152,24 +152,15 @@ def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
     return blob(row.before) if row.before else None, blob(row.after) if row.after else None
 
 
-def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[CommitPart]:
-    """What a commit did, in parts that are not too large; one part for most commits."""
-    files: list[FileRow] = []
-    texts = [commit.meta.message]
-    length, room = 0, _INDEXED_BYTES
+def files_to_index(repository: StoredObjects, commit: StoredCommit) -> Iterator[IndexedFile]:
+    """A commit's changes, ordered by path."""
+    room = _INDEXED_BYTES
     for change in changes_of(repository, commit):
         row, text = _file_row(repository, change)
-        if text is None or len(text) > _PART_BYTES or room < 0:
-            yield CommitPart((row,), None)
-            continue
-        if files and (length + len(text) > _PART_BYTES or len(files) == _PART_FILES):
-            yield CommitPart(tuple(files), "\n".join(texts))
-            files, texts, length = [], [], 0
-        files.append(row)
-        texts += [text] if text else []
-        length += len(text)
-        room -= len(text)
-    yield CommitPart(tuple(files), "\n".join(texts))
+        if text is not None and (len(text) > _FILE_BYTES or room < 0):
+            text = None
+        room -= len(text or "")
+        yield IndexedFile(row, text)
 
 
 def _uncompared(change: PathChange) -> FileRow:
