@@ -31,8 +31,9 @@ _CLASSES = {
 }  # fmt: skip
 _WILDCARD = re.compile(rb"[*?\[\\]")
 _QUOTED = re.compile(rb"\\(.)", re.DOTALL)
-#: What ends at the first closing bracket with a colon before it; of any other name, no set is made.
-_NAMED = re.compile(rb"\[:([^\]]*):\]")
+#: A member of a set: the name of a class, a character, or the first and the last of a range. A
+#: backslash quotes a character; no set is made of one without, or of an unknown name.
+_MEMBER = re.compile(rb"\[:([^\]]*):\]|\\?+(.)(?:-(?!\])\\?+(.))?", re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -192,35 +193,17 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     members = b""
-    first = True
-    while first or pattern[at : at + 1] != b"]":
-        if at >= len(pattern):
+    while not members or pattern[at : at + 1] != b"]":
+        member = _MEMBER.match(pattern, at)
+        if member is None:
             return None
-        named = _NAMED.match(pattern, at)
-        if named is not None:
-            if named[1] not in _CLASSES:
-                return None
-            members += _CLASSES[named[1]]
-            at = named.end()
-        else:
-            low, at = _member(pattern, at)
-            if low is None:
-                return None
-            high = low
-            if pattern[at : at + 1] == b"-" and pattern[at + 1 : at + 2] not in (b"]", b""):
-                last, at = _member(pattern, at + 1)
-                if last is None:
-                    return None
-                high = last
+        named, low, high = member.groups()
+        if low is not None:
             # The first of a range is a member also where the range is empty.
-            members += b"\\x%02x-\\x%02x" % (low[0], max(low, high)[0])
-        first = False
+            members += b"\\x%02x-\\x%02x" % (low[0], max(low, high or low)[0])
+        elif named in _CLASSES:
+            members += _CLASSES[named]
+        else:
+            return None
+        at = member.end()
     return (b"[^" if negated else b"[") + members + b"]", at + 1
-
-
-def _member(pattern: bytes, at: int) -> tuple[bytes | None, int]:
-    """One character of a set, which a backslash may quote."""
-    if pattern[at : at + 1] == b"\\":
-        at += 1
-    char = pattern[at : at + 1]
-    return (char or None), at + 1
