@@ -113,7 +113,8 @@ def test_large_texts_are_not_indexed(histories: Histories) -> None:
     found = indexed(histories, oid)
     assert [("a", "needle"), ("b", None), ("c", "hay")] == [(row.path, text) for row, text in found]
     assert 70_000 == found[1][0].added
-    assert has_text(histories.repository, histories.repository.commit(oid), "789abc")
+    commit = histories.repository.commit(oid)
+    assert has_text(histories.repository, commit, "789abc", [row for row, _ in found])
 
 
 def test_the_texts_of_a_commit_are_indexed_up_to_a_limit(
@@ -140,7 +141,7 @@ def test_a_search_looks_in_changed_lines_and_messages_only(histories: Histories)
     commit = histories.repository.commit(oid)
 
     def found(text: str) -> bool:
-        return has_text(histories.repository, commit, text)
+        return has_text(histories.repository, commit, text, rows(histories, oid))
 
     assert found("beta")
     assert found("BETA-- ")

@@ -188,11 +188,11 @@ def test_a_commit_is_found_by_each_part_and_only_those_files_are_looked_at(
     assert [3, 2] == numbers(index, text="hay")
     assert [2] == numbers(index, text="nowhere")
     assert [2] == numbers(index, text="needle", path="d")
-    assert None is index.files_with(2, "ne")
+    assert index.files(2) == index.files_with(2, "ne")
     if index.has_text:
-        needle = sorted(f.path for f in index.files_with(2, "needle") or [])
+        needle = sorted(f.path for f in index.files_with(2, "needle"))
         assert ["a", "d/b", "d/c", "d/e", "d/f"] == needle
-        assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere") or []]
+        assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere")]
         assert [] == index.files_with(1, "nowhere")
     assert ["a", "d/b", "d/c", "d/d", "d/e", "d/f", "f"] == [f.path for f in index.files(2)]
 

@@ -292,11 +292,11 @@ class HistoryIndex:
         """The first number that a statement gives; None if it gives no row."""
         return next(self._numbers(sql, parameters), None)
 
-    def files_with(self, n: int, text: str) -> list[FileRow] | None:
-        """The files of a commit that may have a text in their changed lines; None: any may."""
+    def files_with(self, n: int, text: str) -> list[FileRow]:
+        """The files of a commit that may have a text in their changed lines."""
         sought = _trigrams(text) if self.has_text else ""
         if not sought:
-            return None
+            return self.files(n)
         texts = "SELECT rowid - ? FROM changed_text WHERE changed_text MATCH ?"
         first, last = _first_row(n), _first_row(n + 1) - 1
         return self._files(

@@ -7,7 +7,7 @@ unless there is a new file. A file whose permission bits alone changed is one wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from stet.wire.failures import Kind, refuse
@@ -186,22 +186,14 @@ def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, s
 
 
 def has_text(
-    repository: StoredObjects,
-    commit: StoredCommit,
-    text: str,
-    files: Sequence[FileRow] | None = None,
+    repository: StoredObjects, commit: StoredCommit, text: str, files: Iterable[FileRow]
 ) -> bool:
-    """Whether a commit's message, or a line that it added or removed, has this text.
-
-    ``files``: the only ones that may have it, if that is known.
-    """
+    """Whether a commit's message, or a line added to or removed from these files, has this text."""
     if text in commit.meta.message:
         return True
     if "\n" in text:
         return False
     sought = text.encode("utf-8", "replace")
-    if files is None:
-        files = [_uncompared(change) for change in changes_of(repository, commit)]
     return any(
         _side_has(repository, file, sought)
         and text in compare_lines(*_contents(repository.blob, file)).text
