@@ -82,19 +82,29 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
     yield from (changes[path] for path in sorted(changes))
 
 
-def counted(repository: StoredObjects, change: PathChange) -> FileChange:
-    """A change as in results, with its lines counted."""
-    row = _uncompared(change)
-    added, removed = count_lines(*_contents(repository.blob, row))
-    return file_change(row._replace(added=added, removed=removed))
+def counted(blob: Blobs, row: FileRow) -> FileChange:
+    """A row as in results; its lines are counted if it has no counts."""
+    added, removed = row.added, row.removed
+    if added is None or removed is None:
+        added, removed = count_lines(*_contents(blob, row))
+    return FileChange(
+        path=row.path,
+        status=row.status,
+        before=row.before,
+        after=row.after,
+        added=added,
+        removed=removed,
+        old_path=row.old_path,
+        excluded=row.before is None and row.after is None,
+    )
 
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
     """A change as in results, and its unified diff."""
     before, after = (state_of(blob, side) for side in (change.before, change.after))
     diff = line_diff(change.path, before, after, old_path=change.old_path)
-    row = _uncompared(change)._replace(added=diff.added, removed=diff.removed)
-    return file_change(row), diff.text
+    row = row_of(change)._replace(added=diff.added, removed=diff.removed)
+    return counted(blob, row), diff.text
 
 
 def state_of(blob: Blobs, known: Change) -> FileState | None:
@@ -132,22 +142,6 @@ def check_size(size: int, what: str) -> None:
         )
 
 
-def file_change(row: FileRow) -> FileChange:
-    """A row with counted lines, as in results."""
-    assert row.added is not None, "BUG: a row without counts"
-    assert row.removed is not None, "BUG: a row without counts"
-    return FileChange(
-        path=row.path,
-        status=row.status,
-        before=row.before,
-        after=row.after,
-        added=row.added,
-        removed=row.removed,
-        old_path=row.old_path,
-        excluded=row.before is None and row.after is None,
-    )
-
-
 def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
     return blob(row.before) if row.before else None, blob(row.after) if row.after else None
 
@@ -163,7 +157,7 @@ def files_to_index(repository: StoredObjects, commit: StoredCommit) -> Iterator[
         yield IndexedFile(row, text)
 
 
-def _uncompared(change: PathChange) -> FileRow:
+def row_of(change: PathChange) -> FileRow:
     """A file's row without counts and hunks."""
     before, after = (side[1] if side else None for side in (change.before, change.after))
     return FileRow(change.path, change.status, before, after, change.old_path)
@@ -171,7 +165,7 @@ def _uncompared(change: PathChange) -> FileRow:
 
 def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared, or damaged)."""
-    row = _uncompared(change)
+    row = row_of(change)
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
     try:
