@@ -365,7 +365,6 @@ class GrowingIndex(HistoryIndex):
         self.db.executemany(
             "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
         )
-        touched: set[int] = set()
         for number, part in enumerate(_in_parts(files)):
             texts = [] if number else [meta.message]
             text = "\n".join([*texts, *(file.text for file in part if file.text)])
@@ -374,34 +373,29 @@ class GrowingIndex(HistoryIndex):
                     "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
                     (_first_row(n) + number, _searchable(text)),
                 )
-            self._add_files(n, number, part, touched)
+            self._add_files(n, number, part)
             yield len(text)
 
-    def _add_files(self, n: int, part: int, files: list[IndexedFile], touched: set[int]) -> None:
-        rows = [file.row for file in files]
-        named = [path for row in rows for path in (row.path, row.old_path) if path is not None]
-        paths = [each for path in named for each in (path, *directories_above(path))]
-        ids = {path: self._path_id(path) for path in dict.fromkeys(paths)}
-        new = set(ids.values()) - touched
-        touched |= new
-        self.db.executemany("INSERT INTO touched VALUES (?, ?)", [(number, n) for number in new])
+    def _add_files(self, n: int, part: int, files: list[IndexedFile]) -> None:
+        named = [path for row, _ in files for path in (row.path, row.old_path) if path is not None]
+        paths = dict.fromkeys(each for path in named for each in (path, *directories_above(path)))
+        sql = "INSERT OR IGNORE INTO paths (path) VALUES (?)"
+        self.db.executemany(sql, [(path,) for path in paths])
+        sql = "INSERT OR IGNORE INTO touched SELECT id, ? FROM paths WHERE path = ?"
+        self.db.executemany(sql, [(n, path) for path in paths])
         values = [
             (
-                ids[row.path], n, row.status, _id(row.before), _id(row.after), row.added,
-                row.removed, ids[row.old_path] if row.old_path is not None else None,
-                None if row.hunks is None else _packed(row.hunks), part, int(text is None),
+                n, row.status, _id(row.before), _id(row.after), row.added, row.removed,
+                row.old_path, None if row.hunks is None else _packed(row.hunks), part,
+                int(text is None), row.path,
             )
             for row, text in files
         ]  # fmt: skip
-        self.db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-    def _path_id(self, path: str) -> int:
-        found = self.path_number(path)
-        if found is not None:
-            return found
-        number = self.db.execute("INSERT INTO paths (path) VALUES (?)", (path,)).lastrowid
-        assert number is not None, "BUG: an insertion without a row"
-        return number
+        self.db.executemany(
+            "INSERT INTO files SELECT id, ?, ?, ?, ?, ?, ?,"
+            " (SELECT id FROM paths WHERE path = ?), ?, ?, ? FROM paths WHERE path = ?",
+            values,
+        )
 
 
 def _in_parts(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
