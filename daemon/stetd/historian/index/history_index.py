@@ -361,10 +361,8 @@ class GrowingIndex(HistoryIndex):
         )  # fmt: skip
         self.db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fields)
         reverts = meta.reverts if meta.kind in TAKES_BACK else ()
-        targets = {target for oid in reverts if (target := self.position(oid)) is not None}
-        self.db.executemany(
-            "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
-        )
+        sql = "INSERT OR IGNORE INTO reverts SELECT n, ? FROM commits WHERE oid = ?"
+        self.db.executemany(sql, [(n, bytes.fromhex(oid)) for oid in reverts])
         for number, part in enumerate(_in_parts(files)):
             texts = [] if number else [meta.message]
             text = "\n".join([*texts, *(file.text for file in part if file.text)])
