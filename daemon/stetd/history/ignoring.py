@@ -30,6 +30,7 @@ _CLASSES = {
     b"xdigit": rb"0-9A-Fa-f",
 }  # fmt: skip
 _WILDCARD = re.compile(rb"[*?\[\\]")
+_LITERAL = re.compile(rb"(?:\\.|[^*?\[\\/])+", re.DOTALL)
 _QUOTED = re.compile(rb"\\(.)", re.DOTALL)
 #: A member of a set: the name of a class, a character, or the first and the last of a range. A
 #: backslash quotes a character; no set is made of one without, or of an unknown name.
@@ -169,11 +170,11 @@ def _translated(pattern: bytes) -> tuple[re.Pattern[bytes], bytes] | None:
             pieces[-1] += b"(?!/)" + found[0]
             at = found[1]
         else:
-            at += char == b"\\"
-            if at == len(pattern):
+            literal = _LITERAL.match(pattern, at)
+            if literal is None:  # a backslash at the end
                 return None
-            pieces[-1] += re.escape(pattern[at : at + 1])
-            at += 1
+            pieces[-1] += re.escape(_QUOTED.sub(rb"\1", literal[0]))
+            at = literal.end()
 
 
 def _first_fits(pieces: list[bytes], gap: bytes) -> bytes:
