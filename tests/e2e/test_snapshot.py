@@ -379,6 +379,32 @@ def test_a_file_that_can_not_be_read_is_named_once(
         daemon.close()
 
 
+def test_the_permissions_are_those_of_the_last_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon, root = daemon_of_one_file(tmp_path)
+    file = root / "a.txt"
+    file.chmod(0o600)
+
+    def change_again(_: str) -> None:
+        if file.read_text() == "one\n":
+            file.write_text("two\n")
+            file.chmod(0o640)
+
+    monkeypatch.setattr(snapshots, "failpoint", change_again)
+    try:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        assert taking(daemon).added == 1
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        asyncio.run(person.call("show", {"commit": "HEAD"}))  # Git has it then
+        [workspace] = daemon.writer.state.open.values()
+        commit = workspace.repository.commit(workspace.head.commit or "")
+        assert commit.meta.permissions == (("a.txt", 0o640),)
+    finally:
+        daemon.close()
+
+
 @pytest.mark.parametrize(
     "point",
     ["snapshot.pack_written", "snapshot.read", "snapshot.before_record", "snapshot.recorded",

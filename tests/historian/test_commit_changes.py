@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from file_states import diff_of
-from stetd.historian.queries.commit_changes import changes_of, commit_parts, described, has_text
-from stetd.history.commit_rows import CommitPart, FileRow, Hunk
+from stetd.historian.queries import commit_changes
+from stetd.historian.queries.commit_changes import (
+    changes_of,
+    described,
+    files_to_index,
+    has_text,
+)
+from stetd.history.commit_rows import FileRow, Hunk, IndexedFile
 from stetd.history.line_diffs import compare_lines
 from stetd.history.objects import object_id
 from storage.histories import Histories
@@ -21,33 +27,28 @@ def histories(tmp_path: Path) -> Histories:
     return Histories(tmp_path)
 
 
-def parts(histories: Histories, oid: str) -> list[CommitPart]:
-    return list(commit_parts(histories.repository, histories.repository.commit(oid)))
+def indexed(histories: Histories, oid: str) -> list[IndexedFile]:
+    return list(files_to_index(histories.repository, histories.repository.commit(oid)))
+
+
+def rows(histories: Histories, oid: str) -> list[FileRow]:
+    return [row for row, _ in indexed(histories, oid)]
 
 
 def blob(text: str) -> str:
     return object_id("blob", text.encode())
 
 
-def test_statuses_counts_and_hunks(histories: Histories) -> None:
+def test_statuses_counts_hunks_and_texts(histories: Histories) -> None:
     histories.commit({"a": "1\n2\n3\n", "b": "x\n"})
     oid = histories.commit({"a": "1\nzwei\n3\n4\n", "b": None, "c": "new\n"})
-    [row] = parts(histories, oid)
-    assert row.files == (
-        FileRow(
-            "a",
-            "M",
-            blob("1\n2\n3\n"),
-            blob("1\nzwei\n3\n4\n"),
-            None,
-            2,
-            1,
-            (Hunk(1, 1, 1, 1), Hunk(3, 0, 3, 1)),
-        ),
-        FileRow("b", "D", blob("x\n"), None, None, 0, 1, (Hunk(0, 1, 0, 0),)),
-        FileRow("c", "A", None, blob("new\n"), None, 1, 0, (Hunk(0, 0, 0, 1),)),
-    )
-    assert row.text == "subject 2\n2\nzwei\n4\nx\nnew"
+    before, after = blob("1\n2\n3\n"), blob("1\nzwei\n3\n4\n")
+    hunks = (Hunk(1, 1, 1, 1), Hunk(3, 0, 3, 1))
+    assert [
+        (FileRow("a", "M", before, after, None, 2, 1, hunks), "2\nzwei\n4"),
+        (FileRow("b", "D", blob("x\n"), None, None, 0, 1, (Hunk(0, 1, 0, 0),)), "x"),
+        (FileRow("c", "A", None, blob("new\n"), None, 1, 0, (Hunk(0, 0, 0, 1),)), "new"),
+    ] == indexed(histories, oid)
 
 
 def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
@@ -69,74 +70,67 @@ def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
 def test_two_files_that_changed_places_are_two_moves(histories: Histories) -> None:
     histories.commit({"a": "1\n", "b": "2\n"})
     oid = histories.commit({"a": "2\n", "b": "1\n"}, moves=(("a", "b"), ("b", "a")))
-    [row] = parts(histories, oid)
+    found = rows(histories, oid)
     assert [("a", "R", "b", 0, 0), ("b", "R", "a", 0, 0)] == [
-        (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
+        (f.path, f.status, f.old_path, f.added, f.removed) for f in found
     ]
 
 
 def test_a_path_that_was_moved_away_and_made_anew_is_told_too(histories: Histories) -> None:
     histories.commit({"a": "1\n"})
     oid = histories.commit({"a": "other\n", "b": "1\n"}, moves=(("a", "b"),))
-    [row] = parts(histories, oid)
-    assert [("a", "M", None), ("b", "R", "a")] == [
-        (f.path, f.status, f.old_path) for f in row.files
-    ]
+    found = rows(histories, oid)
+    assert [("a", "M", None), ("b", "R", "a")] == [(f.path, f.status, f.old_path) for f in found]
 
 
 def test_a_move_onto_a_file_that_was_the_same_is_told(histories: Histories) -> None:
     histories.commit({"a": "1\n", "b": "1\n"})
     oid = histories.commit({"a": None, "b": "1\n"}, moves=(("a", "b"),))
-    [row] = parts(histories, oid)
+    found = rows(histories, oid)
     assert [("b", "R", "a", 0, 0)] == [
-        (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
+        (f.path, f.status, f.old_path, f.added, f.removed) for f in found
     ]
 
 
 def test_a_move_of_what_was_not_there_is_an_addition(histories: Histories) -> None:
     histories.commit({"x": "1\n"})
     oid = histories.commit({"b": "1\n"}, moves=(("a", "b"),))
-    [row] = parts(histories, oid)
-    assert [("b", "A", None)] == [(f.path, f.status, f.old_path) for f in row.files]
+    found = rows(histories, oid)
+    assert [("b", "A", None)] == [(f.path, f.status, f.old_path) for f in found]
 
 
 def test_binary_files_are_one_hunk_without_text(histories: Histories) -> None:
     histories.commit({"a": "\0one\ntwo\n"})
     oid = histories.commit({"a": "\0one\ndrei\nvier\n"})
-    [row] = parts(histories, oid)
-    assert (0, 0, (Hunk(0, 2, 0, 3),)) == row.files[0][5:]
-    assert row.text == "subject 2"
+    [(row, text)] = indexed(histories, oid)
+    assert (0, 0, (Hunk(0, 2, 0, 3),)) == row[5:]
+    assert text == ""
 
 
 def test_large_texts_are_not_indexed(histories: Histories) -> None:
     large = "0123456789abcde\n" * 70_000
     oid = histories.commit({"a": "needle\n", "b": large, "c": "hay\n"})
-    scanned, rest = parts(histories, oid)
-    assert (["b"], None, 70_000) == (
-        [f.path for f in scanned.files],
-        scanned.text,
-        scanned.files[0].added,
-    )
-    assert (["a", "c"], "subject 1\nneedle\nhay") == ([f.path for f in rest.files], rest.text)
-    assert has_text(histories.repository, histories.repository.commit(oid), "789abc")
+    found = indexed(histories, oid)
+    assert [("a", "needle"), ("b", None), ("c", "hay")] == [(row.path, text) for row, text in found]
+    assert 70_000 == found[1][0].added
+    commit = histories.repository.commit(oid)
+    assert has_text(histories.repository, commit, "789abc", [row for row, _ in found])
 
 
-def test_many_files_are_several_parts_in_the_order_of_their_paths(histories: Histories) -> None:
-    paths = [f"f{n:03}" for n in range(150)]
-    oid = histories.commit({path: f"text of {path}\n" for path in paths})
-    found = parts(histories, oid)
-    assert [64, 64, 22] == [len(part.files) for part in found]
-    assert paths == [file.path for part in found for file in part.files]
-    assert ["subject 1", "text of f064", "text of f128"] == [
-        (part.text or "").split("\n")[0] for part in found
+def test_the_texts_of_a_commit_are_indexed_up_to_a_limit(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_changes, "_INDEXED_BYTES", 20)
+    oid = histories.commit({f"f{n}": f"text of f{n}\n" for n in range(4)})
+    assert ["text of f0", "text of f1", "text of f2", None] == [
+        text for _, text in indexed(histories, oid)
     ]
 
 
 def test_files_too_large_to_compare_have_no_counts_until_asked(histories: Histories) -> None:
     oid = histories.commit({"a": "0123456789abcde\n" * 300_000})
-    scanned, rest = parts(histories, oid)
-    assert (None, None, None, None) == (scanned.text, *scanned.files[0][5:])
-    assert ((), "subject 1") == rest
+    [(row, text)] = indexed(histories, oid)
+    assert (None, None, None, None) == (text, *row[5:])
     [change] = changes_of(histories.repository, histories.repository.commit(oid))
     assert 300_000 == described(histories.repository.blob, change)[0].added
 
@@ -147,7 +141,7 @@ def test_a_search_looks_in_changed_lines_and_messages_only(histories: Histories)
     commit = histories.repository.commit(oid)
 
     def found(text: str) -> bool:
-        return has_text(histories.repository, commit, text)
+        return has_text(histories.repository, commit, text, rows(histories, oid))
 
     assert found("beta")
     assert found("BETA-- ")

@@ -321,9 +321,10 @@ def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with
     view = messages.WorkspaceView(
         name="w", root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
     )
-    pins = messages.Ask(id=1, question="pins", view=view, params=msgspec.msgpack.encode(None))
+    params = msgspec.msgpack.encode(["name", "HEAD"])
+    pin = messages.Ask(id=1, question="pin", view=view, params=params)
     with pytest.raises(Refused) as refused:
-        answer_question(library, pins, Progress())
+        answer_question(library, pin, Progress())
     assert ("overloaded", [histories.path]) == (refused.value.kind, followed)
     monkeypatch.undo()
     assert expected(histories) == asked(histories)

@@ -19,7 +19,7 @@ from stetd.historian.index.history_index import (
     is_damage,
     transaction,
 )
-from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
+from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.objects import EMPTY_TREE
 
@@ -28,10 +28,11 @@ def oid(n: int) -> str:
     return f"{n * 0x9E3779B97F4A7C15 % (1 << 64):016x}" + f"{n:024x}"
 
 
-Row = tuple[StoredCommit, list[CommitPart]]
+Row = tuple[StoredCommit, list[IndexedFile]]
 
 
 def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields: object) -> Row:
+    """A commit with these files; the text is that of a file of its own."""
     told: dict[str, object] = {
         "time": 1000 + n,
         "kind": "edit",
@@ -39,13 +40,15 @@ def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields
         **fields,
     }
     meta = CommitMeta(**told)  # type: ignore[arg-type]
-    return StoredCommit(oid(n), EMPTY_TREE, None, meta), [CommitPart(files, text)]
+    changed: list[IndexedFile] = [IndexedFile(file, "") for file in files]
+    changed += [IndexedFile(change("told"), text)] if text != "" else []
+    return StoredCommit(oid(n), EMPTY_TREE, None, meta), changed
 
 
 def add(index: GrowingIndex, rows: list[Row]) -> None:
     with transaction(index.db):
-        for commit, parts in rows:
-            assert parts == list(index.add(commit, parts))
+        for commit, files in rows:
+            assert 1 == len(list(index.add(commit, files)))
 
 
 def change(path: str, old_path: str | None = None) -> FileRow:
@@ -166,35 +169,41 @@ def test_what_is_too_large_to_be_indexed_is_always_to_be_verified(index: Growing
     assert [2] == numbers(index, text="needle", since=1002, until=1003)
 
 
-def test_a_commit_in_parts_is_found_by_each_and_only_those_files_are_looked_at(
-    index: GrowingIndex,
+def test_a_commit_is_found_by_each_part_and_only_those_files_are_looked_at(
+    index: GrowingIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = [
-        CommitPart((change("a"), change("d/b")), "message needle"),
-        CommitPart((change("d/c"),), None),
-        CommitPart((change("d/e"),), "hay needle"),
-        CommitPart((change("f"),), "hay"),
-    ]
-    add(index, [row(1, text="needle"), (row(2)[0], parts), row(3, text="hay")])
+    monkeypatch.setattr(index_schema, "_PART_FILES", 2)
+    told = [
+        ("a", "needle"), ("d/b", ""), ("d/c", None), ("d/d", "hay"), ("d/e", "hay needle"),
+        ("d/f", "hay"), ("f", "hay"),
+    ]  # fmt: skip
+    add(index, [row(1, text="needle")])
+    with transaction(index.db):
+        lengths = list(
+            index.add(row(2)[0], [IndexedFile(change(path), text) for path, text in told])
+        )
+    assert [len("subject 2\nneedle"), len("hay"), len("hay needle\nhay"), len("hay")] == lengths
+    add(index, [row(3, text="hay")])
     assert [2, 1] == numbers(index, text="needle")
     assert [3, 2] == numbers(index, text="hay")
     assert [2] == numbers(index, text="nowhere")
     assert [2] == numbers(index, text="needle", path="d")
-    assert None is index.files_with(1, "needle")
+    assert index.files(2) == index.files_with(2, "ne")
     if index.has_text:
-        assert ["a", "d/b", "d/c", "d/e"] == [f.path for f in index.files_with(2, "needle") or []]
-        assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere") or []]
-    assert ["a", "d/b", "d/c", "d/e", "f"] == [f.path for f in index.files_with(2, "ne") or []]
-    assert ["a", "d/b", "d/c", "d/e", "f"] == [f.path for f in index.files(2)]
+        needle = sorted(f.path for f in index.files_with(2, "needle"))
+        assert ["a", "d/b", "d/c", "d/e", "d/f"] == needle
+        assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere")]
+        assert [] == index.files_with(1, "nowhere")
+    assert ["a", "d/b", "d/c", "d/d", "d/e", "d/f", "f"] == [f.path for f in index.files(2)]
 
 
 def test_what_was_begun_and_not_finished_is_not_there(index: GrowingIndex) -> None:
     add(index, [row(1)])
-    commit, parts = row(2, files=(change("a"),), text="needle")
+    commit, files = row(2, files=(change("a"),), text="needle")
 
     def begin() -> Iterator[None]:
         with transaction(index.db):
-            for _ in index.add(commit, parts):
+            for _ in index.add(commit, files):
                 yield
 
     begun = begin()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from stet.wire.results import FileChange
-from stetd.historian.queries.commit_changes import changes_of, counted
+from stetd.historian.queries.commit_changes import changes_of, counted, row_of
 from stetd.historian.queries.commit_lookup import (
     CommitLookup,
     Found,
@@ -130,7 +130,7 @@ class WalkedHistory(CommitLookup):
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         changes = changes_of(self.repository, commit)
-        return [counted(self.repository, change) for change in changes]
+        return [counted(self.repository.blob, row_of(change)) for change in changes]
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         changes = list(changes_of(self.repository, commit))

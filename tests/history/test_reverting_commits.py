@@ -19,7 +19,7 @@ from stetd.history.reverting_commits import (
     RevertedFiles,
     full_mode,
 )
-from stetd.history.reverting_file import FileConflict, Version
+from stetd.history.reverting_file import Version
 from stetd.repository.merging import merge_file
 
 FILE = 0o100644
@@ -53,6 +53,10 @@ def commit(moves: Moves, oid: str = "", *reverts: str, **more: Any) -> StoredCom
 
 def pass_by(paths: PresentPaths, moves: Moves, oid: str = "", *reverts: str) -> None:
     paths.pass_by(commit(moves, oid, *reverts))
+
+
+def conflicts(work: RevertedFiles) -> list[tuple[str, ...]]:
+    return [(conflict.path, *conflict.hunks) for conflict in work.conflicts]
 
 
 def revert(work: RevertedFiles, deltas: list[FileDelta], moves: Moves, **more: Any) -> None:
@@ -135,7 +139,7 @@ def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> No
     work = working(files)
     pass_by(work.paths, MOVE)
     revert(work, [delta("b", FIVE, TWO)], [])
-    assert work.conflicts == [FileConflict("b", ["this file was deleted since"])]
+    assert conflicts(work) == [("b", "this file was deleted since")]
 
 
 def test_a_creation_of_a_file_that_another_one_was_moved_over_leaves_that() -> None:
@@ -192,26 +196,18 @@ def test_a_move_that_a_person_put_back_unrecorded_is_taken_for_done() -> None:
 @pytest.mark.parametrize(
     ("files", "later", "conflict"),
     [
-        (
-            {"c": FIVE},
-            [("b", "c")],
-            FileConflict("b", ["this file was moved on since, to c"]),
-        ),
-        (
-            {"a": "new\n", "b": FIVE},
-            [],
-            FileConflict("a", ["something else stands here since"]),
-        ),
-        ({}, [], FileConflict("b", ["this file was deleted since"])),
+        ({"c": FIVE}, [("b", "c")], ("b", "this file was moved on since, to c")),
+        ({"a": "new\n", "b": FIVE}, [], ("a", "something else stands here since")),
+        ({}, [], ("b", "this file was deleted since")),
     ],
 )
 def test_a_move_in_conflict(
-    files: Files, later: list[tuple[str, str]], conflict: FileConflict
+    files: Files, later: list[tuple[str, str]], conflict: tuple[str, str]
 ) -> None:
     work = working(files)
     pass_by(work.paths, later)
     revert(work, [delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
-    assert work.conflicts == [conflict]
+    assert conflicts(work) == [conflict]
 
 
 def test_every_file_in_conflict_is_told() -> None:

@@ -56,9 +56,9 @@ def test_taken_back(
 def test_conflict(
     before: Version | None, after: Version | None, now: Version | None, hunk: str
 ) -> None:
-    conflict = revert_file("a", before, after, now, merge_file)
-    assert isinstance(conflict, FileConflict)
-    assert hunk in conflict.hunks[0]
+    with pytest.raises(FileConflict) as conflict:
+        revert_file("a", before, after, now, merge_file)
+    assert hunk in conflict.value.hunks[0]
 
 
 def test_merging_keeps_every_byte_that_nobody_changed() -> None:

@@ -29,6 +29,7 @@ from stetd.storage.journal_format import (
     Change,
     Reached,
     Record,
+    Rewritten,
     WorkspaceAllowed,
     decode,
     payloads,
@@ -41,17 +42,11 @@ _log = logging.getLogger(__name__)
 
 
 class _Line(msgspec.Struct):
-    """One history and how far it was followed. ``head`` and ``repository`` are set at first use.
+    """A history that is followed, and its head. ``begun``: a commit was made."""
 
-    ``begun``: a commit was made; ``trouble``: why the history can't be continued.
-    """
-
-    shadow: str
-    start: Reached
-    head: Head | None = None
-    repository: StoredObjects | None = None
+    repository: StoredObjects
+    head: Head
     begun: bool = False
-    trouble: str | None = None
 
 
 class Following(msgspec.Struct):
@@ -61,13 +56,18 @@ class Following(msgspec.Struct):
     git_writer: GitWriter
     #: Answered requests in the records read so far, for the next checkpoint.
     requests: list[RequestRecord] = []
+    #: By workspace: histories that are followed, where the others start, and why some can't be
+    #: continued.
     _lines: dict[str, _Line] = {}
+    _starts: dict[str, Reached] = {}
+    _troubles: dict[str, str] = {}
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
     damage: str | None = None
 
     def __post_init__(self) -> None:
         self._place = self.begin.base.first
+        self._starts = dict(self.begin.base.starts)
 
     def advance(self, segment: int, offset: int) -> None:
         """Follow the journal up to this position."""
@@ -84,8 +84,8 @@ class Following(msgspec.Struct):
             if place < mark and getattr(record, "workspace", None) not in self.begin.base.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
-                shadow = shadow_path(self.begin.state, record.name)
-                self._lines[record.name] = _Line(shadow, Reached(None, 0))
+                for known in (self._lines, self._starts, self._troubles):
+                    known.pop(record.name, None)
             elif isinstance(record, Abort):
                 self._take(record)
             elif isinstance(record, Change) and record.number not in voided:
@@ -93,8 +93,7 @@ class Following(msgspec.Struct):
                 if place >= mark and record.request is not None:
                     self.requests.append(answered(record))
         for line in self._lines.values():
-            if line.repository is not None:
-                line.repository.rest()
+            line.repository.rest()
 
     def set_references(self, disk: Disk) -> None:
         """Set each history's reference to the checkpoint's head: Git may have come further."""
@@ -114,19 +113,17 @@ class Following(msgspec.Struct):
 
     def trouble_of(self, shadow: str) -> str | None:
         """Why a history can't be continued; None if it can."""
-        line = self._lines.get(os.path.basename(shadow))
-        return self.damage or (line.trouble if line is not None else None)
+        return self.damage or self._troubles.get(os.path.basename(shadow))
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
         """Why some history can't be continued, those of the workspaces ``names`` left out."""
-        troubles = (line.trouble for name, line in self._lines.items() if name not in names)
-        return self.damage or next(filter(None, troubles), None)
+        others = (why for name, why in self._troubles.items() if name not in names)
+        return self.damage or next(others, None)
 
     def close(self) -> None:
         """Close the repositories."""
         for line in self._lines.values():
-            if line.repository is not None:
-                line.repository.close()
+            line.repository.close()
 
     def _records(self, end: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Record]]:
         """The records from the present position up to ``end``."""
@@ -157,44 +154,38 @@ class Following(msgspec.Struct):
 
     def _take(self, record: Change | Abort) -> None:
         rewritten = record.rewritten if isinstance(record, Change) else None
-        moved = rewritten is not None and rewritten.head
-        if not (record.commits or moved):
-            return
         name = record.workspace
-        line = self._lines.get(name)
-        if line is None:
-            start = self.begin.base.starts.get(name, Reached(None, 0))
-            line = self._lines[name] = _Line(shadow_path(self.begin.state, name), start)
-        if line.trouble is not None:
+        nothing = not record.commits and not (rewritten and rewritten.head)
+        if nothing or name in self._troubles:
             return
+        shadow = shadow_path(self.begin.state, name)
         try:
-            objects = self._made(line, record)
+            if name not in self._lines:
+                start = self._starts.get(name, Reached(None, 0))
+                repository = StoredObjects(shadow)
+                head = head_at(repository, start.head, start.commits)
+                self._lines[name] = _Line(repository, head)
+            line = self._lines[name]
+            objects = _made(line, record, rewritten)
         except (BrokenRepository, MissingObject, RecordContradicts, OSError) as error:
-            line.trouble = str(error)
-            _log.error("the history in %s can't be gone on with: %s", line.shadow, error)
+            self._troubles[name] = str(error)
+            _log.error("the history in %s can't be gone on with: %s", shadow, error)
             return
-        assert line.head is not None, "BUG: a history without a head"
         assert line.head.commit is not None, "BUG: commits without a head"
-        self.git_writer.write(line.shadow, objects, line.head.commit)
+        self.git_writer.write(shadow, objects, line.head.commit)
 
-    def _made(self, line: _Line, record: Change | Abort) -> list[NewObject]:
-        """The objects of a record. Raises BrokenRepository, MissingObject, RecordContradicts,
-        OSError.
-        """
-        if line.repository is None:
-            line.repository = StoredObjects(line.shadow)
-            line.head = head_at(line.repository, line.start.head, line.start.commits)
-        assert line.head is not None, "BUG: a repository without a head"
-        history = HistoryBuilder(line.head, line.repository.load_tree, 0)
-        for commit in record.commits:
-            # Records that are kept for a deferred workspace may begin before Git's head.
-            if line.begun or commit.parent == history.head.commit:
-                remake(history, record.number, commit)
-                line.begun = True
-        rewritten = record.rewritten if isinstance(record, Change) else None
-        if rewritten is not None and rewritten.head:
-            line.repository.reopen()
-            history.head = head_at(line.repository, rewritten.head, rewritten.commits)
-        line.head = history.head
-        blobs = [NewObject("blob", oid, data) for oid, data in record.blobs.items()]
-        return blobs + history.objects
+
+def _made(line: _Line, record: Change | Abort, rewritten: Rewritten | None) -> list[NewObject]:
+    """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
+    history = HistoryBuilder(line.head, line.repository.load_tree, 0)
+    for commit in record.commits:
+        # Records that are kept for a deferred workspace may begin before Git's head.
+        if line.begun or commit.parent == history.head.commit:
+            remake(history, record.number, commit)
+            line.begun = True
+    if rewritten is not None and rewritten.head:
+        line.repository.reopen()
+        history.head = head_at(line.repository, rewritten.head, rewritten.commits)
+    line.head = history.head
+    blobs = [NewObject("blob", oid, data) for oid, data in record.blobs.items()]
+    return blobs + history.objects

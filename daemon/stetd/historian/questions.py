@@ -18,7 +18,7 @@ from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten
 from stetd.historian.maintenance.gc import choose, collected, directory_bytes, has_remains, is_due
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
-from stetd.historian.queries.commit_changes import changes_of, counted, described
+from stetd.historian.queries.commit_changes import changes_of, counted, described, row_of
 from stetd.historian.queries.export import exported
 from stetd.historian.queries.files import diff, read_file
 from stetd.historian.queries.log import described_pin, log, pinned_commits, show
@@ -146,7 +146,7 @@ def _require(library: Library, shadow: str) -> None:
 def _files_of(view: ReadView, oid: str) -> list[FileChange]:
     with view.handles.opened(view.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
-        return [counted(repository, change) for change in changes]
+        return [counted(repository.blob, row_of(change)) for change in changes]
 
 
 def _diff_of(view: ReadView, result: EditResult) -> str:

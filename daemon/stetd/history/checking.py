@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
-from stetd.history.tree_bytes import order_key
+from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8, order_key
 from stetd.history.undone import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CommitInfo).
@@ -38,10 +37,13 @@ _ANY_HEADER = re.compile(
     rb"committer [^\n]* ([0-9]{1,15}) [^\n]*\n"
 )
 _TRAILER = re.compile(r"Stet-([A-Z][A-Za-z-]*): ?(.*)")
-_ID = re.compile(r"[0-9a-f]{40}")
-_PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
-_PEER = re.compile(r"[0-9]+( .*)?")
-_EXCLUDED = re.compile(r"[AMD] .+")
+#: The form of some trailers' values.
+_FORMS = {
+    "Reverts": re.compile(r"[0-9a-f]{40}"),
+    "Permissions": re.compile(r"[0-7]{1,4}( .*)?"),
+    "Peer": re.compile(r"[0-9]+( .*)?"),
+    "Excluded": re.compile(r"[AMD] .+"),
+}
 _MANY = frozenset(
     {"Reverts", "Flagged", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
 )
@@ -80,7 +82,7 @@ def check_commit(content: bytes) -> CheckedCommit | None:
         header[1].decode(),
         header[2].decode() if header[2] else None,
         int(header[4]),
-        tuple(oid for oid in reverts if _ID.fullmatch(oid)),
+        tuple(oid for oid in reverts if _FORMS["Reverts"].fullmatch(oid)),
         faults,
     )
 
@@ -111,13 +113,7 @@ def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> Non
         return
     if kind in _CALLS and "Method" not in trailers:
         faults.append("it says no method")
-    forms = (
-        ("Reverts", _ID),
-        ("Permissions", _PERMISSIONS),
-        ("Peer", _PEER),
-        ("Excluded", _EXCLUDED),
-    )
-    for key, form in forms:
+    for key, form in _FORMS.items():
         wrong = [value for value in trailers.get(key, ()) if not form.fullmatch(value)]
         if wrong:
             faults.append(f"its Stet-{key} is {wrong[0][:60]!r}")

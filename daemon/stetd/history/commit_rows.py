@@ -31,15 +31,11 @@ class FileRow(NamedTuple):
     hunks: tuple[Hunk, ...] | None = None
 
 
-class CommitPart(NamedTuple):
-    """Some files of a commit, ordered by path, and their text for searches.
+class IndexedFile(NamedTuple):
+    """A file of a commit, and its removed and added lines; None: too large to index."""
 
-    ``text``: the removed and added lines; in the first part the message comes before them. None:
-    the text is too large to index.
-    """
-
-    files: tuple[FileRow, ...]
-    text: str | None = ""
+    row: FileRow
+    text: str | None
 
 
 class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):

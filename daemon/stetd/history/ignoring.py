@@ -30,9 +30,11 @@ _CLASSES = {
     b"xdigit": rb"0-9A-Fa-f",
 }  # fmt: skip
 _WILDCARD = re.compile(rb"[*?\[\\]")
+_LITERAL = re.compile(rb"(?:\\.|[^*?\[\\/])+", re.DOTALL)
 _QUOTED = re.compile(rb"\\(.)", re.DOTALL)
-#: What ends at the first closing bracket with a colon before it; of any other name, no set is made.
-_NAMED = re.compile(rb"\[:([^\]]*):\]")
+#: A member of a set: the name of a class, a character, or the first and the last of a range. A
+#: backslash quotes a character; no set is made of one without, or of an unknown name.
+_MEMBER = re.compile(rb"\[:([^\]]*):\]|\\?+(.)(?:-(?!\])\\?+(.))?", re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -168,11 +170,11 @@ def _translated(pattern: bytes) -> tuple[re.Pattern[bytes], bytes] | None:
             pieces[-1] += b"(?!/)" + found[0]
             at = found[1]
         else:
-            at += char == b"\\"
-            if at == len(pattern):
+            literal = _LITERAL.match(pattern, at)
+            if literal is None:  # a backslash at the end
                 return None
-            pieces[-1] += re.escape(pattern[at : at + 1])
-            at += 1
+            pieces[-1] += re.escape(_QUOTED.sub(rb"\1", literal[0]))
+            at = literal.end()
 
 
 def _first_fits(pieces: list[bytes], gap: bytes) -> bytes:
@@ -192,35 +194,17 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     members = b""
-    first = True
-    while first or pattern[at : at + 1] != b"]":
-        if at >= len(pattern):
+    while not members or pattern[at : at + 1] != b"]":
+        member = _MEMBER.match(pattern, at)
+        if member is None:
             return None
-        named = _NAMED.match(pattern, at)
-        if named is not None:
-            if named[1] not in _CLASSES:
-                return None
-            members += _CLASSES[named[1]]
-            at = named.end()
-        else:
-            low, at = _member(pattern, at)
-            if low is None:
-                return None
-            high = low
-            if pattern[at : at + 1] == b"-" and pattern[at + 1 : at + 2] not in (b"]", b""):
-                last, at = _member(pattern, at + 1)
-                if last is None:
-                    return None
-                high = last
+        named, low, high = member.groups()
+        if low is not None:
             # The first of a range is a member also where the range is empty.
-            members += b"\\x%02x-\\x%02x" % (low[0], max(low, high)[0])
-        first = False
+            members += b"\\x%02x-\\x%02x" % (low[0], max(low, high or low)[0])
+        elif named in _CLASSES:
+            members += _CLASSES[named]
+        else:
+            return None
+        at = member.end()
     return (b"[^" if negated else b"[") + members + b"]", at + 1
-
-
-def _member(pattern: bytes, at: int) -> tuple[bytes | None, int]:
-    """One character of a set, which a backslash may quote."""
-    if pattern[at : at + 1] == b"\\":
-        at += 1
-    char = pattern[at : at + 1]
-    return (char or None), at + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ FILE = 0o100644
 EXECUTABLE = 0o100755
 LINK = 0o120000
 TREE = 0o40000
+#: The mode of a directory in a stored entry.
+TREE_MODE = b"%o" % TREE
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -86,47 +88,22 @@ def file_of(entry: Entry | None) -> Change:
     return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
 
 
-def _sort_key(item: tuple[str, Entry]) -> bytes:
-    name, entry = item
-    return name.encode() + (b"/" if entry.mode == TREE else b"")
-
-
 def _row(name: str, entry: Entry) -> bytes:
     return b"%o %s\0%s" % (entry.mode, name.encode(), bytes.fromhex(entry.oid))
 
 
-class _Rows:
-    """The entries of a tree as they are stored, in order, with what they are ordered by.
+def order_key(mode: bytes, name: bytes) -> bytes:
+    """What entries are ordered by: directories as if they ended in a slash."""
+    return name + b"/" if mode == TREE_MODE else name
 
-    A directory may have tens of thousands of entries, and a call changes one of them: to make
-    and sort all rows again would take most of the call's time.
-    """
 
-    __slots__ = ("keys", "rows")
+def _order(row: bytes) -> bytes:
+    mode, _, rest = row.partition(b" ")
+    return order_key(mode, rest[: rest.index(0)])
 
-    def __init__(self, keys: list[bytes], rows: list[bytes]) -> None:
-        self.keys = keys
-        self.rows = rows
 
-    @classmethod
-    def of(cls, entries: Mapping[str, Entry]) -> _Rows:
-        ordered = sorted((_sort_key(item), _row(*item)) for item in entries.items())
-        return cls([key for key, _ in ordered], [row for _, row in ordered])
-
-    def change(self, name: str, old: Entry | None, new: Entry | None) -> None:
-        """Replace, add or remove one entry."""
-        if old is not None:
-            key = _sort_key((name, old))
-            at = bisect_left(self.keys, key)
-            if new is not None and _sort_key((name, new)) == key:
-                self.rows[at] = _row(name, new)
-                return
-            del self.keys[at], self.rows[at]
-        if new is not None:
-            key = _sort_key((name, new))
-            at = bisect_left(self.keys, key)
-            self.keys.insert(at, key)
-            self.rows.insert(at, _row(name, new))
+def _rows(entries: Mapping[str, Entry]) -> list[bytes]:
+    return sorted((_row(*item) for item in entries.items()), key=_order)
 
 
 class Tree:
@@ -138,22 +115,27 @@ class Tree:
 
     __slots__ = ("_rows", "entries", "oid")
 
-    def __init__(self, entries: Mapping[str, Entry], oid: str, rows: _Rows | None = None) -> None:
+    def __init__(
+        self, entries: Mapping[str, Entry], oid: str, rows: list[bytes] | None = None
+    ) -> None:
         self.entries = entries
         self.oid = oid
         self._rows = rows
 
     @property
-    def rows(self) -> _Rows:
-        """The entries as they are stored; must not be changed."""
+    def rows(self) -> list[bytes]:
+        """The entries as they are stored, in order; must not be changed.
+
+        They are kept: a directory may have tens of thousands of entries, and a call changes one.
+        """
         if self._rows is None:
-            self._rows = _Rows.of(self.entries)
+            self._rows = _rows(self.entries)
         return self._rows
 
 
 def tree_content(entries: Mapping[str, Entry]) -> bytes:
     """The content of the tree object with these entries."""
-    return b"".join(_Rows.of(entries).rows)
+    return b"".join(_rows(entries))
 
 
 def stored_tree(oid: str, load: LoadTree) -> Tree:
@@ -229,12 +211,14 @@ def _changed(
             entries[name] = Entry(TREE, changed.oid, changed)
         elif name in entries and entries[name].mode == TREE:
             del entries[name]
-    rows = _Rows(list(tree.rows.keys), list(tree.rows.rows))
+    rows = list(tree.rows)
     for name in {parts[0] for parts in changes}:
         was, now = tree.entries.get(name), entries.get(name)
-        if was is not now:
-            rows.change(name, was, now)
-    content = b"".join(rows.rows)
+        if was is not now and was is not None:
+            del rows[bisect_left(rows, _order(_row(name, was)), key=_order)]
+        if was is not now and now is not None:
+            insort(rows, _row(name, now), key=_order)
+    content = b"".join(rows)
     result = Tree(entries, object_id("tree", content), rows)
     if entries:
         new.append(NewObject("tree", result.oid, content))

@@ -18,9 +18,8 @@ whatever its name is today:
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import chain
 
 import msgspec
@@ -31,13 +30,12 @@ from stetd.history.reverting_file import FileConflict, Merger, Version, revert_f
 from stetd.history.undone import FOUND
 
 
-class InTheWay(Exception):
+class InTheWay(FileConflict):
     """A path has something else than a file, or can't be reached under this name any more."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = f"{reason}. Take back by itself what put that there, or move it away, first"
+        advice = "Take back by itself what put that there, or move it away, first"
+        super().__init__(path, f"{reason}. {advice}")
 
 
 class FileDelta(msgspec.Struct, frozen=True):
@@ -134,12 +132,20 @@ class RevertedFiles(msgspec.Struct):
             self._revert_bits(path)
         for old, new in meta.moves:
             if old in by_path and new in by_path:
-                self._guarded(partial(self._revert_move, by_path[old], by_path[new]))
-                del by_path[old], by_path[new]
+                with self._noting_conflicts():
+                    self._revert_move(by_path.pop(old), by_path.pop(new))
             self.paths.reset(old, new)
         for delta in by_path.values():
             if not (meta.kind in FOUND and delta.before is None):
-                self._guarded(partial(self._revert_change, delta))
+                with self._noting_conflicts():
+                    self._revert_change(delta)
+
+    @contextmanager
+    def _noting_conflicts(self) -> Iterator[None]:
+        try:
+            yield
+        except FileConflict as conflict:
+            self.conflicts.append(conflict)
 
     def _revert_bits(self, then: str) -> None:
         """Revert that the commit changed only the permission bits of a file."""
@@ -149,14 +155,6 @@ class RevertedFiles(msgspec.Struct):
                 self._set(path, now, self._bits_before(path, then))
                 return
         self.exact = False
-
-    def _guarded(self, step: Callable[[], FileConflict | None]) -> None:
-        try:
-            conflict = step()
-        except InTheWay as obstacle:
-            conflict = FileConflict(obstacle.path, [obstacle.reason])
-        if conflict is not None:
-            self.conflicts.append(conflict)
 
     def _current(self, path: str) -> Version | None:
         """The file at a path, as the commits reverted so far leave it."""
@@ -186,34 +184,28 @@ class RevertedFiles(msgspec.Struct):
         self.files[path] = version
         self.modes[path] = full_mode(version, bits) if version is not None else None
 
-    def _revert_change(self, delta: FileDelta) -> FileConflict | None:
+    def _revert_change(self, delta: FileDelta) -> None:
         if delta.after is None:  # it comes back under its own name, whatever was moved there since
             self.paths.reset(delta.path)
         path = self.paths.now(delta.path)
         now = self._compared(path, delta)
         merged = revert_file(path or delta.path, delta.before, delta.after, now, self.merge)
-        if isinstance(merged, FileConflict):
-            return merged
         if path is not None:
             self._set(path, merged, self._bits_before(path, delta.path))
-        return None
 
-    def _revert_move(self, source: FileDelta, moved: FileDelta) -> FileConflict | None:
+    def _revert_move(self, source: FileDelta, moved: FileDelta) -> None:
         old, new = source.path, moved.path
         path = self.paths.now(new)
         now = self._compared(path, moved)
         if path not in (old, new) and now is not None:
-            return FileConflict(new, [f"this file was moved on since, to {path}"])
+            raise FileConflict(new, f"this file was moved on since, to {path}")
         if path != old and self._current(old) is not None:
             if now is None and self._current(old) == source.before:
-                return None  # put back by hand
-            return FileConflict(old, ["something else stands here since"])
+                return  # put back by hand
+            raise FileConflict(old, "something else stands here since")
         merged = revert_file(path or new, source.before, moved.after, now, self.merge)
-        if isinstance(merged, FileConflict):
-            return merged
         self._set(old, merged, self._bits_before(path or new, new))
         if path == new:
             # What was there if the move replaced a file.
             self._set(new, moved.before, self._recorded.get(new))
             self.moved_from[old] = self.moved_from.pop(new, new)
-        return None

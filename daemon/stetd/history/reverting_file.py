@@ -36,11 +36,13 @@ class Version(msgspec.Struct, frozen=True):
     git_mode: int
 
 
-class FileConflict(msgspec.Struct, frozen=True):
-    """Why a file can't be reverted: the conflicting hunks, or one sentence."""
+class FileConflict(Exception):
+    """A file can't be reverted. ``hunks``: those that conflict, or one sentence."""
 
-    path: str
-    hunks: list[str]
+    def __init__(self, path: str, *hunks: str) -> None:
+        super().__init__(path, *hunks)
+        self.path = path
+        self.hunks = list(hunks)
 
     @property
     def is_merge(self) -> bool:
@@ -58,26 +60,28 @@ def revert_file(
     after: Version | None,
     now: Version | None,
     merge: Merger,
-) -> Version | FileConflict | None:
-    """The file after the change from ``before`` to ``after`` is reverted in ``now``."""
+) -> Version | None:
+    """``now`` with the change from ``before`` to ``after`` reverted. Raises FileConflict."""
     if now == after:
         return before
     if now == before:
         return now
     if after is None:
-        return FileConflict(path, ["the commit deleted this file; it was created again since"])
+        raise FileConflict(path, "the commit deleted this file; it was created again since")
     if now is None:
         if before is None:
             return None
-        return FileConflict(path, ["this file was deleted since"])
+        raise FileConflict(path, "this file was deleted since")
     if before is None:
-        return FileConflict(path, ["the commit created this file; it was changed since"])
+        raise FileConflict(path, "the commit created this file; it was changed since")
     if LINK in (before.git_mode, after.git_mode, now.git_mode):
-        return FileConflict(path, ["this is, or was, a symbolic link; it was changed since"])
+        raise FileConflict(path, "this is, or was, a symbolic link; it was changed since")
     mode = before.git_mode if now.git_mode == after.git_mode else now.git_mode
     if before.data == after.data or now.data == before.data:
         return Version(now.data, mode)
     if now.data == after.data:
         return Version(before.data, mode)
     content, hunks = merge(after.data, now.data, before.data)
-    return FileConflict(path, hunks) if content is None else Version(content, mode)
+    if content is None:
+        raise FileConflict(path, *hunks)
+    return Version(content, mode)

@@ -13,12 +13,10 @@ import re
 
 from rapidfuzz.distance import Prefix
 
-from stetd.history.objects import TREE, Entry
+from stetd.history.objects import Entry, order_key
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _WHOLE_ENTRIES = re.compile(rb"(?:[0-7]+ [^\0]+\0.{20})*", re.DOTALL)
-#: The mode of a directory in an entry.
-TREE_MODE = b"%o" % TREE
 
 
 def entries_of(content: bytes) -> dict[str, Entry]:
@@ -61,11 +59,6 @@ def differing_entries(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[st
             news[two[2].decode()] = Entry(int(two[1], 8), two[3].hex())
             new_at = two.end()
     return olds, news
-
-
-def order_key(mode: bytes, name: bytes) -> bytes:
-    """What entries are ordered by: directories as if they ended in a slash."""
-    return name + b"/" if mode == TREE_MODE else name
 
 
 def _last_start(content: bytes, upto: int) -> int:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from stetd.history.objects import NewObject
-from stetd.history.tree_bytes import TREE_MODE
+from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
 from stetd.repository.stored_ids import SortedIds
 

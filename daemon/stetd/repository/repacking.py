@@ -29,7 +29,7 @@ from array import array
 from collections.abc import Callable, Iterator
 
 from stetd.failpoints import failpoint
-from stetd.history.tree_bytes import TREE_MODE
+from stetd.history.objects import TREE_MODE
 from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
     DISTANCE_DELTA,

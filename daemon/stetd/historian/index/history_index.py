@@ -11,13 +11,13 @@ Commits are numbered by ``n`` from 1 at the root. Tables:
     paths         a number for each path
     files         a commit's change of a path, as in a FileChange; ``hunks``: a MessagePack list of
                   four numbers a hunk (first old line, counted from 0, number of old lines, first
-                  new line, number of new lines); NULL if the file was too large to compare
-    parts         the parts into which a commit with many files, or much text, is split; scanned:
-                  1 if the text is too large to index, so that a search has to read it in Git
+                  new line, number of new lines); NULL if the file was too large to compare; part:
+                  of the commit's texts, that which has the file's; scanned: 1 if its text is too
+                  large to index, so that a search has to read it in Git
     touched       the commits that changed a path, or a path below it
     reverts       the commits that a commit reverted (both by n)
-    changed_text  (FTS5, trigrams, without content) message, added and removed lines of a part;
-                  the row id is n * 2^20 + part
+    changed_text  (FTS5, trigrams, without content) added and removed lines of some files, one
+                  after the other; part 0 begins with the message; the row id is n * 2^20 + part
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from typing import Any
 import msgspec
 
 from stetd.editing.paths import directories_above
-from stetd.history.commit_rows import CommitFilter, CommitPart, FileRow, Hunk
+from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import TAKES_BACK, is_edit
 
-_VERSION = 4
+_VERSION = 5
 #: Seconds that a connection waits for another connection's lock.
 _BUSY_S = 5.0
 _CACHE_KIB = 4096
@@ -57,17 +57,14 @@ CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
 CREATE TABLE files (
     path INTEGER NOT NULL, n INTEGER NOT NULL, status TEXT NOT NULL, before BLOB, after BLOB,
     added INTEGER, removed INTEGER, old_path INTEGER, hunks BLOB, part INTEGER NOT NULL,
-    PRIMARY KEY (path, n)
+    scanned INTEGER NOT NULL, PRIMARY KEY (path, n)
 ) WITHOUT ROWID;
 CREATE INDEX files_of_commit ON files (n, part);
+CREATE INDEX files_scanned ON files (n) WHERE scanned = 1;
 CREATE INDEX files_moved ON files (n) WHERE old_path IS NOT NULL;
 CREATE TABLE touched (
     path INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (path, n)
 ) WITHOUT ROWID;
-CREATE TABLE parts (
-    n INTEGER NOT NULL, part INTEGER NOT NULL, scanned INTEGER NOT NULL, PRIMARY KEY (n, part)
-) WITHOUT ROWID;
-CREATE INDEX parts_scanned ON parts (n) WHERE scanned = 1;
 CREATE TABLE reverts (
     target INTEGER NOT NULL, by_n INTEGER NOT NULL, PRIMARY KEY (target, by_n)
 ) WITHOUT ROWID;
@@ -81,14 +78,17 @@ CREATE VIRTUAL TABLE changed_text USING fts5 (
 _MAX_TRIGRAMS = 32
 #: Row ids of texts: the commit's number, then this many bits for the part's number.
 _PART_BITS = 20
+#: Files of a part, and the length of its text at which it ends: many small files are indexed much
+#: faster together.
+_PART_FILES, _PART_TEXT = 64, 1 << 20
 _FILES = (
     "SELECT new.path, status, before, after, old.path, added, removed, hunks, files.n"
     " FROM files JOIN paths AS new ON new.id = files.path"
     " LEFT JOIN paths AS old ON old.id = files.old_path"
 )
 _OF_PATH = " WHERE files.path = (SELECT id FROM paths WHERE path = ?)"
-#: Commits whose text is too large to index.
-_SCANNED = "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
+#: Commits with a text that is too large to index.
+_SCANNED = "commits.n IN (SELECT n FROM files INDEXED BY files_scanned WHERE scanned = 1)"
 #: Edits that no commit reverted, except commits that were reverted themselves.
 _IN_EFFECT = (
     "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
@@ -292,25 +292,17 @@ class HistoryIndex:
         """The first number that a statement gives; None if it gives no row."""
         return next(self._numbers(sql, parameters), None)
 
-    def files_with(self, n: int, text: str) -> list[FileRow] | None:
-        """The files of a commit that may have a text in their changed lines.
-
-        None if the commit is not split into parts: then any file may have it.
-        """
-        parts = dict(self.db.execute("SELECT part, scanned FROM parts WHERE n = ?", (n,)))
-        if not parts:
-            return None
+    def files_with(self, n: int, text: str) -> list[FileRow]:
+        """The files of a commit that may have a text in their changed lines."""
         sought = _trigrams(text) if self.has_text else ""
-        if sought:
-            rows = self._numbers(
-                "SELECT rowid FROM changed_text WHERE changed_text MATCH ?"
-                " AND rowid BETWEEN ? AND ?",
-                (sought, _first_row(n), _first_row(n + 1) - 1),
-            )
-            found = {row - _first_row(n) for row in rows}
-            parts = {part: scanned for part, scanned in parts.items() if scanned or part in found}
-        only = "files.n = ? AND files.part = ?"
-        return [row for part in sorted(parts) for row in self._files(only, n, part)]
+        if not sought:
+            return self.files(n)
+        texts = "SELECT rowid - ? FROM changed_text WHERE changed_text MATCH ?"
+        first, last = _first_row(n), _first_row(n + 1) - 1
+        return self._files(
+            f"files.n = ? AND (scanned = 1 OR part IN ({texts} AND rowid BETWEEN ? AND ?))",
+            *(n, first, sought, first, last),
+        )
 
     def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
         """The edits among the first ``upto`` that may be in effect after these, newest first.
@@ -355,8 +347,8 @@ class GrowingIndex(HistoryIndex):
         """An index for one question, in an unnamed temporary file."""
         return cls(_open_index(""))
 
-    def add(self, commit: StoredCommit, parts: Iterable[CommitPart]) -> Iterator[CommitPart]:
-        """Add a commit after the last one; yields each part when it has been added.
+    def add(self, commit: StoredCommit, files: Iterable[IndexedFile]) -> Iterator[int]:
+        """Add a commit after the last one. Yields the length of each text that has been added.
 
         Call it inside a transaction, and exhaust the iterator.
         """
@@ -369,50 +361,52 @@ class GrowingIndex(HistoryIndex):
         )  # fmt: skip
         self.db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fields)
         reverts = meta.reverts if meta.kind in TAKES_BACK else ()
-        targets = {target for oid in reverts if (target := self.position(oid)) is not None}
-        self.db.executemany(
-            "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
-        )
-        touched: set[int] = set()
-        for number, part in enumerate(parts):
-            scanned = part.text is None or not self.has_text
-            if number:  # there are several
-                self.db.execute("INSERT OR IGNORE INTO parts VALUES (?, 0, 0)", (n,))
-            if number or scanned:
-                values = (n, number, int(scanned))
-                self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", values)
-            if not scanned:
+        sql = "INSERT OR IGNORE INTO reverts SELECT n, ? FROM commits WHERE oid = ?"
+        self.db.executemany(sql, [(n, bytes.fromhex(oid)) for oid in reverts])
+        for number, part in enumerate(_in_parts(files)):
+            texts = [] if number else [meta.message]
+            text = "\n".join([*texts, *(file.text for file in part if file.text)])
+            if self.has_text:
                 self.db.execute(
                     "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
-                    (_first_row(n) + number, _searchable(part.text)),
+                    (_first_row(n) + number, _searchable(text)),
                 )
-            self._add_files(n, number, part.files, touched)
+            self._add_files(n, number, part)
+            yield len(text)
+
+    def _add_files(self, n: int, part: int, files: list[IndexedFile]) -> None:
+        named = [path for row, _ in files for path in (row.path, row.old_path) if path is not None]
+        paths = dict.fromkeys(each for path in named for each in (path, *directories_above(path)))
+        sql = "INSERT OR IGNORE INTO paths (path) VALUES (?)"
+        self.db.executemany(sql, [(path,) for path in paths])
+        sql = "INSERT OR IGNORE INTO touched SELECT id, ? FROM paths WHERE path = ?"
+        self.db.executemany(sql, [(n, path) for path in paths])
+        values = [
+            (
+                n, row.status, _id(row.before), _id(row.after), row.added, row.removed,
+                row.old_path, None if row.hunks is None else _packed(row.hunks), part,
+                int(text is None), row.path,
+            )
+            for row, text in files
+        ]  # fmt: skip
+        self.db.executemany(
+            "INSERT INTO files SELECT id, ?, ?, ?, ?, ?, ?,"
+            " (SELECT id FROM paths WHERE path = ?), ?, ?, ? FROM paths WHERE path = ?",
+            values,
+        )
+
+
+def _in_parts(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
+    """The files in their order, in lists with not too much text; at least one list."""
+    part: list[IndexedFile] = []
+    length = 0
+    for file in files:
+        if len(part) == _PART_FILES or length > _PART_TEXT:
             yield part
-
-    def _add_files(self, n: int, part: int, files: Iterable[FileRow], touched: set[int]) -> None:
-        named = [path for file in files for path in (file.path, file.old_path) if path is not None]
-        paths = [each for path in named for each in (path, *directories_above(path))]
-        ids = {path: self._path_id(path) for path in dict.fromkeys(paths)}
-        new = set(ids.values()) - touched
-        touched |= new
-        self.db.executemany("INSERT INTO touched VALUES (?, ?)", [(number, n) for number in new])
-        rows = []
-        for file in files:
-            old_path = ids[file.old_path] if file.old_path is not None else None
-            hunks = None if file.hunks is None else _packed(file.hunks)
-            rows.append((
-                ids[file.path], n, file.status, _id(file.before), _id(file.after), file.added,
-                file.removed, old_path, hunks, part,
-            ))  # fmt: skip
-        self.db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-
-    def _path_id(self, path: str) -> int:
-        found = self.path_number(path)
-        if found is not None:
-            return found
-        number = self.db.execute("INSERT INTO paths (path) VALUES (?)", (path,)).lastrowid
-        assert number is not None, "BUG: an insertion without a row"
-        return number
+            part, length = [], 0
+        part.append(file)
+        length += len(file.text or "")
+    yield part
 
 
 def _plain(text: str | None) -> str | None:

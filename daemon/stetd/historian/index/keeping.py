@@ -24,7 +24,7 @@ from stetd.historian.index.history_index import (
     remove,
     transaction,
 )
-from stetd.historian.queries.commit_changes import commit_parts
+from stetd.historian.queries.commit_changes import files_to_index
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.storage.priority import BEHIND_EDITS, lower_priority, yield_processor
@@ -74,8 +74,8 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
                 commit = repository.commit(bytes(missing[-_ID:]).hex())
                 del missing[-_ID:]
                 commits += 1
-                for part in index.add(commit, commit_parts(repository, commit)):
-                    text += len(part.text or "")
+                for added in index.add(commit, files_to_index(repository, commit)):
+                    text += added
                     yield len(missing) // _ID
 
 

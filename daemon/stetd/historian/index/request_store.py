@@ -6,8 +6,9 @@ old requests are forgotten, so a damaged file is renamed (``.damaged``) and a ne
 file with a higher ``user_version`` is a newer stetd's and is refused (FormatError): with a new
 file, calls that were answered before would be applied twice.
 
-One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
-(MessagePack EditResult without its diff), time (seconds), seq (counts up).
+One table, ``requests``, with the fields of a RequestRecord: workspace, session, request, digest
+(SHA-256 of the call), reply (MessagePack EditResult without its diff), time (seconds), seq (counts
+up).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+
+from msgspec.structs import astuple
 
 from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
 from stetd.processes.remembered import Key
@@ -75,10 +78,7 @@ class RequestStore:
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
         """The record of a request; None if it is not stored, or not any more."""
-        sql = (
-            "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
-            " WHERE workspace = ? AND session = ? AND request = ?"
-        )
+        sql = "SELECT * FROM requests WHERE workspace = ? AND session = ? AND request = ?"
         row = self._do(lambda db: db.execute(sql, (workspace, session, request)).fetchone())
         return RequestRecord(*row) if row else None
 
@@ -92,10 +92,7 @@ class RequestStore:
             with transaction(db):
                 db.executemany(
                     "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        (r.workspace, r.session, r.request, r.digest, r.reply, r.time, r.seq)
-                        for r in records
-                    ],
+                    map(astuple, records),
                 )
                 db.execute(
                     "DELETE FROM requests WHERE time < ? AND seq <="
@@ -131,15 +128,10 @@ class RequestStore:
         with self._using, _as_os_error(self._path):
             db = self._connection()
             db.execute("PRAGMA secure_delete = ON")
-            rows = db.execute(
-                "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
-            ).fetchall()
-            sql = (
-                "UPDATE requests SET reply = ? WHERE workspace = ? AND session = ? AND request = ?"
-            )
+            db.create_function("changed", 1, change)
             with transaction(db):
-                for session, request, reply in rows:
-                    db.execute(sql, (change(reply), workspace, session, request))
+                sql = "UPDATE requests SET reply = changed(reply) WHERE workspace = ?"
+                db.execute(sql, (workspace,))
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -37,7 +37,7 @@ class _Snapshot:
     def __init__(self, view: ReadView, asked: SnapshotLimits) -> None:
         self._view, self._shadow, self._asked = view, view.shadow, asked
         self._progress = view.progress
-        self._permissions: list[tuple[str, int]] = []
+        self._permissions: dict[str, int] = {}
 
     def take(self, repository: StoredObjects) -> SnapshotTree:
         view = self._view
@@ -76,7 +76,7 @@ class _Snapshot:
             skipped=scan.skipped,
             skipped_count=scan.skipped_count,
         )
-        return SnapshotTree(tree=new, result=result, permissions=self._permissions)
+        return SnapshotTree(tree=new, result=result, permissions=list(self._permissions.items()))
 
     # -- limits
 
@@ -138,6 +138,7 @@ class _Snapshot:
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
         folder.stamps.pop(name, None)
+        self._permissions.pop(folder.path + name, None)
         before = self._stamp(folder, name)
         if before is not None:  # an unreadable file is tried again only if it changes
             folder.stamps[name] = before
@@ -153,7 +154,7 @@ class _Snapshot:
         if tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, found.oid):
             permissions = unusual_permissions(found.mode)
             if permissions is not None:
-                self._permissions.append((folder.path + name, permissions))
+                self._permissions[folder.path + name] = permissions
             packs.add("blob", found.oid, found.data)
 
     def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:

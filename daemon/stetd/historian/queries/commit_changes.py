@@ -7,12 +7,12 @@ unless there is a new file. A file whose permission bits alone changed is one wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import CommitPart, FileRow
+from stetd.history.commit_rows import FileRow, IndexedFile
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.line_diffs import compare_lines, count_lines
@@ -23,8 +23,8 @@ from stetd.repository.stored_objects import MissingObject, StoredObjects
 _COMPARED_BYTES = 4 << 20
 #: Characters of a commit's changed lines that are indexed at most.
 _INDEXED_BYTES = 64 << 20
-#: The same for one part of a commit (a file with more is not indexed), and its number of files.
-_PART_BYTES, _PART_FILES = 1 << 20, 64
+#: The same for one file.
+_FILE_BYTES = 1 << 20
 #: Characters of the largest answer: it is made, sent and read in memory.
 _LARGEST_ANSWER = 64 << 20
 #: Gives contents by their ids.
@@ -82,19 +82,29 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
     yield from (changes[path] for path in sorted(changes))
 
 
-def counted(repository: StoredObjects, change: PathChange) -> FileChange:
-    """A change as in results, with its lines counted."""
-    row = _uncompared(change)
-    added, removed = count_lines(*_contents(repository.blob, row))
-    return file_change(row._replace(added=added, removed=removed))
+def counted(blob: Blobs, row: FileRow) -> FileChange:
+    """A row as in results; its lines are counted if it has no counts."""
+    added, removed = row.added, row.removed
+    if added is None or removed is None:
+        added, removed = count_lines(*_contents(blob, row))
+    return FileChange(
+        path=row.path,
+        status=row.status,
+        before=row.before,
+        after=row.after,
+        added=added,
+        removed=removed,
+        old_path=row.old_path,
+        excluded=row.before is None and row.after is None,
+    )
 
 
 def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
     """A change as in results, and its unified diff."""
     before, after = (state_of(blob, side) for side in (change.before, change.after))
     diff = line_diff(change.path, before, after, old_path=change.old_path)
-    row = _uncompared(change)._replace(added=diff.added, removed=diff.removed)
-    return file_change(row), diff.text
+    row = row_of(change)._replace(added=diff.added, removed=diff.removed)
+    return counted(blob, row), diff.text
 
 
 def state_of(blob: Blobs, known: Change) -> FileState | None:
@@ -132,47 +142,22 @@ def check_size(size: int, what: str) -> None:
         )
 
 
-def file_change(row: FileRow) -> FileChange:
-    """A row with counted lines, as in results."""
-    assert row.added is not None, "BUG: a row without counts"
-    assert row.removed is not None, "BUG: a row without counts"
-    return FileChange(
-        path=row.path,
-        status=row.status,
-        before=row.before,
-        after=row.after,
-        added=row.added,
-        removed=row.removed,
-        old_path=row.old_path,
-        excluded=row.before is None and row.after is None,
-    )
-
-
 def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
     return blob(row.before) if row.before else None, blob(row.after) if row.after else None
 
 
-def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[CommitPart]:
-    """What a commit did, in parts that are not too large; one part for most commits."""
-    files: list[FileRow] = []
-    texts = [commit.meta.message]
-    length, room = 0, _INDEXED_BYTES
+def files_to_index(repository: StoredObjects, commit: StoredCommit) -> Iterator[IndexedFile]:
+    """A commit's changes, ordered by path."""
+    room = _INDEXED_BYTES
     for change in changes_of(repository, commit):
         row, text = _file_row(repository, change)
-        if text is None or len(text) > _PART_BYTES or room < 0:
-            yield CommitPart((row,), None)
-            continue
-        if files and (length + len(text) > _PART_BYTES or len(files) == _PART_FILES):
-            yield CommitPart(tuple(files), "\n".join(texts))
-            files, texts, length = [], [], 0
-        files.append(row)
-        texts += [text] if text else []
-        length += len(text)
-        room -= len(text)
-    yield CommitPart(tuple(files), "\n".join(texts))
+        if text is not None and (len(text) > _FILE_BYTES or room < 0):
+            text = None
+        room -= len(text or "")
+        yield IndexedFile(row, text)
 
 
-def _uncompared(change: PathChange) -> FileRow:
+def row_of(change: PathChange) -> FileRow:
     """A file's row without counts and hunks."""
     before, after = (side[1] if side else None for side in (change.before, change.after))
     return FileRow(change.path, change.status, before, after, change.old_path)
@@ -180,7 +165,7 @@ def _uncompared(change: PathChange) -> FileRow:
 
 def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared, or damaged)."""
-    row = _uncompared(change)
+    row = row_of(change)
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
     try:
@@ -195,22 +180,14 @@ def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, s
 
 
 def has_text(
-    repository: StoredObjects,
-    commit: StoredCommit,
-    text: str,
-    files: Sequence[FileRow] | None = None,
+    repository: StoredObjects, commit: StoredCommit, text: str, files: Iterable[FileRow]
 ) -> bool:
-    """Whether a commit's message, or a line that it added or removed, has this text.
-
-    ``files``: the only ones that may have it, if that is known.
-    """
+    """Whether a commit's message, or a line added to or removed from these files, has this text."""
     if text in commit.meta.message:
         return True
     if "\n" in text:
         return False
     sought = text.encode("utf-8", "replace")
-    if files is None:
-        files = [_uncompared(change) for change in changes_of(repository, commit)]
     return any(
         _side_has(repository, file, sought)
         and text in compare_lines(*_contents(repository.blob, file)).text

@@ -23,13 +23,7 @@ from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
 from stetd.historian.index.keeping import instead, opened
-from stetd.historian.queries.commit_changes import (
-    changes_of,
-    counted,
-    file_change,
-    has_text,
-    trees_around,
-)
+from stetd.historian.queries.commit_changes import counted, has_text, trees_around
 from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change
@@ -350,12 +344,7 @@ class CommitLookup:
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """A commit's changes as in results, ordered by path."""
         rows = self.index.files(self._known(commit.oid))
-        counts = {row.path: file_change(row) for row in rows if row.added is not None}
-        if len(counts) == len(rows):
-            return list(counts.values())
-        # Some files were too large to compare for the index.
-        changes = changes_of(self.repository, commit)
-        return [counts.get(each.path) or counted(self.repository, each) for each in changes]
+        return [counted(self.repository.blob, row) for row in rows]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, contains this text."""

@@ -15,7 +15,7 @@ from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
 from stetd.repository.references import pin_names, pinned_id
-from stetd.repository.stored_objects import MissingObject
+from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
 
@@ -134,28 +134,23 @@ def described_pin(view: ReadView, asked: list[str]) -> PinInfo:
     def look(lookup: CommitLookup) -> PinInfo:
         oid = lookup.resolve(commit)
         lookup.find([oid])  # commits in Git that are not part of the history are refused
-        return _described(lookup, name, oid)
+        return _described(lookup.repository, name, oid)
 
     return with_lookup(view, look)
 
 
 def pinned_commits(view: ReadView, _: None) -> PinList:
     """All pins of a history."""
-
-    def look(lookup: CommitLookup) -> PinList:
-        names = pin_names(view.shadow)
-        return PinList(
-            [_described(lookup, name, pinned_id(view.shadow, name) or None) for name in names]
-        )
-
-    return with_lookup(view, look)
+    pins = [(name, pinned_id(view.shadow, name) or None) for name in pin_names(view.shadow)]
+    with view.handles.opened(view.shadow) as repository:
+        return PinList([_described(repository, *pin) for pin in pins])
 
 
-def _described(lookup: CommitLookup, name: str, oid: str | None) -> PinInfo:
+def _described(repository: StoredObjects, name: str, oid: str | None) -> PinInfo:
     if oid is None:
         return PinInfo(name, None)
     try:
-        meta = lookup.repository.commit(oid).meta
+        meta = repository.commit(oid).meta
     except (MissingObject, KeyError, ValueError):  # pinned with plain git, or damaged
         return PinInfo(name, oid)
     return PinInfo(name, oid, rfc3339(meta.time), meta.message)

@@ -25,7 +25,7 @@ from stetd.historian.index.history_index import HistoryIndex, damage
 from stetd.historian.queries.files import present
 from stetd.history.checking import CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
-from stetd.history.tree_bytes import TREE_MODE
+from stetd.history.objects import TREE_MODE
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.recent import Recent

@@ -23,7 +23,7 @@ from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
 from stetd.historian.undo.reverting import conflict, current_version
 from stetd.history.reverting_commits import InTheWay, full_mode
-from stetd.history.reverting_file import FileConflict, Version
+from stetd.history.reverting_file import Version
 from stetd.history.undone import FOUND
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView
@@ -40,7 +40,7 @@ def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: Ca
     try:
         now = current_version(world, path)
     except InTheWay as obstacle:
-        raise conflict([FileConflict(obstacle.path, [obstacle.reason])]) from obstacle
+        raise conflict([obstacle]) from obstacle
     if not call.control:
         later = touches.later[:-1] if found_later else touches.later
         _check_own(lookup, call, path, later, now)

@@ -72,7 +72,7 @@ def _reverted(
     standing = (path for path, version in reverted.files.items() if version is not None)
     for path, above in files_above(standing):
         reason = f"{above} comes back as a file, so nothing can be below it"
-        reverted.conflicts.append(FileConflict(path, [reason]))
+        reverted.conflicts.append(FileConflict(path, reason))
     return reverted
 
 
