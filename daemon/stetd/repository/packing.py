@@ -233,8 +233,8 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         if len(joined) < 2:
             return []
         chosen = Chosen(joined)
-        places = zip(chosen.sources, chosen.numbers, strict=True)
-        copied = (joined[source].raw(number) for source, number in places)
+        sources = filter(None, map(chosen.source, range(len(chosen))))
+        copied = (entries.raw(number) for entries, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
     disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")

@@ -64,18 +64,6 @@ class Marks(SortedIds):
         """The number of unmarked objects."""
         return self._marked.count(0)
 
-    def copy(self) -> bytes:
-        """A copy of the marks, to compare with :meth:`since`."""
-        return bytes(self._marked)
-
-    def since(self, before: bytes) -> list[bytes]:
-        """The ids of the listed objects that were marked after the copy ``before``."""
-        return [
-            self.at(number)
-            for number, (now, then) in enumerate(zip(self._marked, before, strict=True))
-            if now and not then
-        ]
-
 
 class Marking:
     """Walks from references and marks the objects that it reaches."""
