@@ -35,6 +35,7 @@ from stetd.repository.object_files import (
     Damaged,
     Pack,
     big_endian,
+    number_bytes,
     pack_names,
 )
 from stetd.repository.pack_entries import Chosen, PackEntries
@@ -56,15 +57,8 @@ _PIECE = 128 << 10
 
 
 def _entry_header(kind: int, size: int) -> bytes:
-    byte = kind << 4 | size & 0x0F
-    size >>= 4
-    header = bytearray()
-    while size:
-        header.append(byte | 0x80)
-        byte = size & 0x7F
-        size >>= 7
-    header.append(byte)
-    return bytes(header)
+    first, more = kind << 4 | size & 0x0F, size >> 4
+    return bytes([first | 0x80]) + number_bytes(more) if more else bytes([first])
 
 
 def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
