@@ -404,8 +404,8 @@ def number_bytes(number: int) -> bytes:
 class ObjectFiles:
     """All objects of one repository, found by id."""
 
-    def __init__(self, repository: str) -> None:
-        self._repository = repository
+    def __init__(self, path: str) -> None:
+        self.path = path
         self._packs: list[Pack] | None = None
 
     def close(self) -> None:
@@ -414,7 +414,7 @@ class ObjectFiles:
         self._packs = None
 
     def rest(self) -> None:
-        """Close the packs; the next look-up opens them again."""
+        """Close the packs until the next look-up: a removed pack takes space while it is open."""
         for pack in self._packs or ():
             pack.close()
 
@@ -454,7 +454,7 @@ class ObjectFiles:
                 except (Damaged, OSError) as error:
                     wrong = as_damage(error, pack.pack_name)
             try:
-                return read_loose(self._repository, oid)
+                return read_loose(self.path, oid)
             except FileNotFoundError:  # it may have been packed since the packs were listed
                 damage = wrong or damage
             except (Damaged, OSError) as error:
@@ -463,7 +463,7 @@ class ObjectFiles:
 
     def _look_for_packs(self) -> bool:
         """List the packs; returns whether there are new ones."""
-        names = pack_names(self._repository)
+        names = pack_names(self.path)
         known = {pack.name: pack for pack in self._packs or ()}
         for gone in set(known) - set(names):
             known.pop(gone).close()
@@ -471,7 +471,7 @@ class ObjectFiles:
         for name in names:
             if name not in known:
                 try:
-                    self._packs.insert(0, Pack(self._repository, name))
+                    self._packs.insert(0, Pack(self.path, name))
                 except (Damaged, OSError) as error:
                     # A damaged pack is left out: its objects are missing, and verify says why.
                     as_damage(error, name)
