@@ -19,6 +19,7 @@ import os
 import struct
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
@@ -77,9 +78,7 @@ def packed_delta(base: bytes, size: int, deflated: bytes) -> bytes:
 
 def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
     """The content of a pack's index: id (20 bytes), CRC and offset of each object, by id."""
-    counts = [0] * 256
-    for first in ids[::20]:
-        counts[first] += 1
+    counts = Counter(ids[::20])
     small, large = array("I"), array("Q")
     for offset in offsets:
         if offset < _LARGE_OFFSET:
@@ -91,7 +90,7 @@ def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -
         [
             b"\377tOc",
             struct.pack(">I", 2),
-            struct.pack(">256I", *accumulate(counts)),
+            struct.pack(">256I", *accumulate(counts[first] for first in range(256))),
             ids,
             *(big_endian(numbers).tobytes() for numbers in (crcs, small, large)),
             checksum,

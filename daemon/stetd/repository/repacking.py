@@ -122,7 +122,7 @@ class Repacking:
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
         self._progress.begin("choosing")
         chosen = Chosen(sources, self._loose, lambda oid: marks is None or marks.has(oid))
-        new = _NewPack(self._repository, self._files, chosen)
+        new = _NewPack(self._files, chosen)
         self._progress.begin("comparing versions", len(chosen))
         new.find_bases(roots, self._progress)
         written = self._write(new) if len(chosen) else []
@@ -213,8 +213,7 @@ class Repacking:
 class _NewPack:
     """The entries of the new pack: copies, or new deltas of newer versions."""
 
-    def __init__(self, repository: str, files: ObjectFiles, chosen: Chosen) -> None:
-        self._repository = repository
+    def __init__(self, files: ObjectFiles, chosen: Chosen) -> None:
         self._files = files
         self.chosen = chosen
         # By index: the object's base; 0 until a version of the object was seen, then the number of
@@ -226,7 +225,7 @@ class _NewPack:
 
     def find_bases(self, roots: list[str], progress: Progress) -> None:
         """Pair each whole object with the next newer version of its path."""
-        shallow = read_shallow(self._repository)
+        shallow = read_shallow(self._files.path)
         for root in roots:
             newer: bytes | None = None
             oid: str | None = root
@@ -288,7 +287,7 @@ class _NewPack:
             if entry is not None:
                 return entry
         if source is None:
-            return packed_object(*read_loose(self._repository, oid.hex()), _THOROUGH)
+            return packed_object(*read_loose(self._files.path, oid.hex()), _THOROUGH)
         entries, number = source
         raw = entries.checked(number)
         if raw[0] >> 4 & 7 not in (DISTANCE_DELTA, ID_DELTA):
