@@ -195,7 +195,7 @@ MUTANTS = [
         "garbage-not-marked-again",
         "what has come to be needed since it was taken for garbage is removed",
         "repository/repacking.py",
-        "            self._rescue(before)",
+        "            self._rescue()",
         "            pass",
         (
             "tests/repository/test_repacking.py"

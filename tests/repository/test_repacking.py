@@ -257,9 +257,9 @@ def test_copied_objects_are_removed_in_steps_and_none_on_the_background_thread(
     monkeypatch.setattr(Progress, "step", lambda _progress, _count=1: seen.append("others' turn"))
     removing = Repacking.__dict__["_remove"]
 
-    def on_background(work: Repacking, packs: list[str], oids: bytes, before: bytes) -> None:
+    def on_background(work: Repacking, packs: list[str], oids: bytes) -> None:
         seen.clear()
-        removing(work, packs, oids, before)
+        removing(work, packs, oids)
         assert seen == []
 
     monkeypatch.setattr(Repacking, "_remove", on_background)

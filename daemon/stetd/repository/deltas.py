@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from rapidfuzz.distance import Postfix, Prefix
 
+from stetd.repository.object_files import number_bytes
+
 #: Longest copy in bytes; a copy takes up to seven bytes itself.
 _LONGEST_COPY = 0xFFFF
 _LONGEST_INSERT = 0x7F
@@ -22,7 +24,7 @@ def make_delta(base: bytes, content: bytes) -> bytes | None:
     start = Prefix.similarity(base, content)
     end = min(Postfix.similarity(base, content), min(len(base), len(content)) - start)
     stop, base_stop = len(content) - end, len(base) - end
-    delta = bytearray(_size(len(base)) + _size(len(content)))
+    delta = bytearray(number_bytes(len(base)) + number_bytes(len(content)))
     _copy(delta, 0, start)
     blocks: dict[bytes, int] = {}
     if stop - start <= _MOST_SEARCHED:
@@ -46,15 +48,6 @@ def make_delta(base: bytes, content: bytes) -> bytes | None:
     _insert(delta, content[pending:stop])
     _copy(delta, base_stop, end)
     return bytes(delta) if 2 * len(delta) < len(content) else None
-
-
-def _size(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
 
 
 def _copy(delta: bytearray, offset: int, length: int) -> None:

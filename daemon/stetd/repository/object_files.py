@@ -315,11 +315,10 @@ class Pack:
         head = os.pread(self.fd, 64, offset)
         try:
             byte, at = head[0], 1
-            kind, size, shift = byte >> 4 & 7, byte & 15, 4
-            while byte & 0x80:
-                byte = head[at]
-                size |= (byte & 0x7F) << shift
-                shift, at = shift + 7, at + 1
+            kind, size = byte >> 4 & 7, byte & 15
+            if byte & 0x80:
+                more, at = _number(head, at)
+                size |= more << 4
             base: int | bytes = 0
             if kind == DISTANCE_DELTA:
                 byte, at = head[at], at + 1
@@ -351,8 +350,8 @@ class Pack:
 
 def _apply_delta(base: bytes, delta: bytes, path: str) -> bytes:
     try:
-        base_size, at = _delta_size(delta, 0)
-        size, at = _delta_size(delta, at)
+        base_size, at = _number(delta, 0)
+        size, at = _number(delta, at)
         if base_size != len(base):
             raise Damaged(path, "a delta in it is for another base")
         pieces = []
@@ -378,14 +377,25 @@ def _apply_delta(base: bytes, delta: bytes, path: str) -> bytes:
     return content
 
 
-def _delta_size(delta: bytes, at: int) -> tuple[int, int]:
-    size = shift = 0
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """The number (7 bits a byte, lowest first) at an index, and the index after it."""
+    number = shift = 0
     while True:
-        byte, at = delta[at], at + 1
-        size |= (byte & 0x7F) << shift
+        byte, at = data[at], at + 1
+        number |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:
-            return size, at
+            return number, at
+
+
+def number_bytes(number: int) -> bytes:
+    """The bytes of such a number."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
 
 
 # -- both
@@ -394,8 +404,8 @@ def _delta_size(delta: bytes, at: int) -> tuple[int, int]:
 class ObjectFiles:
     """All objects of one repository, found by id."""
 
-    def __init__(self, repository: str) -> None:
-        self._repository = repository
+    def __init__(self, path: str) -> None:
+        self.path = path
         self._packs: list[Pack] | None = None
 
     def close(self) -> None:
@@ -404,7 +414,7 @@ class ObjectFiles:
         self._packs = None
 
     def rest(self) -> None:
-        """Close the packs; the next look-up opens them again."""
+        """Close the packs until the next look-up: a removed pack takes space while it is open."""
         for pack in self._packs or ():
             pack.close()
 
@@ -413,54 +423,47 @@ class ObjectFiles:
 
         If one of several copies is intact, it is found; Damaged is about the last copy.
         """
+        try:
+            return self._found(oid)
+        finally:
+            for pack in (self._packs or [])[_MOST_OPEN:]:
+                pack.close()
+
+    def _found(self, oid: str) -> tuple[str, bytes]:
+        key = bytes.fromhex(oid)
         damage: Damaged | None = None
+        if self._packs is None:
+            self._look_for_packs()
         for again in range(_LOOKS):
             if again and not self._look_for_packs():
                 break
+            assert self._packs is not None, "BUG: packs that were not looked for"
             wrong: Damaged | None = None
+            # Packs first, because most objects are there.
+            for place, pack in enumerate(self._packs):
+                try:
+                    number = pack.find(key)
+                    if number is not None:
+                        pack.open()
+                        found = pack.read(number, oid)
+                        # The next object is probably in this pack, too.
+                        self._packs.insert(0, self._packs.pop(place))
+                        return found
+                except FileNotFoundError:
+                    continue  # the pack was joined with others
+                except (Damaged, OSError) as error:
+                    wrong = as_damage(error, pack.pack_name)
             try:
-                # Packs first, because most objects are there.
-                found, wrong = self._read_packed(oid)
-                return found or read_loose(self._repository, oid)
+                return read_loose(self.path, oid)
             except FileNotFoundError:  # it may have been packed since the packs were listed
                 damage = wrong or damage
             except (Damaged, OSError) as error:
                 damage = wrong or as_damage(error, loose_name(oid))
-        if damage is not None:
-            raise damage
-        raise Missing(oid)
-
-    def _read_packed(self, oid: str) -> tuple[tuple[str, bytes] | None, Damaged | None]:
-        """An object from a pack; or the damage of the last pack that has it."""
-        if self._packs is None:
-            self._look_for_packs()
-        assert self._packs is not None, "BUG: packs that were not looked for"
-        damage: Damaged | None = None
-        for place, pack in enumerate(self._packs):
-            try:
-                number = pack.find(bytes.fromhex(oid))
-                if number is not None:
-                    pack.open()
-                    found = pack.read(number, oid)
-                    # The next object is probably in this pack, too.
-                    self._packs.insert(0, self._packs.pop(place))
-                    self._limit_open()
-                    return found, None
-            except FileNotFoundError:
-                continue  # the pack was joined with others
-            except (Damaged, OSError) as error:
-                self._limit_open()
-                damage = as_damage(error, pack.pack_name)
-        self._limit_open()
-        return None, damage
-
-    def _limit_open(self) -> None:
-        for pack in (self._packs or [])[_MOST_OPEN:]:
-            pack.close()
+        raise damage or Missing(oid)
 
     def _look_for_packs(self) -> bool:
         """List the packs; returns whether there are new ones."""
-        names = pack_names(self._repository)
+        names = pack_names(self.path)
         known = {pack.name: pack for pack in self._packs or ()}
         for gone in set(known) - set(names):
             known.pop(gone).close()
@@ -468,7 +471,7 @@ class ObjectFiles:
         for name in names:
             if name not in known:
                 try:
-                    self._packs.insert(0, Pack(self._repository, name))
+                    self._packs.insert(0, Pack(self.path, name))
                 except (Damaged, OSError) as error:
                     # A damaged pack is left out: its objects are missing, and verify says why.
                     as_damage(error, name)

@@ -7,9 +7,9 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import cached_property
+from itertools import count, repeat
 
 from stetd.repository.object_files import (
     DISTANCE_DELTA,
@@ -23,7 +23,7 @@ from stetd.repository.object_files import (
 from stetd.repository.stored_ids import SortedIds, all_loose_ids, each_id, pack_ids, union
 
 #: Instead of a pack's number: the object is loose.
-LOOSE = 0xFFFF
+_LOOSE = 0xFFFF
 
 
 class PackEntries:
@@ -33,7 +33,7 @@ class PackEntries:
         self.pack = pack
         self.ids = SortedIds(pack_ids(pack))
         self.starts = array("Q", (pack.offset(number) for number in range(pack.count)))
-        self._bounds = array("Q", sorted([*self.starts, pack.size - 20]))
+        self._by_offset = array("I", sorted(range(pack.count), key=self.starts.__getitem__))
         self.kinds = {os.pread(pack.fd, 1, start)[0] >> 4 & 7 for start in self.starts}
         #: Whether the pack has deltas; then its whole objects may be their bases.
         self.has_deltas = not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
@@ -41,7 +41,9 @@ class PackEntries:
     def size(self, number: int) -> int:
         """The size of an entry in bytes."""
         start = self.starts[number]
-        return self._bounds[bisect_right(self._bounds, start)] - start
+        at = bisect_right(self._by_offset, start, key=self.starts.__getitem__)
+        end = self.starts[self._by_offset[at]] if at < self.pack.count else self.pack.size - 20
+        return end - start
 
     def raw(self, number: int) -> bytes:
         """An entry's bytes, unchecked."""
@@ -56,14 +58,10 @@ class PackEntries:
             raise Damaged(self.pack.pack_name, f"the entry at offset {start} was changed")
         return data
 
-    @cached_property
-    def _by_offset(self) -> array[int]:
-        return array("I", sorted(range(len(self.starts)), key=self.starts.__getitem__))
-
     def id_at_offset(self, offset: int) -> bytes:
         """The id of the object whose entry begins at an offset."""
-        at = bisect_left(self._bounds, offset)
-        if at >= len(self.starts) or self._bounds[at] != offset:
+        at = bisect_left(self._by_offset, offset, key=self.starts.__getitem__)
+        if at == self.pack.count or self.starts[self._by_offset[at]] != offset:
             raise Damaged(self.pack.pack_name, f"no entry begins at offset {offset}")
         return self.ids.at(self._by_offset[at])
 
@@ -83,18 +81,21 @@ class Chosen(SortedIds):
     ) -> None:
         """Choose all ``wanted`` objects, each from the first pack that has it."""
         ids = bytearray()
-        self.sources, self.numbers = array("H"), array("I")
-        lists = [_numbered(pack.ids.ids, source) for source, pack in enumerate(packs)]
-        for oid, source, number in heapq.merge(*lists, ((o, LOOSE, 0) for o in each_id(loose))):
+        self._packs = packs
+        self._sources, self._numbers = array("H"), array("I")
+        lists = [*enumerate(pack.ids.ids for pack in packs), (_LOOSE, loose)]
+        copies = [zip(each_id(ids), repeat(source), count()) for source, ids in lists]
+        for oid, source, number in heapq.merge(*copies):
             if ids[-20:] != oid and wanted(oid):
                 ids += oid
-                self.sources.append(source)
-                self.numbers.append(number)
+                self._sources.append(source)
+                self._numbers.append(number)
         super().__init__(bytes(ids))
 
-
-def _numbered(ids: bytes, source: int) -> Iterator[tuple[bytes, int, int]]:
-    return ((oid, source, number) for number, oid in enumerate(each_id(ids)))
+    def source(self, place: int) -> tuple[PackEntries, int] | None:
+        """The pack of the object with this index, and its index there; None: it is loose."""
+        source = self._sources[place]
+        return None if source == _LOOSE else (self._packs[source], self._numbers[place])
 
 
 def stored_sizes(repository: str) -> tuple[bytes, array[int]]:
@@ -111,7 +112,7 @@ def stored_sizes(repository: str) -> tuple[bytes, array[int]]:
         ids = SortedIds(union([*(pack.ids.ids for pack in packs), loose]))
         sizes = array("Q", bytes(8 * len(ids)))
 
-        def count(oid: bytes, size: int) -> None:
+        def measure(oid: bytes, size: int) -> None:
             number = ids.find(oid)
             assert number is not None, "BUG: an id that is not in the union"
             sizes[number] = max(sizes[number], size)
@@ -119,8 +120,8 @@ def stored_sizes(repository: str) -> tuple[bytes, array[int]]:
         for pack in packs:
             in_index = (pack.pack.index_size - INDEX_HEAD) // max(len(pack.ids), 1)
             for number, oid in enumerate(each_id(pack.ids.ids)):
-                count(oid, pack.size(number) + in_index)
+                measure(oid, pack.size(number) + in_index)
         for oid in each_id(loose):
             with suppress(FileNotFoundError):  # packed meanwhile
-                count(oid, os.path.getsize(os.path.join(repository, loose_name(oid.hex()))))
+                measure(oid, os.path.getsize(os.path.join(repository, loose_name(oid.hex()))))
         return ids.ids, sizes

@@ -19,6 +19,7 @@ import os
 import struct
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
@@ -35,6 +36,7 @@ from stetd.repository.object_files import (
     Damaged,
     Pack,
     big_endian,
+    number_bytes,
     pack_names,
 )
 from stetd.repository.pack_entries import Chosen, PackEntries
@@ -56,15 +58,8 @@ _PIECE = 128 << 10
 
 
 def _entry_header(kind: int, size: int) -> bytes:
-    byte = kind << 4 | size & 0x0F
-    size >>= 4
-    header = bytearray()
-    while size:
-        header.append(byte | 0x80)
-        byte = size & 0x7F
-        size >>= 7
-    header.append(byte)
-    return bytes(header)
+    first, more = kind << 4 | size & 0x0F, size >> 4
+    return bytes([first | 0x80]) + number_bytes(more) if more else bytes([first])
 
 
 def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
@@ -83,9 +78,7 @@ def packed_delta(base: bytes, size: int, deflated: bytes) -> bytes:
 
 def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
     """The content of a pack's index: id (20 bytes), CRC and offset of each object, by id."""
-    counts = [0] * 256
-    for first in ids[::20]:
-        counts[first] += 1
+    counts = Counter(ids[::20])
     small, large = array("I"), array("Q")
     for offset in offsets:
         if offset < _LARGE_OFFSET:
@@ -97,7 +90,7 @@ def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -
         [
             b"\377tOc",
             struct.pack(">I", 2),
-            struct.pack(">256I", *accumulate(counts)),
+            struct.pack(">256I", *accumulate(counts[first] for first in range(256))),
             ids,
             *(big_endian(numbers).tobytes() for numbers in (crcs, small, large)),
             checksum,
@@ -233,8 +226,8 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         if len(joined) < 2:
             return []
         chosen = Chosen(joined)
-        places = zip(chosen.sources, chosen.numbers, strict=True)
-        copied = (joined[source].raw(number) for source, number in places)
+        sources = filter(None, map(chosen.source, range(len(chosen))))
+        copied = (entries.raw(number) for entries, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
     disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")

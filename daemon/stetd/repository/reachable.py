@@ -10,7 +10,7 @@ damaged repository.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
@@ -63,18 +63,6 @@ class Marks(SortedIds):
         """The number of unmarked objects."""
         return self._marked.count(0)
 
-    def copy(self) -> bytes:
-        """A copy of the marks, to compare with :meth:`since`."""
-        return bytes(self._marked)
-
-    def since(self, before: bytes) -> list[bytes]:
-        """The ids of the listed objects that were marked after the copy ``before``."""
-        return [
-            self.at(number)
-            for number, (now, then) in enumerate(zip(self._marked, before, strict=True))
-            if now and not then
-        ]
-
 
 class Marking:
     """Walks from references and marks the objects that it reaches."""
@@ -87,36 +75,32 @@ class Marking:
 
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark everything reachable from these objects. Raises BrokenHistory."""
-        waiting = [bytes.fromhex(oid) for oid in roots]
-        while waiting:
-            self._mark(waiting.pop(), waiting)
+        self._mark([(b"", bytes.fromhex(oid)) for oid in roots], parents=True)
 
     def mark_one_commit(self, oid: bytes) -> None:
         """Mark a commit and its tree, but not its parents. Raises BrokenHistory."""
-        self._mark(oid, [])
+        self._mark([(b"", oid)], parents=False)
 
-    def _mark(self, oid: bytes, waiting: list[bytes]) -> None:
-        if not self.marks.mark(oid):
-            return
-        kind, _, content = self.read(oid)
-        if kind == "tree":
-            self._mark_tree(b"", oid, content)
-        elif kind in ("commit", "tag"):
-            header = content.partition(b"\n\n")[0]
-            for what, name in LINKS.findall(header):
-                link = bytes.fromhex(name.decode())
-                if what == b"tree":
-                    self._mark_tree(b"", link)
-                elif what != b"parent" or oid not in self._shallow:
-                    waiting.append(link)
-
-    def _mark_tree(self, path: bytes, oid: bytes, content: bytes | None = None) -> None:
-        if content is None:
+    def _mark(self, waiting: list[tuple[bytes, bytes]], *, parents: bool) -> None:
+        """Mark these objects and all that they lead to; each with the path of a tree."""
+        while waiting:
+            path, oid = waiting.pop()
             if not self.marks.mark(oid):
-                return
-            content = self.read(oid).content
+                continue
+            kind, _, content = self.read(oid)
+            if kind == "tree":
+                waiting += self._new_trees(path, content)
+            elif kind in ("commit", "tag"):
+                links = LINKS.findall(content.partition(b"\n\n")[0])
+                for what, name in reversed(links):  # the tree comes first, and is taken first
+                    if what != b"parent" or (parents and oid not in self._shallow):
+                        waiting.append((b"", bytes.fromhex(name.decode())))
+
+    def _new_trees(self, path: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Mark the files in a directory; gives its subdirectories. All only as far as its last
+        version had others.
+        """
         entries = frozenset(named_entries(content))
-        # Entries of the directory's last version are marked already.
         new = entries - self._last.get(path, frozenset())
         if len(self._last) >= _REMEMBERED:
             self._last.clear()
@@ -124,7 +108,7 @@ class Marking:
         for head, child in new:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
-                self._mark_tree(path + b"/" + name, child)
+                yield path + b"/" + name, child
             elif mode != _SUBMODULE and self.marks.mark(child) and self.marks.find(child) is None:
                 self.read(child)  # it came after the listing, or it is missing
 

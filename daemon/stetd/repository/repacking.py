@@ -40,7 +40,7 @@ from stetd.repository.object_files import (
     pack_names,
     read_loose,
 )
-from stetd.repository.pack_entries import LOOSE, Chosen, PackEntries
+from stetd.repository.pack_entries import Chosen, PackEntries
 from stetd.repository.packing import (
     pack_folder,
     packed_delta,
@@ -122,15 +122,14 @@ class Repacking:
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
         self._progress.begin("choosing")
         chosen = Chosen(sources, self._loose, lambda oid: marks is None or marks.has(oid))
-        new = _NewPack(self._repository, self._files, sources, chosen)
+        new = _NewPack(self._files, chosen)
         self._progress.begin("comparing versions", len(chosen))
         new.find_bases(roots, self._progress)
-        before = marks.copy() if marks is not None else b""
         written = self._write(new) if len(chosen) else []
-        self._sweep(packs, written, before)
+        self._sweep(packs, written)
 
     def _marked(self, roots: list[str]) -> Marks:
-        marks = Marks(union([*(pack_ids(pack) for pack in self._packs), self._loose]))
+        marks = Marks(union([*map(pack_ids, self._packs), self._loose]))
         self._marking = Marking(self._files, marks, read_shallow(self._repository))
         self._progress.begin("looking for what is needed", len(marks))
         marks.on_mark = lambda _: self._progress.step()
@@ -142,23 +141,20 @@ class Repacking:
         """The packs to write again: small ones, as long as the next is not much larger than all
         before it; with ``drop`` also packs with garbage, and packs without deltas.
         """
-        chosen: dict[str, PackEntries] = {}
         by_size = sorted(self._packs, key=lambda pack: pack.size)
         joined, total = 0, _LOOSE_BYTES * len(self._loose) // 20
-        for number, pack in enumerate(by_size):
+        for number, pack in enumerate(by_size, 1):
             if pack.size < _FACTOR * total:
-                joined = number + 1
+                joined = number
             total += pack.size
-            if marks is not None:
-                entries = PackEntries(pack)
-                has_garbage = not all(map(marks.has, each_id(entries.ids.ids)))
-                if has_garbage or not entries.has_deltas:
-                    chosen[pack.name] = entries
-        if joined > 1 or (joined and self._loose):
-            for pack in by_size[:joined]:
-                if pack.name not in chosen:
-                    chosen[pack.name] = PackEntries(pack)
-        return list(chosen.values())
+        chosen = [PackEntries(pack) for pack in by_size[:joined]]
+        if marks is not None:
+            chosen += (
+                entries
+                for entries in map(PackEntries, by_size[joined:])
+                if not (entries.has_deltas and all(map(marks.has, each_id(entries.ids.ids))))
+            )
+        return chosen
 
     def _write(self, new: _NewPack) -> list[str]:
         """Write the new pack durably; returns the paths of its files."""
@@ -173,24 +169,21 @@ class Repacking:
 
     # -- sweeping
 
-    def _sweep(self, packs: list[Pack], written: list[str], before: bytes) -> None:
+    def _sweep(self, packs: list[Pack], written: list[str]) -> None:
         self._progress.begin("removing what was copied", len(self._loose) // 20)
         gone = [p.name for p in packs if os.path.join(self._repository, p.pack_name) not in written]
-        if self.dropped:
-            # Garbage may become reachable until it is removed, so it is removed in one step.
-            loose, self._loose = self._loose, b""
-        else:
-            loose = before = b""
-        self._on_background(lambda: self._remove(gone, loose, before))
-        for at in range(0, len(self._loose), 20 * _STEP):
-            self._unlink(self._loose[at : at + 20 * _STEP])
+        # Garbage may become reachable until it is removed, so it is removed in one step.
+        at_once, later = (self._loose, b"") if self.dropped else (b"", self._loose)
+        self._on_background(lambda: self._remove(gone, at_once))
+        for at in range(0, len(later), 20 * _STEP):
+            self._unlink(later[at : at + 20 * _STEP])
             self._progress.step(_STEP)
         failpoint("gc.swept")
 
-    def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:
+    def _remove(self, packs: list[str], loose: bytes) -> None:
         """Remove the copied files. Runs on the background thread."""
-        if before:
-            self._rescue(before)
+        if self.dropped:
+            self._rescue()
         failpoint("gc.before_removing")
         remove_derived(self._repository, self._disk)
         for name in packs:
@@ -198,14 +191,17 @@ class Repacking:
             failpoint("gc.removed_pack")
         self._unlink(loose)
 
-    def _rescue(self, before: bytes) -> None:
+    def _rescue(self) -> None:
         """Write objects again that were unreachable when marked, and are reachable now."""
         assert self._marking is not None, "BUG: nothing was marked"
+        needed: list[int] = []
+        marks = self._marking.marks
+        marks.on_mark = needed.append
         self._marking.mark_from(references(self._repository))
-        needed = self._marking.marks.since(before)
         self.dropped -= len(needed)
         if needed:
-            write_pack(self._repository, map(self._marking.read, needed), self._disk)
+            objects = map(self._marking.read, map(marks.at, needed))
+            write_pack(self._repository, objects, self._disk)
             self._disk.sync_directory(pack_folder(self._repository))
 
     def _unlink(self, ids: bytes) -> None:
@@ -217,36 +213,27 @@ class Repacking:
 class _NewPack:
     """The entries of the new pack: copies, or new deltas of newer versions."""
 
-    def __init__(
-        self, repository: str, files: ObjectFiles, sources: list[PackEntries], chosen: Chosen
-    ) -> None:
-        self._repository = repository
+    def __init__(self, files: ObjectFiles, chosen: Chosen) -> None:
         self._files = files
-        self._sources = sources
         self.chosen = chosen
-        #: Whole objects of packs without deltas, which may become deltas.
-        self._fresh = bytearray(
-            source == LOOSE or not sources[source].has_deltas for source in chosen.sources
-        )
-        # By index: the object's base, the length of its chain, whether a version of it was seen.
-        # Arrays, because Python objects would take 100 bytes for each.
+        # By index: the object's base; 0 until a version of the object was seen, then the number of
+        # objects in its chain. Arrays, because Python objects would take 100 bytes for each.
         self._bases = array("I", [_NONE]) * len(chosen)
-        self._depths = bytearray(len(chosen))
-        self._seen = bytearray(len(chosen))
+        self._chains = bytearray(len(chosen))
 
     # -- deltas
 
     def find_bases(self, roots: list[str], progress: Progress) -> None:
         """Pair each whole object with the next newer version of its path."""
-        shallow = read_shallow(self._repository)
+        shallow = read_shallow(self._files.path)
         for root in roots:
             newer: bytes | None = None
             oid: str | None = root
             while oid is not None:
                 place = self._place(bytes.fromhex(oid))
-                if place is None or self._seen[place]:
+                if place is None or self._chains[place]:
                     break  # older versions were packed before, or are seen from another root
-                self._seen[place] = 1
+                self._chains[place] = 1
                 links = dict(LINKS.findall(self._files.read(oid)[1].partition(b"\n\n")[0]))
                 if b"tree" not in links:
                     break
@@ -258,9 +245,12 @@ class _NewPack:
                 progress.step()
 
     def _place(self, oid: bytes) -> int | None:
-        """The index of an object; None if it is not in the new pack, or is a delta already."""
+        """The index of an object that may become a delta; None: it is not in the new pack, or
+        comes from a pack with deltas.
+        """
         place = self.chosen.find(oid)
-        return place if place is not None and self._fresh[place] else None
+        source = None if place is None else self.chosen.source(place)
+        return None if source is not None and source[0].has_deltas else place
 
     def _pair(self, newer: bytes, older: bytes) -> None:
         """Pair two versions of a directory, and of its entries."""
@@ -270,12 +260,12 @@ class _NewPack:
             base, place = self._place(newer), self._place(older)
             if base is None or place is None:
                 continue
-            self._seen[base] = 1
-            if self._seen[place]:
+            self._chains[base] = length = self._chains[base] or 1
+            if self._chains[place]:
                 continue  # this pair, or one with a newer version, has been seen
-            self._seen[place] = 1
-            if self._depths[base] < _LONGEST_CHAIN:
-                self._bases[place], self._depths[place] = base, self._depths[base] + 1
+            self._chains[place] = 1
+            if length <= _LONGEST_CHAIN:
+                self._bases[place], self._chains[place] = base, length + 1
             if is_tree:
                 now = dict(named_entries(self._files.read(newer.hex())[1]))
                 for name, oid in named_entries(self._files.read(older.hex())[1]):
@@ -291,23 +281,22 @@ class _NewPack:
             progress.step()
 
     def _entry(self, place: int) -> bytes:
-        oid, base = self.chosen.at(place), self._bases[place]
-        source_number, number = self.chosen.sources[place], self.chosen.numbers[place]
+        oid, base, source = self.chosen.at(place), self._bases[place], self.chosen.source(place)
         if base != _NONE:
             entry = self._as_delta(oid, self.chosen.at(base))
             if entry is not None:
                 return entry
-        if source_number == LOOSE:
-            return packed_object(*read_loose(self._repository, oid.hex()), _THOROUGH)
-        source = self._sources[source_number]
-        raw = source.checked(number)
+        if source is None:
+            return packed_object(*read_loose(self._files.path, oid.hex()), _THOROUGH)
+        entries, number = source
+        raw = entries.checked(number)
         if raw[0] >> 4 & 7 not in (DISTANCE_DELTA, ID_DELTA):
             return raw
         # A delta stays one, with its base given by id, if the base is in the new pack, too.
-        start = source.starts[number]
-        _, size, kept_base, data = source.pack.entry_head(start)
+        start = entries.starts[number]
+        _, size, kept_base, data = entries.pack.entry_head(start)
         if not isinstance(kept_base, bytes):
-            kept_base = source.id_at_offset(kept_base)
+            kept_base = entries.id_at_offset(kept_base)
         if self.chosen.find(kept_base) is None:
             return packed_object(*self._files.read(oid.hex()), _THOROUGH)
         return packed_delta(kept_base, size, raw[data - start :])

@@ -51,7 +51,7 @@ class BrokenRepository(Exception):
     """The directory is no repository, or its files are damaged."""
 
 
-class StoredObjects:
+class StoredObjects(ObjectFiles):
     """A handle for reading a shadow repository. Raises BrokenRepository if there is none.
 
     It has no reference cycles: with cycles only the garbage collector would free it, minutes later,
@@ -59,11 +59,10 @@ class StoredObjects:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path
         for name in ("HEAD", "objects", "refs"):
             if not os.path.exists(os.path.join(path, name)):
                 raise BrokenRepository(f"{path} is no repository: it has no {name}")
-        self._files = ObjectFiles(path)
+        super().__init__(path)
         self._shallow = read_shallow(path)
         self._commits: Recent[str, StoredCommit] = Recent(_COMMITS)
         self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
@@ -71,18 +70,10 @@ class StoredObjects:
 
     def reopen(self) -> None:
         """Close packs that were removed, and list the present ones."""
-        self._files.close()
+        self.close()
         self._shallow = read_shallow(self.path)
         # A cached commit may be the first now, or gone.
         self._commits = Recent(_COMMITS)
-
-    def rest(self) -> None:
-        """Close all packs until the next look-up: a removed pack takes space while it is open."""
-        self._files.rest()
-
-    def close(self) -> None:
-        """Close the files."""
-        self._files.close()
 
     def head(self) -> str | None:
         """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
@@ -113,7 +104,7 @@ class StoredObjects:
     def blob(self, oid: str) -> bytes:
         """The content of a blob or another object. Raises MissingObject, OSError."""
         try:
-            return self._files.read(oid)[1]
+            return self.read(oid)[1]
         except (Missing, Damaged) as error:
             raise MissingObject(oid) from error
 
@@ -135,7 +126,7 @@ class StoredObjects:
     def is_commit(self, oid: str) -> bool:
         """Whether there is a commit with this full id."""
         try:
-            return self._files.read(oid)[0] == "commit"
+            return self.read(oid)[0] == "commit"
         except (Missing, Damaged):
             return False
 
