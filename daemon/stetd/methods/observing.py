@@ -40,7 +40,8 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     if asked.phase == "stop":
         watched.stopped(caller.session, background=bool(asked.background))
         return ObserveResult()
-    sent, found, outside = _request_params(asked), ScanResult(), None
+    sent = _request_params(asked)
+    found, outside = ScanResult(), None
     if asked.paths is not None:
         planned = _observation(asked, asked.phase, asked.paths)
     else:
