@@ -69,6 +69,13 @@ def test_a_large_file_that_becomes_small_is_not_taken_for_a_new_one(secretive: S
     assert (done["commit"], len(done["warnings"])) == (None, 1)
 
 
+def test_of_many_warnings_the_first_are_shown_and_the_others_counted(site: Site) -> None:
+    outside = [f"../{number}.txt" for number in range(9)]
+    for done in (before(site, "t1", *outside), after(site, "t1", *outside)):
+        assert len(done["warnings"]) == 6
+        assert done["warnings"][5] == "... and 4 more like these."
+
+
 def test_paths_that_lead_out_or_into_git_are_left_out_with_a_warning(site: Site) -> None:
     outside = site.root.parent / "elsewhere.txt"
     outside.write_text("not yours\n")

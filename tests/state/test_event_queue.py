@@ -87,5 +87,5 @@ def test_a_record_of_several_commits_is_as_many_notes_and_keeps_no_contents() ->
     first, second = (note for _, note in taken(queue))
     assert isinstance(first, events.Committed)
     assert isinstance(second, events.Committed)
-    assert (first.view.head, first.content, first.files) == ("1" * 40, b"first", None)
-    assert (second.view.head, second.content, second.files) == ("2" * 40, b"second", [])
+    assert (first.oid, first.content, first.files) == ("1" * 40, b"first", None)
+    assert (second.oid, second.content, second.files) == ("2" * 40, b"second", [])

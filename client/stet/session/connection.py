@@ -110,9 +110,10 @@ class Connection:
         """The result of one call. Raises StetError."""
         outcomes: dict[int, T | StetError] = {}
         self.exchange({0: call}, outcomes, deadline)
-        if isinstance(outcomes[0], StetError):
-            raise outcomes[0]
-        return outcomes[0]
+        outcome = outcomes[0]
+        if isinstance(outcome, StetError):
+            raise outcome
+        return outcome
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None if none comes by the deadline.

@@ -85,7 +85,8 @@ class Follower:
             later = list(takewhile(lambda each: each.commit != last, page.commits))
             found += later
             cursor = page.cursor
-            complete = len(later) < len(page.commits) or (cursor is None and last is None)
+            met_last = len(later) < len(page.commits)
+            complete = met_last or (cursor is None and last is None)
             if complete or cursor is None:
                 break
         if found:

@@ -64,7 +64,7 @@ q    quit"""
 def filters_of(text: str) -> dict[str, str]:
     """The search text as filters of ``log``."""
     filters = {name: quoted or bare for name, quoted, bare in _FILTER.findall(text)}
-    filters |= {"text": _FILTER.sub("", text).strip(), "path": filters.pop("path", "")}
+    filters["text"] = _FILTER.sub("", text).strip()
     return {name: value for name, value in filters.items() if value}
 
 

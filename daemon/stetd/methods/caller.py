@@ -186,8 +186,9 @@ class Caller(msgspec.Struct, eq=False):
 
     def begin_wait(self, request: str) -> Wait | None:
         """Wait for the decision of a request; None if nobody can be answered any more."""
-        if not (self.gone or self.shared.stopping):
-            self.wait = Wait(request, asyncio.get_running_loop().create_future())
+        if self.gone or self.shared.stopping:
+            return None
+        self.wait = Wait(request, asyncio.get_running_loop().create_future())
         return self.wait
 
     def end_wait(self, request: UpgradeRequest | None = None) -> None:

@@ -195,7 +195,7 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
     if deciding.approve:
         decided = modes.approve(request, note=note, seconds=deciding.for_)
     else:
-        decided = modes.decide(request, False, note=note)
+        decided = modes.deny(request, note=note)
     return modes.info(decided)
 
 

@@ -40,9 +40,7 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     if asked.phase == "stop":
         watched.stopped(caller.session, background=bool(asked.background))
         return ObserveResult()
-    # All but ``within``: what a retry of this call must repeat.
-    given = msgspec.to_builtins(asked).items()
-    sent = {name: value for name, value in given if name != "within" and value is not None}
+    sent = _request_params(asked)
     found, outside = ScanResult(), None
     if asked.paths is not None:
         planned = _observation(asked, asked.phase, asked.paths)
@@ -59,15 +57,23 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
             note = BeforeNote(ignores=found.ignores)
             planned = _observation(asked, "after", paths, whole=True, note=note)
     result = await _submit(caller, sent, planned, common)
-    if not isinstance(result, ObservedBefore):
+    if isinstance(result, ObservedBefore):
+        why = str(common.get("message") or "")
+        _expect(watched, caller.session, asked, result.note.paths, why)
+    else:
         watched.done(caller.session, asked.use)
-    elif asked.paths is not None:
-        watched.expect(caller.session, asked.use, result.note.paths)
-    elif asked.use is not None and result.note.paths:
-        late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
-        background, paths = bool(asked.background), result.note.paths
-        watched.expect(caller.session, asked.use, paths, late=late, background=background)
     return _observe_result(result, found, outside)
+
+
+def _expect(
+    watched: WatchedTools, session: str | None, asked: Observe, paths: Sequence[str], why: str
+) -> None:
+    """Note that the tool begins; it may change these paths."""
+    if asked.paths is not None:
+        watched.expect(session, asked.use, paths)
+    elif asked.use is not None and paths:
+        late = Late(asked.use, asked.tool, asked.subagent, why)
+        watched.expect(session, asked.use, paths, late=late, background=bool(asked.background))
 
 
 def _check(asked: Observe, common: Params) -> None:
@@ -152,6 +158,12 @@ def _observation(
     )
 
 
+def _request_params(asked: Observe) -> Params:
+    """The parameters that a retry of this call must repeat: all except ``within``."""
+    given = msgspec.to_builtins(asked).items()
+    return {name: value for name, value in given if name != "within" and value is not None}
+
+
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
     """Record what was found. A retry is recognised by ``sent``, not by what was found."""
     note = None
@@ -179,7 +191,8 @@ def _observe_result(result: EditResult, found: ScanResult, outside: str | None) 
     """The reply; ``outside``: the last commit of what the scan found before the tool."""
     inside = " is a workspace of its own; what the tool changes there is found there, as outside."
     inner = found.inner if isinstance(result, ObservedBefore) else []
-    warnings = first_few([*(f"not scanned: {each}{inside}" for each in inner), *result.warnings])
+    # The warnings of the result were cut to the first few already.
+    warnings = [*first_few([f"not scanned: {each}{inside}" for each in inner]), *result.warnings]
     if found.why:
         warnings.append(
             f"the workspace was not scanned as a whole: {found.why}. What the tool changes in "

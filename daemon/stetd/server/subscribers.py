@@ -115,14 +115,15 @@ class Feed:
             return None
         if not isinstance(note, Committed):
             return note
-        view, files, oid = note.view, note.files, note.view.head or ""
+        files = note.files
         if files is None:
+            wanted = "files of a commit"
             try:
-                files = await self._historian.ask("files of a commit", oid, list[FileChange], view)
+                files = await self._historian.ask(wanted, note.oid, list[FileChange], note.view)
             except Refused as error:
-                _log.warning("commit %s can't be sent to subscribers: %s", oid, error)
+                _log.warning("commit %s can't be sent to subscribers: %s", note.oid, error)
                 return None
         # As in log right after the commit was made: no undo of it exists yet.
         shown = sorted(files, key=lambda each: each.path)[:MAX_FILES]
-        info = commit_info(parse_commit(oid, note.content), shown)
-        return CommitEvent(view.root, info, len(files) - len(shown))
+        info = commit_info(parse_commit(note.oid, note.content), shown)
+        return CommitEvent(note.workspace, info, len(files) - len(shown))

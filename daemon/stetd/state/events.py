@@ -26,10 +26,11 @@ MOST = 2000
 class Committed(msgspec.Struct, frozen=True):
     """A commit was published: its object, and its files if they are known already.
 
-    ``view``: the commit is its head, and reaches Git with its record.
+    ``view``: the workspace at this commit, for questions about it.
     """
 
     view: WorkspaceView
+    oid: str
     content: bytes
     files: Sequence[FileChange] | None
 
@@ -84,7 +85,7 @@ class Events:
                 workspace.name, workspace.root, workspace.shadow, head=commit.oid, number=number
             )
             known = files if commit is commits[-1] else None
-            self.publish(Committed(view, commit.content, known))
+            self.publish(Committed(view, commit.oid, commit.content, known))
 
     def publish(self, note: Occurrence) -> None:
         """Queue a note, or count it if too many wait."""

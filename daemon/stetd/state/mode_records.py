@@ -163,7 +163,11 @@ class Modes(msgspec.Struct):
         if seconds is not None and session.mode == RESTRICTED:
             standing = with_grant(session.standing, seconds, now)
         end = standing.grant.until if standing.grant else None
-        return self.decide(request, True, note=note, until=end, standing=standing)
+        return self._decide(request, True, note=note, until=end, standing=standing)
+
+    def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
+        """Deny a request; the mode stays. Raises Refused."""
+        return self._decide(request, False, note=note)
 
     def _approve_satisfied_requests(self, workspace: Workspace) -> None:
         """Approve the requests of sessions that may write since a mode was set."""
@@ -172,9 +176,9 @@ class Modes(msgspec.Struct):
             session = self.state.sessions.get((workspace.name, request.session))
             standings = self.state.standings(session, workspace.name)
             if session is not None and mode_at(now, *standings) != RESTRICTED:
-                self.decide(request, True, until=grant_end(now, *standings))
+                self._decide(request, True, until=grant_end(now, *standings))
 
-    def decide(
+    def _decide(
         self,
         request: UpgradeRequest,
         approve: bool,
@@ -186,7 +190,7 @@ class Modes(msgspec.Struct):
         """Record and report a decision; ``standing``: the session's new one. Raises Refused."""
         now = int(self.state.now().wall)
         decided = decide(request, approve, time=now, note=note, until=until)
-        self.change(UpgradeSet(decided, *(standing or ())))
+        self.change(UpgradeSet(decided, *standing) if standing else UpgradeSet(decided))
         if standing is not None:
             self._publish_mode(request.workspace, request.session)
         return self._decided(decided)
