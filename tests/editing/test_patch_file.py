@@ -236,6 +236,7 @@ class TestNearMissesOfModels:
             ({"fuzzy": True}, "fuzzy"),
             ({"fuzzy": 1.01}, "fuzzy"),
             ({"fuzzy": float("nan")}, "fuzzy"),
+            ({"fuzzy": 10**400}, "fuzzy"),
             ({"regex": 1}, "regex"),
             ({"all": True}, "all"),
         ],

@@ -142,19 +142,16 @@ class _Planning(msgspec.Struct):
     def _update(self, operation: Update) -> None:
         own = self.files.own(operation.path)
         path = self.files.followed(operation.path) if operation.hunks else own
-        tainted = not self._tainted.isdisjoint((own, path))
-        if tainted:
-            pass
-        elif self.files.nodes[path].data is None:
+        if not self._tainted.isdisjoint((own, path)):
+            if operation.move_to is not None:
+                self._tainted.add(self.files.own(operation.move_to))
+            return
+        if self.files.nodes[path].data is None:
             self._miss_file(operation, path, "; to create the file use *** Add File.")
         elif operation.hunks:
             self._edit(operation, path)
-        if operation.move_to is None:
-            return
-        target = self.files.own(operation.move_to)
-        if tainted:
-            self._tainted.add(target)
-        else:
+        if operation.move_to is not None:
+            target = self.files.own(operation.move_to)
             self._move(operation, own, target, subject_of(operation, path))
 
     def _move(self, operation: Update, own: str, target: str, subject: Subject) -> None:

@@ -312,8 +312,10 @@ class _Parser:
 
     def _added_lines(self) -> str:
         # "--- /dev/null", "+++ b/x" and "@@ -0,0 +1,9 @@", if Git wrote the lines.
-        self._at += 2 * self._names_follow()
-        self._at += bool(_RANGE.fullmatch(self._peek().text))
+        if self._names_follow():
+            self._at += 2
+        if _RANGE.fullmatch(self._peek().text):
+            self._at += 1
         added = self._take_while(lambda line: line.text.startswith(ADDED))
         content = [line.text[1:] + line.end for line in added]
         if content and _NO_NEWLINE.fullmatch(self._peek().text):
@@ -362,7 +364,8 @@ class _Parser:
         ended = bool(hunks) and hunks[-1].end_of_file
         if _stripped(self._peek()) == END_OF_FILE and not ended:
             self._at += 1
-            hunks[-1:] = [replace(hunk, end_of_file=True) for hunk in hunks[-1:]]
+            if hunks:
+                hunks[-1] = replace(hunks[-1], end_of_file=True)
             self._skip_blank()
         following = self._peek()
         if following.text.startswith((*_SIGNS, _PLACE)):

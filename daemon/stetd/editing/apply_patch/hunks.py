@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 import msgspec
 from msgspec.structs import replace
@@ -187,24 +187,8 @@ class Placer:
     def _sought(self, hunk: Hunk) -> Placed | None:
         texts = self._known[hunk.index]
         placed = self._under_anchors(hunk, texts) if texts else self._without_anchors(hunk)
-        for _, variant in () if placed else hunk.variants:
-            found = next(rungs.climb(self._document, variant.run), None)
-            if found is not None:
-                lines = [at + 1 for at in found.places]
-                wanted = (
-                    f"after the line {visible(texts[-1])} of its @@. After @@ send a line that "
-                    "stands above the place, or nothing."
-                    if texts
-                    else "at its end, as *** End of File says. Leave that out, or send the lines "
-                    "that the file ends with."
-                )
-                failure = subject_of(hunk, self._path).failure(
-                    Kind.OLD_TEXT_NOT_FOUND,
-                    f"the hunk stands {spelled_lines(lines)} of {self._path}, but not {wanted}",
-                    line=lines[0],
-                    candidates=lines,
-                )
-                raise Refused(failure)
+        if placed is None:
+            self._refuse_elsewhere(hunk, texts)
         return placed
 
     def _options(
@@ -346,8 +330,10 @@ class Placer:
         climbed = rungs.climb(self._document, chosen.hunk.run)
         everywhere = next((found.places for found in climbed if found.rung is chosen.rung), None)
         places = everywhere or [chosen.start]
+        alone = everywhere is not None and len(everywhere) == 1
         kind = self._kinds[chosen.hunk.index]
-        if len(everywhere or ()) == 1 or len(places) == 1 + self._later[kind] + self._done[kind]:
+        identical = 1 + self._later[kind] + self._done[kind]
+        if alone or len(places) == identical:
             return chosen
         raise self._several([Placed(chosen.hunk, at, chosen.rung) for at in places])
 
@@ -463,6 +449,31 @@ class Placer:
         return placed
 
     # -- refusals
+
+    def _refuse_elsewhere(self, hunk: Hunk, texts: Sequence[str]) -> None:
+        """Refuse a hunk that stands only where its ``@@`` or ``*** End of File`` rules it out."""
+        climbs = (rungs.climb(self._document, variant.run) for _, variant in hunk.variants)
+        found = next(chain.from_iterable(climbs), None)
+        if found is None:
+            return
+        lines = [at + 1 for at in found.places]
+        if texts:
+            wanted = (
+                f"after the line {visible(texts[-1])} of its @@. After @@ send a line that stands "
+                "above the place, or nothing."
+            )
+        else:
+            wanted = (
+                "at its end, as *** End of File says. Leave that out, or send the lines that the "
+                "file ends with."
+            )
+        failure = subject_of(hunk, self._path).failure(
+            Kind.OLD_TEXT_NOT_FOUND,
+            f"the hunk stands {spelled_lines(lines)} of {self._path}, but not {wanted}",
+            line=lines[0],
+            candidates=lines,
+        )
+        raise Refused(failure)
 
     def _refused(self, hunk: Hunk, kind: Kind, sentence: str, lines: Sequence[int] = ()) -> Refused:
         return Refused(

@@ -120,12 +120,12 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
 def _make_changes(target: SourceFile, changes: Sequence[CheckedChange]) -> ChangingText:
     deadline = time.thread_time() + _MOST_SECONDS
     lines = {each.subject.index: each.change.near_line for each in changes}
-    nears = {index: (line, line) for index, line in lines.items() if line}
+    nears = {index: (line, line) for index, line in lines.items() if line is not None}
     steps = ChangingText(target.document, nears)
     for checked in changes:
         document = steps.document
         step = checked.find(document)
-        meant = nears.pop(checked.subject.index, ())
+        meant = steps.nears.pop(checked.subject.index, ())
         if isinstance(step, LocatedEdit):
             step = _unless_moved(checked, step, meant, document)
         if isinstance(step, Failure):
@@ -303,8 +303,9 @@ class ChangingText(msgspec.Struct):
             numbers = line_numbers(text, [start, inside, end])
             grown = line_numbers(changed, [end + growth])[end + growth] - numbers[end]
             first, last = numbers[start], numbers[inside] if end else 0
-            for index, lines in self.nears.items() if grown else ():
-                self.nears[index] = _moved_lines(lines, first, last, grown)
+            if grown:
+                for index, lines in self.nears.items():
+                    self.nears[index] = _moved_lines(lines, first, last, grown)
 
     def reports(self, path: str) -> tuple[EditReport, ...]:
         """One report per step, with the lines of the final text that it has written."""

@@ -77,7 +77,7 @@ class _Reading:
             if name in given:
                 made[field.name] = self._value(model, field, given[name], here)
             elif field.required:
-                expected, received = _fields(model), _received(given)
+                expected, received = _expected_fields(model), _received(given)
                 sentence = f'"{_dotted(here)}" is missing.{expected} Received: {received}.'
                 self._note(here, sentence)
         for key in given:
@@ -135,15 +135,15 @@ class _Reading:
         field = _dotted(place)
         hint = _belongs(self._model, owner, field)
         hint = hint or _hint(field.rpartition(".")[2], list(fields_of(owner)), owner.foreign_names)
-        self._note(place, f'unknown field "{_cut(field)}"{hint}.{_fields(owner)}')
+        self._note(place, f'unknown field "{_cut(field)}"{hint}.{_expected_fields(owner)}')
 
     def _note_empty(self, place: Place, owner: type[ToolInput]) -> None:
-        self._note(place, f'"{_dotted(place)}" is empty.{_fields(owner)}')
+        self._note(place, f'"{_dotted(place)}" is empty.{_expected_fields(owner)}')
 
     def _note_wrong(self, place: Place, fault: str, value: object, owner: type[ToolInput]) -> None:
         field = _dotted(place)
         sentence = f'"{field}"{fault}' if field else fault.lstrip()
-        self._note(place, f"{sentence}; received {_received(value)}.{_fields(owner)}")
+        self._note(place, f"{sentence}; received {_received(value)}.{_expected_fields(owner)}")
 
     def _note(self, place: Place, sentence: str) -> None:
         index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
@@ -219,7 +219,7 @@ def _dotted(place: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in names)
 
 
-def _fields(model: type[ToolInput]) -> str:
+def _expected_fields(model: type[ToolInput]) -> str:
     """`` Expected fields: ..``, for the end of a sentence."""
     fields = (
         f"{name} (required)" if field.required else name for name, field in fields_of(model).items()
