@@ -127,6 +127,13 @@ def test_wide_characters_leave_the_columns_aligned() -> None:
     assert len(set(subjects)) == 1
 
 
+def test_the_longest_time_leaves_the_columns_aligned() -> None:
+    page = [commit("a", time="2025-12-26T12:00:00Z"), commit("b", time="2026-11-21T11:59:00Z")]
+    lines = [line for line in log_lines.log(page, NOW, log_lines.NARROW) if line[0].text.strip()]
+    assert any("10 months ago" in line for line in text(lines))
+    assert len({sum(columns(span.text) for span in line[:4]) for line in lines}) == 1
+
+
 # -- blame
 
 BLAME = BlameResult(

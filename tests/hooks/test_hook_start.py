@@ -47,3 +47,19 @@ def test_nothing_heavy_is_imported(payload: dict[str, object], tmp_path: Path) -
         check=True,
     )
     assert (run.stderr, HEAVY & set(run.stdout.decode().split())) == (b"", set())
+
+
+def test_where_no_daemon_has_ever_run_nothing_is_left_open_or_said(tmp_path: Path) -> None:
+    payload = {
+        "hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_use_id": "t1", "cwd": "/",
+        "session_id": "s", "tool_input": {"file_path": "/a"},
+    }  # fmt: skip
+    own = {name: str(tmp_path / name) for name in ("STET_RUNTIME_DIR", "STET_STATE_DIR")}
+    run = subprocess.run(
+        [sys.executable, "-m", "stet.cli", "hook", "nobody"],
+        input=json.dumps(payload).encode(),
+        env={**os.environ, **own, "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        check=True,
+    )
+    assert run.stderr == b""

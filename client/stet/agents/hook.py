@@ -297,7 +297,8 @@ def _tell(event: HookEvent, places: list[str], directory: str) -> list[str]:
         "agent": _run.client,
         "client": {"name": "stet-hook", "version": __version__},
     }
-    with _connection() as connected, connected.makefile("rb") as replies:
+    with socket.socket(socket.AF_UNIX) as connected, connected.makefile("rb") as replies:
+        _connect(connected)
 
         def ask(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
             request = json.dumps({"id": number, "method": method, "params": params})
@@ -403,18 +404,17 @@ def _result(line: bytes) -> dict[str, Any]:
     return result
 
 
-def _connection() -> socket.socket:
-    """A connection to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
+def _connect(connection: socket.socket) -> None:
+    """Connect to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
     runtime = runtime_directory()
     path = socket_path(runtime, control=False)
-    connection = socket.socket(socket.AF_UNIX)
     runs = False
     while True:
         try:
             check_private(runtime)
             connection.settimeout(_run.left())
             connection.connect(path)
-            return connection
+            return
         except UnsafeDirectory as error:
             raise _Warning(f"{_run.verdict()}: {error}") from error
         except BlockingIOError:  # its backlog is full

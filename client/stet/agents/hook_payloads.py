@@ -229,7 +229,7 @@ def _digest(text: str) -> str:
 # -- shell commands
 
 
-def read_command(found: HookEvent, text: str, directory: str) -> None:
+def read_command(event: HookEvent, text: str, directory: str) -> None:
     """Add to an event the files and directories that a shell command, begun in a directory, names.
 
     Only plain words count: only ``~/`` is expanded, and a word with a variable, a pattern or a
@@ -250,7 +250,7 @@ def read_command(found: HookEvent, text: str, directory: str) -> None:
         if path is None:
             pass
         elif before in ("cd", "pushd"):
-            found.places += [path] if word.startswith(("/", "~")) else []
+            event.places += [path] if word.startswith(("/", "~")) else []
             directory = path
         elif before in (">", ">>", ">|", "&>", "&>>"):
             written.append(path)
@@ -258,10 +258,10 @@ def read_command(found: HookEvent, text: str, directory: str) -> None:
             named.append(path)
         before = word
     patched = in_patch(patch) if "apply_patch" in head or "applypatch" in head else ()
-    found.late = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
-    if found.background:
-        found.late += written[:_MOST_PATHS]
-        found.new = named[:_MOST_PATHS]
+    event.late = [os.path.join(directory, path) for path in patched][:_MOST_PATHS]
+    if event.background:
+        event.late += written[:_MOST_PATHS]
+        event.new = named[:_MOST_PATHS]
 
 
 def in_patch(text: str) -> Iterator[str]:

@@ -35,16 +35,14 @@ class Json(msgspec.Struct, frozen=True):
                 for at, word in enumerate(fresh, len(there)):
                     text = put(text, (*path, at), word)
             elif path[0] == "hooks":
-                groups = [group for group in _own_groups(root) if group.event == path]
-                for handler in [
-                    each for group in groups for each in group.handlers
-                ]:  # only the program that it starts is replaced
-                    command = entries.merged_hook(
-                        lookup(root, handler)["command"], entries.handlers(value[0])[0]["command"]
-                    )
-                    text = put(text, (*handler, "command"), command)
+                [group] = value
+                groups = [each for each in _own_groups(root) if each.event == path]
+                for place in [(*each, "command") for own in groups for each in own.handlers]:
+                    # Only the program that it starts is replaced.
+                    command = entries.handlers(group)[0]["command"]
+                    text = put(text, place, entries.merged_hook(lookup(root, place), command))
                 if not groups:
-                    text = put(text, (*path, len(_listed(root, path))), value[0])
+                    text = put(text, (*path, len(_listed(root, path))), group)
             elif not has(root, path):
                 text = put(text, path, value)
             elif entries.is_server(path):
@@ -63,6 +61,7 @@ class Json(msgspec.Struct, frozen=True):
             found.setdefault(group.event, []).append(group.value)
         if words := _own_words(root, shape):
             found[ALLOWED] = words
+        # With the defaults, so that a file without a person's additions can be written again.
         return {**entries.defaults(shape), **found} if found else {}
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:

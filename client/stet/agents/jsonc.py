@@ -203,15 +203,7 @@ def put(text: str, path: Path, value: Any) -> str:
         if found == value:
             return text
         if type(found) is type(value) and isinstance(value, dict | list):
-            old, new = (
-                each if isinstance(each, dict) else dict(enumerate(each)) for each in (found, value)
-            )
-            for key in reversed(old):
-                if key not in new:
-                    text = remove(text, (*path, key), keep=expected)
-            for key, each in new.items():
-                text = put(text, (*path, key), each)
-            return text
+            return _merged(text, path, found, value)
     node, depth = _descend(root, path)
     (*above, key), below = path[: depth + 1], path[depth + 1 :]
     value = _nested(below, value)
@@ -230,6 +222,19 @@ def put(text: str, path: Path, value: Any) -> str:
     else:
         container[key] = value
     return checked(changed, expected)
+
+
+def _merged(text: str, path: Path, old: Any, new: Any) -> str:
+    """The text with a new object or array for an old one, item by item."""
+    before, after = (
+        each if isinstance(each, dict) else dict(enumerate(each)) for each in (old, new)
+    )
+    for key in reversed(before):
+        if key not in after:
+            text = remove(text, (*path, key), keep=value_of(text))  # the object itself stays
+    for key, each in after.items():
+        text = put(text, (*path, key), each)
+    return text
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:

@@ -94,8 +94,8 @@ def _option_lines(said: dict[str, Any]) -> Iterator[Line]:
     for option in said["options"]:
         source, own = "default", option["source"] != "default"
         if own:
-            by_line = option["source"] != "environment"
-            where = f"line {option['line']}" if by_line else option["variable"]
+            is_variable = option["source"] == "environment"
+            where = option["variable"] if is_variable else f"line {option['line']}"
             source = f"{where}; default {_toml(option['default'])}"
         value = _toml(option["value"])
         unit = f" {option['unit']}" if option["unit"] else ""

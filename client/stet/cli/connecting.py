@@ -82,7 +82,7 @@ def _request(arguments: Arguments) -> Request:
         environ=os.environ,
         workspace=workspace,
         tools=None if tools is None else ",".join(_dialects(tools)),
-        hooks=getattr(arguments, "hooks", True),
+        hooks=getattr(arguments, "hooks", True),  # disconnect has no option, and removes them
         edits=getattr(arguments, "allow_edits", False),
     )
 

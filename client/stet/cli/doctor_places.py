@@ -74,22 +74,26 @@ def runtime(endpoint: Endpoint) -> Finding:
     try:
         check_private(directory)
     except FileNotFoundError:
-        above = os.path.dirname(directory)
-        if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
-            return fine(name, f"{directory}, made at the first start")
-        uid, gid = os.geteuid(), os.getegid()
-        mend = f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}"
-        if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
-            # Lingering: logind creates the directory, keeps it, and starts the user manager.
-            mend = f"loginctl enable-linger {uid}"
-        detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
-        return wrong(name, detail, _as_root(mend))
+        return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
         return wrong(name, str(error), error.mend or _chown_if_foreign(directory))
     except OSError as error:
         mend = "unset STET_RUNTIME_DIR XDG_RUNTIME_DIR"
         return wrong(name, f"{directory}: {error.strerror}", mend)
     return fine(name, directory)
+
+
+def _missing_runtime(name: str, directory: str) -> Finding:
+    above = os.path.dirname(directory)
+    if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
+        return fine(name, f"{directory}, made at the first start")
+    uid, gid = os.geteuid(), os.getegid()
+    mend = f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}"
+    if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
+        # Lingering: logind creates the directory, keeps it, and starts the user manager.
+        mend = f"loginctl enable-linger {uid}"
+    detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
+    return wrong(name, detail, _as_root(mend))
 
 
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:

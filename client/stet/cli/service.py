@@ -174,7 +174,10 @@ def _replace_units(changed: Mapping[str, str | None], endpoint: Endpoint) -> Non
         _stop_units()
         _stop_daemon(endpoint)
         for name, text in changed.items():
-            _put_unit(unit_path(name), text)
+            if text is None:
+                _remove_unit(unit_path(name))
+            else:
+                _write_unit(unit_path(name), text)
         systemd.systemctl("daemon-reload")
         _reset_failed()
         systemd.systemctl("enable", "--now", SOCKET)
@@ -193,19 +196,18 @@ def _reset_failed() -> None:
             systemd.systemctl("reset-failed", name)
 
 
-def _put_unit(path: str, text: str | None) -> None:
-    """Write a unit or drop-in atomically, or remove it, and a directory of drop-ins without any.
+def _write_unit(path: str, text: str) -> None:
+    """Write a file atomically; a symbolic link at the path is replaced, not followed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = path + ".new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
 
-    A symbolic link at the path is replaced or removed, not followed.
-    """
-    if text is not None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = path + ".new"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-        return
+
+def _remove_unit(path: str) -> None:
+    """Remove a unit or drop-in, and the directory of drop-ins if that is then empty."""
     os.unlink(path)
     if path.endswith(HARDENED):
         with contextlib.suppress(OSError):
@@ -311,7 +313,7 @@ def _remove(own: list[str]) -> list[str]:
     wanting = [each for each in beside if each.endswith((".wants", ".requires"))]
     links = [unit_path(os.path.join(each, name)) for each in wanting for name in own]
     for path in [*removed, *filter(os.path.islink, links)]:
-        _put_unit(path, None)
+        _remove_unit(path)
     if managed:
         systemd.systemctl("daemon-reload")
         _reset_failed()

@@ -178,7 +178,8 @@ def log(
 ) -> Iterator[Line]:
     """A page of the log, newest first; ``width`` in columns, None without a terminal."""
     narrow = width is not None and width < NARROW
-    most = _WIDEST_NAME if width is None else max(12, min(_WIDEST_NAME, width // 5))
+    # A column is no wider than this, and a time may have 13 columns: "11 months ago".
+    most = _WIDEST_NAME if width is None else max(13, min(_WIDEST_NAME, width // 5))
     heads: list[Line] = []
     for commit in commits:
         time = when(commit.time, now)
