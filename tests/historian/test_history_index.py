@@ -182,7 +182,7 @@ def test_a_commit_is_found_by_each_part_and_only_those_files_are_looked_at(
         lengths = list(
             index.add(row(2)[0], [IndexedFile(change(path), text) for path, text in told])
         )
-    assert [len("subject 2\nneedle"), len("hay"), len("hay needle\nhay"), len("hay")] == lengths
+    assert [len("subject 2\nneedle"), 0, len("hay\nhay needle"), len("hay\nhay")] == lengths
     add(index, [row(3, text="hay")])
     assert [2, 1] == numbers(index, text="needle")
     assert [3, 2] == numbers(index, text="hay")
@@ -191,10 +191,36 @@ def test_a_commit_is_found_by_each_part_and_only_those_files_are_looked_at(
     assert index.files(2) == index.files_with(2, "ne")
     if index.has_text:
         needle = sorted(f.path for f in index.files_with(2, "needle"))
-        assert ["a", "d/b", "d/c", "d/e", "d/f"] == needle
+        assert ["a", "d/b", "d/c", "d/d", "d/e"] == needle
         assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere")]
-        assert [] == index.files_with(1, "nowhere")
     assert ["a", "d/b", "d/c", "d/d", "d/e", "d/f", "f"] == [f.path for f in index.files(2)]
+
+
+def test_between_two_files_that_are_too_large_to_index_others_get_their_turn(
+    index: GrowingIndex,
+) -> None:
+    """Each may take seconds to compare."""
+    compared = 0
+
+    def files() -> Iterator[IndexedFile]:
+        nonlocal compared
+        for number in range(10):
+            compared += 1
+            yield IndexedFile(change(f"{number}"), None)
+
+    with transaction(index.db):
+        turns = [compared for _ in index.add(row(1)[0], files())]
+    assert [2, 3, 4, 5, 6, 7, 8, 9, 10, 10] == turns
+
+
+def test_no_trigrams_are_looked_for_in_a_commit_with_one_text(
+    index: GrowingIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would take most of the time of a search."""
+    files = (change("a"), change("b"))
+    add(index, [row(1, files=files)])
+    monkeypatch.setattr(index_schema, "_trigrams", None)
+    assert list(files) == index.files_with(1, "needle")
 
 
 def test_what_was_begun_and_not_finished_is_not_there(index: GrowingIndex) -> None:

@@ -105,3 +105,21 @@ def test_damaged_file_is_set_aside(
     again = RequestStore(path)
     assert again.find("w", "s", "r1002") == record(1002)
     again.close()
+
+
+def test_what_goes_wrong_in_a_change_of_replies_is_told_and_no_reply_changes(path: str) -> None:
+    def change(reply: bytes) -> bytes:
+        if reply == record(2).reply:
+            raise ValueError("this reply")
+        return b"changed"
+
+    store = RequestStore(path)
+    store.add([record(1), record(2)], keep_calls=10, forget_before=0)
+    with pytest.raises(ValueError, match="this reply"):
+        store.rewrite("w", change)
+    assert store.find("w", "s", "r1") == record(1)
+    store.rewrite("w", lambda reply: reply + b" changed")
+    found = store.find("w", "s", "r2")
+    assert found is not None
+    assert found.reply == record(2).reply + b" changed"
+    store.close()

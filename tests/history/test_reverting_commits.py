@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -288,3 +289,22 @@ def test_taking_some_back_and_that_back_again_is_as_before(
     again = working(undone)
     revert(again, done, moves)
     assert (left(again, undone), again.conflicts) == (files, [])
+
+
+def test_contents_of_commits_that_conflict_are_not_kept() -> None:
+    work = working({"a": "now", "b": "now"}, blocked="b")
+    size = 1 << 20
+
+    def revert(number: int) -> None:
+        contents = f"{number}\0" * size, f"{number + 1}\0" * size
+        work.revert(commit(()).meta, [delta("a", *contents), delta("b", *contents)], {})
+
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            revert(number)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(work.conflicts) == 20
+    assert kept < size

@@ -106,6 +106,14 @@ def _rows(entries: Mapping[str, Entry]) -> list[bytes]:
     return sorted((_row(*item) for item in entries.items()), key=_order)
 
 
+def _change_row(rows: list[bytes], name: str, was: Entry | None, now: Entry | None) -> None:
+    """Replace, add or remove the row of one entry. Its place may change with its mode."""
+    if was is not None:
+        del rows[bisect_left(rows, _order(_row(name, was)), key=_order)]
+    if now is not None:
+        insort(rows, _row(name, now), key=_order)
+
+
 class Tree:
     """An immutable directory; changing one gives a new one that shares what did not change.
 
@@ -214,10 +222,8 @@ def _changed(
     rows = list(tree.rows)
     for name in {parts[0] for parts in changes}:
         was, now = tree.entries.get(name), entries.get(name)
-        if was is not now and was is not None:
-            del rows[bisect_left(rows, _order(_row(name, was)), key=_order)]
-        if was is not now and now is not None:
-            insort(rows, _row(name, now), key=_order)
+        if was is not now:
+            _change_row(rows, name, was, now)
     content = b"".join(rows)
     result = Tree(entries, object_id("tree", content), rows)
     if entries:

@@ -145,7 +145,8 @@ class RevertedFiles(msgspec.Struct):
         try:
             yield
         except FileConflict as conflict:
-            self.conflicts.append(conflict)
+            # A copy: the traceback would keep the contents of all files of the commit in memory.
+            self.conflicts.append(FileConflict(conflict.path, *conflict.hunks))
 
     def _revert_bits(self, then: str) -> None:
         """Revert that the commit changed only the permission bits of a file."""

@@ -294,7 +294,9 @@ class HistoryIndex:
 
     def files_with(self, n: int, text: str) -> list[FileRow]:
         """The files of a commit that may have a text in their changed lines."""
-        sought = _trigrams(text) if self.has_text else ""
+        # To look for trigrams takes longer than to read a few files.
+        several = self.has_text and self._number("SELECT 1 FROM files WHERE n = ? AND part > 0", n)
+        sought = _trigrams(text) if several else ""
         if not sought:
             return self.files(n)
         texts = "SELECT rowid - ? FROM changed_text WHERE changed_text MATCH ?"
@@ -366,7 +368,7 @@ class GrowingIndex(HistoryIndex):
         for number, part in enumerate(_in_parts(files)):
             texts = [] if number else [meta.message]
             text = "\n".join([*texts, *(file.text for file in part if file.text)])
-            if self.has_text:
+            if self.has_text and text:
                 self.db.execute(
                     "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
                     (_first_row(n) + number, _searchable(text)),
@@ -397,15 +399,19 @@ class GrowingIndex(HistoryIndex):
 
 
 def _in_parts(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
-    """The files in their order, in lists with not too much text; at least one list."""
+    """The files in their order, in lists with not too much text; at least one list.
+
+    A file whose text is too large ends its list: it may have taken seconds to compare, and between
+    two lists others get their turn.
+    """
     part: list[IndexedFile] = []
     length = 0
     for file in files:
-        if len(part) == _PART_FILES or length > _PART_TEXT:
+        if len(part) == _PART_FILES or length >= _PART_TEXT:
             yield part
             part, length = [], 0
         part.append(file)
-        length += len(file.text or "")
+        length += _PART_TEXT if file.text is None else len(file.text)
     yield part
 
 

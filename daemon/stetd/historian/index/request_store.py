@@ -128,10 +128,16 @@ class RequestStore:
         with self._using, _as_os_error(self._path):
             db = self._connection()
             db.execute("PRAGMA secure_delete = ON")
-            db.create_function("changed", 1, change)
+            rows = db.execute(
+                "SELECT reply, workspace, session, request FROM requests WHERE workspace = ?",
+                (workspace,),
+            ).fetchall()
             with transaction(db):
-                sql = "UPDATE requests SET reply = changed(reply) WHERE workspace = ?"
-                db.execute(sql, (workspace,))
+                db.executemany(
+                    "UPDATE requests SET reply = ?"
+                    " WHERE workspace = ? AND session = ? AND request = ?",
+                    ((change(reply), *key) for reply, *key in rows),
+                )
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
