@@ -128,7 +128,7 @@ def test_a_defect_in_a_turn_leaves_nobody_waiting(
         lambda queue, lane: queue._ready.add(Lane()),
         lambda queue, lane: queue._ready.discard(lane),
         lambda queue, lane: lane.waiting.clear(),
-        lambda queue, lane: setattr(queue, "_length", 0),
+        lambda queue, lane: queue._order.popitem(last=False),
     ],
 )
 def test_a_queue_whose_books_are_wrong_leaves_nobody_waiting_and_the_writer_at_rest(

@@ -25,7 +25,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,9 +44,6 @@ MOST_AHEAD_S = 0.25
 #: Items of lost clients that may wait, of all lanes together; above that a lane's are dropped.
 MOST_ABANDONED = 1_000
 
-#: ``_order`` is cleaned only when it has at least this many drawn items.
-_MOST_DRAWN = 256
-
 
 class Lane(msgspec.Struct, eq=False):
     """One client's items, and how much of the writer's time it has used."""
@@ -60,8 +57,6 @@ class Lane(msgspec.Struct, eq=False):
     new: bool = True
     #: Its client is gone.
     abandoned: bool = False
-    #: No item may be drawn for now.
-    held: bool = False
 
 
 class Waiting(msgspec.Struct, eq=False):
@@ -73,9 +68,8 @@ class Waiting(msgspec.Struct, eq=False):
     item: Any
     lane: Lane
     after_all: bool = False
-    drawn: bool = False
-    estimate: float = 0.0
     due: float = math.inf
+    estimate: float = 0.0
 
 
 class FairQueue:
@@ -83,15 +77,15 @@ class FairQueue:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        #: All items in the order of arrival. (From a dict the oldest would be found slowly.)
+        self._order: OrderedDict[Waiting, None] = OrderedDict()
+        #: Those of them that have a time limit.
+        self._timed: dict[Waiting, None] = {}
+        #: How many of them are of lost clients.
+        self._abandoned = 0
         #: Lanes whose first item waits only for its turn.
         self._ready: set[Lane] = set()
-        #: All items in the order of arrival. Drawn items are dropped when they are at the front,
-        #: or are more than half of it: they may hold megabytes.
-        self._order: deque[Waiting] = deque()
-        #: The items with a time limit. Drawn items are dropped when it is read.
-        self._timed: list[Waiting] = []
-        self._length = 0
-        self._abandoned = 0
+        #: Lanes of which no item may be drawn for now.
         self._held: set[Lane] = set()
         #: ``used`` of the lane that was drawn last, and the largest of any lane.
         self._virtual_now = 0.0
@@ -105,14 +99,8 @@ class FairQueue:
         """Queue an item behind those of its lane; ``after_all``: behind all items, but for at most
         ``within`` seconds.
         """
-        waiting = Waiting(item, lane, after_all, due=self._clock() + within)
-        if waiting.due < math.inf:
-            self._timed.append(waiting)
-        self._length += 1
-        self._abandoned += lane.abandoned
-        self._order.append(waiting)
-        if len(self._order) > 2 * self._length + _MOST_DRAWN:
-            self._order = deque(each for each in self._order if not each.drawn)
+        waiting = Waiting(item, lane, after_all, self._clock() + within)
+        self._enter(waiting)
         lane.waiting.append(waiting)
         if len(lane.waiting) == 1:
             lane.used = max(lane.used, self._start_of_new_lane() if lane.new else self._virtual_now)
@@ -122,7 +110,7 @@ class FairQueue:
     @property
     def empty(self) -> bool:
         """Whether nothing waits."""
-        return not self._length
+        return not self._order
 
     def take(self, most: int, turn_s: float, drawn: list[Waiting]) -> None:
         """Draw the next items, in the order in which to run them: at most ``most``, and after the
@@ -130,14 +118,14 @@ class FairQueue:
 
         ``drawn`` is filled in place: if this raises, the caller has all items that were drawn.
         """
-        if self._oldest() is None:
+        if not self._order:
             self._virtual_now = self._foremost_used
-            return
         heap = [(lane.used, id(lane), lane) for lane in self._ready]
         heapq.heapify(heap)
         estimated = 0.0
-        while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
-            if drawn and estimated + lane.estimate > turn_s:
+        while self._order and len(drawn) < most:
+            lane = self._next_lane(heap)
+            if lane is None or (drawn and estimated + lane.estimate > turn_s):
                 break
             estimated += lane.estimate
             self._draw(lane, drawn)
@@ -148,30 +136,23 @@ class FairQueue:
         """Put drawn items that were not run back to the front of their lanes, in their order."""
         for waiting in reversed(drawn):
             lane = waiting.lane
-            again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
-            self._order.appendleft(again)
-            if again.due < math.inf:
-                self._timed.append(again)
-            self._length += 1
-            self._abandoned += lane.abandoned
-            lane.waiting.appendleft(again)
+            self._enter(waiting)
+            self._order.move_to_end(waiting, last=False)
+            lane.waiting.appendleft(waiting)
             lane.used -= waiting.estimate
             self._update_ready(lane)
 
     def hold(self, lane: Lane) -> None:
         """Draw nothing from a lane until it is released. ``after_all`` items wait for it, too."""
-        lane.held = True
         self._held.add(lane)
         self._update_ready(lane)
 
     def release(self, lane: Lane) -> None:
         """Draw from a held lane again."""
-        if not lane.held:
-            return
-        lane.held = False
-        self._held.discard(lane)
-        lane.used = max(lane.used, self._virtual_now)
-        self._update_ready(lane)
+        if lane in self._held:
+            self._held.discard(lane)
+            lane.used = max(lane.used, self._virtual_now)
+            self._update_ready(lane)
 
     def held(self) -> list[Lane]:
         """The lanes that are held."""
@@ -181,15 +162,10 @@ class FairQueue:
         """The held lanes that have items, each with its first item."""
         return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
 
-    def withdraw(self, lane: Lane, item: Any) -> bool:
-        """Remove the first item of a held lane and release the lane; False if it is not there."""
-        if not (lane.held and lane.waiting and lane.waiting[0].item is item):
-            return False
-        lane.waiting.popleft().drawn = True
-        self._length -= 1
-        self._abandoned -= lane.abandoned
+    def withdraw(self, lane: Lane) -> None:
+        """Remove the first item of a held lane, and release the lane."""
+        self._leave(lane.waiting.popleft())
         self.release(lane)
-        return True
 
     def abandon(self, lane: Lane) -> list[Any]:
         """Note that the lane's client is gone. Its items are dropped, and returned, if too many
@@ -203,23 +179,20 @@ class FairQueue:
         if self._abandoned <= MOST_ABANDONED:
             return []
         dropped = list(lane.waiting)
-        self._abandoned -= len(dropped)
-        self._length -= len(dropped)
-        for waiting in dropped:
-            waiting.drawn = True
         lane.waiting.clear()
+        for waiting in dropped:
+            self._leave(waiting)
         self._ready.discard(lane)
         return [waiting.item for waiting in dropped]
 
     def drop_all(self) -> list[Any]:
         """Drop all items, and return them: after a defect the queue's own books may be wrong."""
-        items = [waiting.item for waiting in self._order if not waiting.drawn]
+        items = [waiting.item for waiting in self._order]
         for waiting in self._order:
             waiting.lane.waiting.clear()
-            waiting.lane.held = False
         for book in (self._order, self._timed, self._ready, self._held):
             book.clear()
-        self._length = self._abandoned = 0
+        self._abandoned = 0
         return items
 
     def charge(self, waiting: Waiting, seconds: float) -> None:
@@ -230,71 +203,67 @@ class FairQueue:
         self._foremost_used = max(self._foremost_used, lane.used)
         lane.estimate += _NEWEST_WEIGHT * (seconds - lane.estimate)
 
+    def due_in(self) -> float | None:
+        """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
+        if self._ready or self._next_of_all() is not None:
+            return 0.0
+        now = self._clock()
+        return min((each.due - now for each in self._timed if each.due > now), default=None)
+
     def _start_of_new_lane(self) -> float:
         begins = max(self._virtual_now, self._newest_start) + _NEWCOMER_S
         self._newest_start = min(begins, self._virtual_now + MOST_AHEAD_S)
         return self._newest_start
 
-    def _oldest(self) -> Waiting | None:
-        while self._order and self._order[0].drawn:
-            self._order.popleft()
-        return self._order[0] if self._order else None
-
-    def due_in(self) -> float | None:
-        """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
-        if self._can_draw():
-            return 0.0
-        now = self._clock()
-        return min((each.due - now for each in self._timed if each.due > now), default=None)
-
-    def _can_draw(self) -> bool:
-        oldest = self._oldest()
-        if oldest is None:
-            return False
-        return bool(self._ready) or oldest.after_all or self._overdue() is not None
-
-    def _overdue(self) -> Waiting | None:
-        """The first item whose time limit is over, and that is the first of its lane."""
-        if not self._timed:
-            return None
-        self._timed = [each for each in self._timed if not each.drawn]
-        now = self._clock()
-        for each in self._timed:
-            if each.due <= now and not each.lane.held and each.lane.waiting[0] is each:
-                return each
-        return None
+    def _next_of_all(self) -> Waiting | None:
+        """The item that is next whatever its lane has used, if there is one: the first of a lane
+        whose time limit is over, or the oldest of all items, if it waited for all before it.
+        """
+        if self._timed:
+            now = self._clock()
+            for each in self._timed:
+                if each.due <= now and each.lane not in self._held and each.lane.waiting[0] is each:
+                    return each
+        oldest = next(iter(self._order), None)
+        return oldest if oldest is not None and oldest.after_all else None
 
     def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
-        oldest = self._oldest()
-        if oldest is None:
-            return None
-        overdue = self._overdue()
-        if overdue is not None:
-            return overdue.lane
-        if oldest.after_all:
-            return oldest.lane
+        """The lane to draw from; None if all items wait for lanes that are held."""
+        first = self._next_of_all()
+        if first is not None:
+            return first.lane
         while heap:
             _, _, lane = heapq.heappop(heap)
             if lane in self._ready:
                 return lane
-        if not oldest.lane.held:
+        if next(iter(self._order)).lane not in self._held:
             raise AssertionError("BUG: the oldest item waits for nothing; its lane is not ready")
         return None
 
     def _draw(self, lane: Lane, drawn: list[Waiting]) -> None:
         waiting = lane.waiting.popleft()
         drawn.append(waiting)
-        waiting.drawn = True
-        self._length -= 1
-        self._abandoned -= lane.abandoned
+        self._leave(waiting)
         waiting.estimate = lane.estimate
         self._virtual_now = max(self._virtual_now, lane.used)
         lane.used += lane.estimate
         self._foremost_used = max(self._foremost_used, lane.used)
         self._update_ready(lane)
 
+    def _enter(self, waiting: Waiting) -> None:
+        self._order[waiting] = None
+        if waiting.due < math.inf:
+            self._timed[waiting] = None
+        self._abandoned += waiting.lane.abandoned
+
+    def _leave(self, waiting: Waiting) -> None:
+        del self._order[waiting]
+        if waiting.due < math.inf:
+            del self._timed[waiting]
+        self._abandoned -= waiting.lane.abandoned
+
     def _update_ready(self, lane: Lane) -> None:
-        if lane.waiting and not lane.held and not lane.waiting[0].after_all:
+        if lane.waiting and lane not in self._held and not lane.waiting[0].after_all:
             self._ready.add(lane)
         else:
             self._ready.discard(lane)

@@ -182,7 +182,7 @@ class Writer:
 
     def can_run_now(self, lane: Lane) -> bool:
         """Whether no earlier request of this client waits, so that its next one may run at once."""
-        return not (lane.waiting or lane.held)
+        return not lane.waiting
 
     def quiet_s(self) -> float:
         """Seconds since the last writing call was carried out; 0 while calls wait."""
@@ -442,8 +442,8 @@ class Writer:
             try:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
-                if self._queue.withdraw(lane, job):
-                    self._answer(job, refusal)
+                self._queue.withdraw(lane)
+                self._answer(job, refusal)
 
     def _is_wanted(self, job: EditJob) -> bool:
         """Whether a client still waits for the answer."""
