@@ -87,7 +87,7 @@ def test_a_writer_for_which_nothing_waits_takes_no_turn(daemon: InProcess) -> No
     async def takes_turns() -> bool:
         await daemon.writer.drain()
         await asyncio.sleep(0.05)
-        return daemon.writer._turn_scheduled
+        return daemon.writer._next_turn is not None
 
     assert not daemon.wait_for(takes_turns())
 
