@@ -20,7 +20,7 @@ from stetd.config.settings import Settings
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES
 from stetd.engine.preparing import EditJob
-from stetd.engine.writer import TURN_S, _fail, _take_batch
+from stetd.engine.writer import TURN_S, _settle, _take_batch
 
 
 class Turns:
@@ -57,7 +57,7 @@ def daemon(tmp_path: Path, turns: Turns) -> Iterator[InProcess]:
 @pytest.mark.parametrize("error", [IndexError(), KeyboardInterrupt()])
 def test_what_is_no_refusal_is_handed_on_as_it_is(error: BaseException) -> None:
     future: asyncio.Future[None] = asyncio.Future(loop=asyncio.new_event_loop())
-    _fail(future, error)
+    _settle(future, error)
     assert future.exception() is error
     future.get_loop().close()
 

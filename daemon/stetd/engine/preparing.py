@@ -71,9 +71,8 @@ class EditJob(msgspec.Struct):
     #: Of the same call, sent again meanwhile: it gets the same answer.
     followers: list[Future[EditResult]] = []
     attempts: int = 0
-    #: Seconds spent on planning and publishing it.
+    #: Seconds spent on planning and publishing it; 0: it was not begun.
     seconds: float = 0.0
-    begun: bool = False
     answered: bool = False
     #: The session in which it was planned last.
     session: Session | None = None
@@ -141,11 +140,10 @@ class Preparer:
         now = int(time.time())
         deadline = time.perf_counter() + turn_s
         for job in jobs:
-            if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
+            if (outcomes or held) and not job.seconds and time.perf_counter() > deadline:
                 break  # no time left for this job and the ones behind it
             if job.lane in held:
                 continue  # a job before it in its lane has no outcome yet
-            job.begun = True
             began = time.perf_counter()
             session = sessions.get(job.call.session)
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)

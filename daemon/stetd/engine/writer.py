@@ -314,9 +314,9 @@ class Writer:
         try:
             result = task.run()
         except BaseException as error:  # noqa: BLE001 - the future's owner gets it
-            _fail(task.future, error)
+            _settle(task.future, error)
         else:
-            _resolve(task.future, result)
+            _settle(task.future, result)
         if waiting.lane is not self._own_lane:  # the daemon's own tasks are not charged
             self._queue.charge(waiting, time.perf_counter() - began)
 
@@ -563,7 +563,7 @@ class Writer:
                 if not item.answered:
                     self._answer(item, refusal)
             elif not item.future.done():
-                _fail(item.future, refusal)
+                _settle(item.future, refusal)
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         if job.call.once:
@@ -576,13 +576,11 @@ class Writer:
             # only the collector would free them, and with them the texts of a large call.
             job.asking = job.response = None
             self._queue.release(job.lane)
-        for number, future in enumerate([job.future, *job.followers]):
-            if isinstance(answer, Exception):
-                _fail(future, answer)
-            elif number:
-                _resolve(future, msgspec.structs.replace(answer, replayed=True))
-            else:
-                _resolve(future, answer)
+        _settle(job.future, answer)
+        if job.followers and isinstance(answer, EditResult):
+            answer = msgspec.structs.replace(answer, replayed=True)
+        for future in job.followers:
+            _settle(future, answer)
 
     def reconfigure(self, settings: Settings) -> None:
         """Use other settings from now on."""
@@ -631,14 +629,14 @@ class Writer:
             self.committed(late.workspace, self.state.number, found.objects)
 
 
-def _resolve(future: Future[T], result: T) -> None:
-    if not future.cancelled():  # cancelled: the client has stopped waiting
-        future.set_result(result)
-
-
-def _fail(future: Future[Any], error: BaseException) -> None:
-    if not future.cancelled():  # a copy of a refusal: each raise adds to its traceback
-        future.set_exception(error.copy() if isinstance(error, Refused) else error)
+def _settle(future: Future[T], answer: T | BaseException) -> None:
+    """Give a future its result or its error, unless its client has stopped waiting."""
+    if future.cancelled():
+        return
+    if isinstance(answer, BaseException):  # a copy of a refusal: each raise adds to its traceback
+        future.set_exception(answer.copy() if isinstance(answer, Refused) else answer)
+    else:
+        future.set_result(answer)
 
 
 def _prepared(outcomes: Sequence[tuple[EditJob, Outcome]]) -> list[Prepared]:
