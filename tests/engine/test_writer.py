@@ -198,19 +198,19 @@ def test_a_call_whose_client_is_gone_is_wanted_again_by_who_repeats_it(
     assert len(turns.wanted) == 1
 
 
-def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> Waiting:
+def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> EditJob:
     asked = SimpleNamespace(workspace=workspace, alone=alone)
-    return Waiting(EditJob(cast("Any", asked), cast("Any", None), lane), lane)
+    return EditJob(call=cast("Any", asked), future=cast("Any", None), lane=lane)
 
 
 def test_calls_in_one_workspace_share_a_batch_but_none_passes_what_is_before_it_in_its_lane() -> (
     None
 ):
     first, second, third = Lane(), Lane(), Lane()
-    one, task, behind = call(first), Waiting("a task", second, after_all=True), call(second)
+    one, task, behind = call(first), Waiting(lane=second, after_all=True), call(second)
     other, after = call(third), call(first)
     elsewhere, reads = call(Lane(), "another"), call(Lane(), alone=True)
-    items = [one, task, behind, elsewhere, other, reads, after]
+    items: list[Waiting] = [one, task, behind, elsewhere, other, reads, after]
     assert _take_batch(items) == [one, other, after]
     assert items == [task, behind, elsewhere, reads]
 

@@ -8,7 +8,7 @@ than other new lanes: a client must gain nothing by a new connection for each ca
 
 The order of one lane is never changed. Between lanes there is no order to keep: two items that wait
 are both unanswered, so no client can know which came first. An item that must see all items before
-it, on every lane, is put with ``after_all``. It holds up its own lane only, not later items of
+it, on every lane, is marked ``after_all``. It holds up its own lane only, not later items of
 others, so a flood of such items gains nothing.
 
 A lane can be *held*: its first item has begun and is being planned by another process, and the
@@ -59,16 +59,14 @@ class Lane(msgspec.Struct, eq=False):
     abandoned: bool = False
 
 
-class Waiting(msgspec.Struct, eq=False):
-    """An item in its lane. ``estimate``: seconds that were charged when it was drawn.
+class Waiting(msgspec.Struct, eq=False, kw_only=True):
+    """An item of a lane; what it is for is in subclasses. Two items are never equal."""
 
-    ``due``: the time limit of an ``after_all`` item, by the queue's clock.
-    """
-
-    item: Any
     lane: Lane
+    #: It waits for all items before it, on every lane, but at most until ``due`` by the clock.
     after_all: bool = False
     due: float = math.inf
+    #: Seconds that were charged when it was drawn.
     estimate: float = 0.0
 
 
@@ -93,15 +91,11 @@ class FairQueue:
         #: ``used`` with which the last new lane began.
         self._newest_start = 0.0
 
-    def put(
-        self, item: Any, lane: Lane, *, after_all: bool = False, within: float = math.inf
-    ) -> None:
-        """Queue an item behind those of its lane; ``after_all``: behind all items, but for at most
-        ``within`` seconds.
-        """
-        waiting = Waiting(item, lane, after_all, self._clock() + within)
-        self._enter(waiting)
-        lane.waiting.append(waiting)
+    def put(self, item: Waiting, *, within: float = math.inf) -> None:
+        """Queue an item behind those of its lane; after so many seconds it waits for no others."""
+        lane, item.due = item.lane, self._clock() + within
+        self._enter(item)
+        lane.waiting.append(item)
         if len(lane.waiting) == 1:
             lane.used = max(lane.used, self._start_of_new_lane() if lane.new else self._virtual_now)
             lane.new = False
@@ -112,7 +106,7 @@ class FairQueue:
         """Whether nothing waits."""
         return not self._order
 
-    def take(self, most: int, turn_s: float, drawn: list[Waiting]) -> None:
+    def take(self, most: int, turn_s: float, drawn: list[Any]) -> None:
         """Draw the next items, in the order in which to run them: at most ``most``, and after the
         first only as long as all together are estimated to take ``turn_s`` seconds.
 
@@ -132,14 +126,14 @@ class FairQueue:
             if lane in self._ready:
                 heapq.heappush(heap, (lane.used, id(lane), lane))
 
-    def put_back(self, drawn: Sequence[Waiting]) -> None:
+    def put_back(self, drawn: Sequence[Any]) -> None:
         """Put drawn items that were not run back to the front of their lanes, in their order."""
-        for waiting in reversed(drawn):
-            lane = waiting.lane
-            self._enter(waiting)
-            self._order.move_to_end(waiting, last=False)
-            lane.waiting.appendleft(waiting)
-            lane.used -= waiting.estimate
+        for item in reversed(drawn):
+            lane = item.lane
+            self._enter(item)
+            self._order.move_to_end(item, last=False)
+            lane.waiting.appendleft(item)
+            lane.used -= item.estimate
             self._update_ready(lane)
 
     def hold(self, lane: Lane) -> None:
@@ -158,9 +152,9 @@ class FairQueue:
         """The lanes that are held."""
         return list(self._held)
 
-    def held_items(self) -> list[tuple[Lane, Any]]:
-        """The held lanes that have items, each with its first item."""
-        return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
+    def held_items(self) -> list[Any]:
+        """The first items of the lanes that are held."""
+        return [lane.waiting[0] for lane in self._held if lane.waiting]
 
     def withdraw(self, lane: Lane) -> None:
         """Remove the first item of a held lane, and release the lane."""
@@ -180,25 +174,25 @@ class FairQueue:
             return []
         dropped = list(lane.waiting)
         lane.waiting.clear()
-        for waiting in dropped:
-            self._leave(waiting)
+        for item in dropped:
+            self._leave(item)
         self._ready.discard(lane)
-        return [waiting.item for waiting in dropped]
+        return dropped
 
     def drop_all(self) -> list[Any]:
         """Drop all items, and return them: after a defect the queue's own books may be wrong."""
-        items = [waiting.item for waiting in self._order]
-        for waiting in self._order:
-            waiting.lane.waiting.clear()
+        items = list(self._order)
+        for item in items:
+            item.lane.waiting.clear()
         for book in (self._order, self._timed, self._ready, self._held):
             book.clear()
         self._abandoned = 0
         return items
 
-    def charge(self, waiting: Waiting, seconds: float) -> None:
+    def charge(self, item: Waiting, seconds: float) -> None:
         """Correct the charge for a drawn item: it took so many seconds."""
-        lane = waiting.lane
-        used = lane.used + seconds - waiting.estimate
+        lane = item.lane
+        used = lane.used + seconds - item.estimate
         lane.used = min(used, self._virtual_now + MOST_AHEAD_S)
         self._foremost_used = max(self._foremost_used, lane.used)
         lane.estimate += _NEWEST_WEIGHT * (seconds - lane.estimate)
@@ -240,27 +234,27 @@ class FairQueue:
             raise AssertionError("BUG: the oldest item waits for nothing; its lane is not ready")
         return None
 
-    def _draw(self, lane: Lane, drawn: list[Waiting]) -> None:
-        waiting = lane.waiting.popleft()
-        drawn.append(waiting)
-        self._leave(waiting)
-        waiting.estimate = lane.estimate
+    def _draw(self, lane: Lane, drawn: list[Any]) -> None:
+        item = lane.waiting.popleft()
+        drawn.append(item)
+        self._leave(item)
+        item.estimate = lane.estimate
         self._virtual_now = max(self._virtual_now, lane.used)
         lane.used += lane.estimate
         self._foremost_used = max(self._foremost_used, lane.used)
         self._update_ready(lane)
 
-    def _enter(self, waiting: Waiting) -> None:
-        self._order[waiting] = None
-        if waiting.due < math.inf:
-            self._timed[waiting] = None
-        self._abandoned += waiting.lane.abandoned
+    def _enter(self, item: Waiting) -> None:
+        self._order[item] = None
+        if item.due < math.inf:
+            self._timed[item] = None
+        self._abandoned += item.lane.abandoned
 
-    def _leave(self, waiting: Waiting) -> None:
-        del self._order[waiting]
-        if waiting.due < math.inf:
-            del self._timed[waiting]
-        self._abandoned -= waiting.lane.abandoned
+    def _leave(self, item: Waiting) -> None:
+        del self._order[item]
+        if item.due < math.inf:
+            del self._timed[item]
+        self._abandoned -= item.lane.abandoned
 
     def _update_ready(self, lane: Lane) -> None:
         if lane.waiting and lane not in self._held and not lane.waiting[0].after_all:

@@ -21,7 +21,7 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
 from stetd.config.settings import Settings
 from stetd.editing.time_limit import TakesLong, limited
-from stetd.engine.fair_queue import Lane
+from stetd.engine.fair_queue import Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
@@ -62,14 +62,13 @@ _MAX_OUTDATED = 5
 MAX_UNWRITTEN, _MAX_BEHIND = 64 << 20, 512 << 20
 
 
-class EditJob(msgspec.Struct):
+class EditJob(Waiting, eq=False, kw_only=True):
     """A client's call from its submission to its answer."""
 
     call: EditCall
     future: Future[EditResult]
-    lane: Lane
     #: Of the same call, sent again meanwhile: it gets the same answer.
-    followers: list[Future[EditResult]] = []
+    followers: list[Future[EditResult]] = msgspec.field(default_factory=list)
     attempts: int = 0
     #: Seconds spent on planning and publishing it; 0: it was not begun.
     seconds: float = 0.0
@@ -87,7 +86,7 @@ class EditJob(msgspec.Struct):
     #: A request that may have been answered long ago: the historian is to be asked about it.
     old_request: Key | None = None
     #: The historian's answers about such requests.
-    recalled: dict[Key, RequestRecord | None] = {}
+    recalled: dict[Key, RequestRecord | None] = msgspec.field(default_factory=dict)
     #: How often the response did not hold any more when it was used.
     times_outdated: int = 0
 

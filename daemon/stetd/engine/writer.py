@@ -81,7 +81,7 @@ _HOUSEKEEPING_S = 0.005
 _STOP_POLL_S = 0.05
 
 
-class _Task(msgspec.Struct):
+class _Task(Waiting, eq=False, kw_only=True):
     run: Callable[[], Any]
     future: Future[Any]
 
@@ -144,10 +144,10 @@ class Writer:
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        job = EditJob(call, future, lane)
+        job = EditJob(call=call, future=future, lane=lane)
         first = self._in_flight.setdefault(call.key, job) if call.once else job
         if first is job:
-            self._queue.put(job, lane)
+            self._queue.put(job)
             self._wake()
         elif first.call.digest == call.digest:
             first.followers.append(future)
@@ -170,7 +170,8 @@ class Writer:
         """
         future: Future[T] = self._loop.create_future()
         lane = lane or self._own_lane
-        self._queue.put(_Task(run, future), lane, after_all=after_all, within=within)
+        task = _Task(run=run, future=future, lane=lane, after_all=after_all)
+        self._queue.put(task, within=within)
         self._wake()
         return future
 
@@ -226,20 +227,19 @@ class Writer:
 
     def _turn(self) -> None:
         """Carry out queued calls and tasks for some milliseconds, then yield to the loop."""
-        taken: list[Waiting] = []
+        taken: list[Any] = []
         try:
             self._queue.take(_MAX_BATCH, self._turn_s(), taken)
             self._carry_out(list(taken))
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("a turn of the writer", error)
-            items = [*(each.item for each in taken), *self._queue.drop_all()]
-            self._give_up(items, outcome_unknown())
+            self._give_up([*taken, *self._queue.drop_all()], outcome_unknown())
         finally:
             self._next_turn = None
             self._turn_again_if_due()
             self._housekeep_in(_HOUSEKEEPING_S)
 
-    def _carry_out(self, items: list[Waiting]) -> None:
+    def _carry_out(self, items: list[Any]) -> None:
         """Carry out items in order; put back those for which the turn is too short."""
         deadline = time.monotonic() + self._turn_s()
         begun = False
@@ -248,23 +248,22 @@ class Writer:
                 self._queue.put_back(items)
                 break
             begun = True
-            first = items[0].item
-            if isinstance(first, _Task):
-                self._run_task(first, items.pop(0))
+            if isinstance(items[0], _Task):
+                self._run_task(items.pop(0))
                 continue
             batch = _take_batch(items)
             self._batch_was_shared = len(batch) > 1
-            self._run_batch([waiting.item for waiting in batch])
-            late = [waiting for waiting in batch if not waiting.item.answered]
-            for waiting in batch:
-                if waiting.item.answered:
-                    self._queue.charge(waiting, waiting.item.seconds)
+            self._run_batch(batch)
+            late = [job for job in batch if not job.answered]
+            for job in batch:
+                if job.answered:
+                    self._queue.charge(job, job.seconds)
             if late:  # a call took long: calls that arrived meanwhile may go first
                 self._queue.put_back([*late, *items])
                 items = []
-                for waiting in late:
-                    if waiting.item.needs_asking:
-                        self._start_asking(waiting.item)
+                for job in late:
+                    if job.needs_asking:
+                        self._start_asking(job)
             self._last_work = time.monotonic()
 
     def _turn_again_if_due(self) -> None:
@@ -309,7 +308,7 @@ class Writer:
     def _turn_s(self) -> float:
         return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
 
-    def _run_task(self, task: _Task, waiting: Waiting) -> None:
+    def _run_task(self, task: _Task) -> None:
         began = time.perf_counter()
         try:
             result = task.run()
@@ -317,8 +316,8 @@ class Writer:
             _settle(task.future, error)
         else:
             _settle(task.future, result)
-        if waiting.lane is not self._own_lane:  # the daemon's own tasks are not charged
-            self._queue.charge(waiting, time.perf_counter() - began)
+        if task.lane is not self._own_lane:  # the daemon's own tasks are not charged
+            self._queue.charge(task, time.perf_counter() - began)
 
     # -- batches
 
@@ -413,7 +412,7 @@ class Writer:
 
         They have changed nothing; the calls behind them in their lanes go on.
         """
-        for lane, job in self._queue.held_items():
+        for job in self._queue.held_items():
             workspace = self.state.open.get(job.call.workspace)
             if workspace is None:
                 continue
@@ -421,7 +420,7 @@ class Writer:
             try:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
-                self._queue.withdraw(lane)
+                self._queue.withdraw(job.lane)
                 self._answer(job, refusal)
 
     def _is_wanted(self, job: EditJob) -> bool:
@@ -643,24 +642,23 @@ def _prepared(outcomes: Sequence[tuple[EditJob, Outcome]]) -> list[Prepared]:
     return [outcome for _, outcome in outcomes if isinstance(outcome, Prepared)]
 
 
-def _take_batch(items: list[Waiting]) -> list[Waiting]:
+def _take_batch(items: list[Any]) -> list[EditJob]:
     """Take the calls that can share a batch with the first: of its workspace, and not ``alone``.
 
     Other items (tasks, calls in other workspaces) are passed over, but no call passes an item
     of its own connection.
     """
-    first = items[0].item.call
+    first = items[0].call
     if first.alone:
         return [items.pop(0)]
     batch, rest = [items[0]], []
-    passed: set[int] = set()  # ids of lanes with an item that was passed over
-    for waiting in items[1:]:
-        job = waiting.item
-        fits = isinstance(job, EditJob) and job.call.workspace == first.workspace
-        if fits and not job.call.alone and id(waiting.lane) not in passed:
-            batch.append(waiting)
+    passed: set[Lane] = set()  # lanes with an item that was passed over
+    for item in items[1:]:
+        fits = isinstance(item, EditJob) and item.call.workspace == first.workspace
+        if fits and not item.call.alone and item.lane not in passed:
+            batch.append(item)
         else:
-            passed.add(id(waiting.lane))
-            rest.append(waiting)
+            passed.add(item.lane)
+            rest.append(item)
     items[:] = rest
     return batch
