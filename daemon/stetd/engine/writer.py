@@ -289,7 +289,8 @@ class Writer:
                 for lane in held:
                     self._queue.release(lane)  # calls that are drawn from now on are refused
             self.record_late_writes()
-            self.checkpoints.begin_if_due(self._last_work)
+            if self.checkpoints.due_in(self._last_work) == 0:
+                self.checkpoints.begin()
             self.modes.end_grants()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("housekeeping", error)
