@@ -67,12 +67,12 @@ MUTANTS = [
         "reply-before-journal",
         "a call is answered when it is planned",
         "engine/writer.py",
-        "            failure = self._make_durable(outcomes)",
-        "            for early in outcomes:\n"
-        "                if early.prepared is not None:\n"
-        "                    self._answer(early.job, early.prepared.result)\n"
-        "                    early.job.future = Future()\n"
-        "            failure = self._make_durable(outcomes)",
+        "            failure = self._make_durable(prepared)",
+        "            for job, outcome in outcomes:\n"
+        "                if isinstance(outcome, Prepared):\n"
+        "                    self._answer(job, outcome.result)\n"
+        "                    job.future, job.followers = Future(), []\n"
+        "            failure = self._make_durable(prepared)",
         ("tests/recovery/test_killed_anywhere.py", "tests/rigs/test_kth_write.py"),
     ),
     Mutant(

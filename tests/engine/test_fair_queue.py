@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from stetd.engine import fair_queue
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 
@@ -9,8 +11,23 @@ MOST = 64
 TURN_S = 0.012
 
 
-def take(queue: FairQueue, most: int) -> list[Waiting]:
-    drawn: list[Waiting] = []
+class Item(Waiting, eq=False, kw_only=True):
+    item: object
+
+
+def put(
+    queue: FairQueue,
+    item: object,
+    lane: Lane,
+    *,
+    after_all: bool = False,
+    within: float = math.inf,
+) -> None:
+    queue.put(Item(item=item, lane=lane, after_all=after_all), within=within)
+
+
+def take(queue: FairQueue, most: int) -> list[Item]:
+    drawn: list[Item] = []
     queue.take(most, TURN_S, drawn)
     return drawn
 
@@ -29,7 +46,7 @@ def everything(queue: FairQueue) -> list[object]:
 
 def fill(queue: FairQueue, lane: Lane, name: str, count: int) -> None:
     for number in range(count):
-        queue.put(f"{name}{number}", lane)
+        put(queue, f"{name}{number}", lane)
 
 
 def test_a_lane_keeps_its_order() -> None:
@@ -54,18 +71,18 @@ def test_who_comes_late_hardly_waits_for_those_who_came_before() -> None:
     for _ in range(10):
         items(queue, 8)
     late = Lane()
-    queue.put("late", late)
+    put(queue, "late", late)
     assert "late" in [*items(queue, 12), *items(queue, 12)]
-    queue.put("late again", late)
+    put(queue, "late again", late)
     assert "late again" in items(queue, 9)
 
 
 def test_who_comes_anew_for_each_call_does_not_go_before_those_who_stay() -> None:
     queue, stays = FairQueue(), Lane(new=False)
     for number in range(50):
-        queue.put(f"stays {number}", stays)
+        put(queue, f"stays {number}", stays)
         for _ in range(3):
-            queue.put("anew", Lane())
+            put(queue, "anew", Lane())
         turn: list[object] = []
         while f"stays {number}" not in turn:
             [first] = take(queue, 1)
@@ -107,24 +124,24 @@ def done(queue: FairQueue, seconds: float) -> object:
 
 def test_what_was_used_while_nobody_waited_is_forgotten() -> None:
     queue, good = FairQueue(), Lane()
-    queue.put("alone", good)
+    put(queue, "alone", good)
     assert done(queue, 100.0) == "alone"
     assert take(queue, 1) == []
     for name in "abcdefgh":
         fill(queue, Lane(), name, 10)
-    queue.put("good", good)
+    put(queue, "good", good)
     assert "good" in [done(queue, 0.001) for _ in range(9)]
 
 
 def test_one_long_call_is_not_paid_for_without_an_end() -> None:
     queue, good, flood = FairQueue(), Lane(new=False), Lane(new=False)
     fill(queue, flood, "f", 1_000)
-    queue.put("long", good)
+    put(queue, "long", good)
     taken = [take(queue, 1)[0] for _ in range(3)]
     for waiting in taken:
         queue.charge(waiting, 10.0 if waiting.item == "long" else 0.001)
     assert "long" in {waiting.item for waiting in taken}
-    queue.put("good", good)
+    put(queue, "good", good)
     order = []
     while "good" not in order:
         order.append(done(queue, 0.01))
@@ -134,7 +151,7 @@ def test_one_long_call_is_not_paid_for_without_an_end() -> None:
 def test_a_turn_holds_no_more_than_is_foreseen_to_take_its_time() -> None:
     queue, lanes = FairQueue(), [Lane(estimate=TURN_S / 2.5) for _ in range(6)]
     for lane in lanes:
-        queue.put("x", lane)
+        put(queue, "x", lane)
     assert len(take(queue, MOST)) == 2
 
 
@@ -156,10 +173,10 @@ def test_what_waits_for_all_comes_after_all_that_came_before_and_holds_up_its_ow
 ):
     queue, one, other, third = FairQueue(), Lane(), Lane(), Lane()
     fill(queue, one, "a", 30)
-    queue.put("all", other, after_all=True)
-    queue.put("after", other)
+    put(queue, "all", other, after_all=True)
+    put(queue, "after", other)
     fill(queue, one, "b", 30)
-    queue.put("else", third)
+    put(queue, "else", third)
     order = everything(queue)
     assert {f"a{n}" for n in range(30)} <= set(order[: order.index("all")])
     assert order.index("all") < order.index("after")
@@ -169,8 +186,8 @@ def test_what_waits_for_all_comes_after_all_that_came_before_and_holds_up_its_ow
 def test_several_that_wait_for_all_keep_their_order_and_block_nobody_for_ever() -> None:
     queue, lanes = FairQueue(), [Lane() for _ in range(5)]
     for number, lane in enumerate(lanes):
-        queue.put(number, lane, after_all=True)
-        queue.put(f"behind {number}", lane)
+        put(queue, number, lane, after_all=True)
+        put(queue, f"behind {number}", lane)
     order = everything(queue)
     assert [0, 1, 2, 3, 4] == [each for each in order if isinstance(each, int)]
     assert len(order) == 10
@@ -185,12 +202,12 @@ def test_little_of_who_is_gone_goes_on() -> None:
 
 def test_too_much_of_who_is_gone_is_given_up_and_others_go_on() -> None:
     queue, good = FairQueue(), Lane()
-    queue.put("good", good)
+    put(queue, "good", good)
     given_up = []
     for name in range(40):
         lane = Lane()
         fill(queue, lane, f"{name}-", 64)
-        given_up += queue.abandon(lane)
+        given_up += [each.item for each in queue.abandon(lane)]
     kept = everything(queue)
     assert "good" in kept
     assert len(kept) <= fair_queue.MOST_ABANDONED + 1
@@ -218,7 +235,7 @@ def test_that_somebody_is_gone_may_be_said_twice_and_before_the_last_calls_come(
         fill(queue, lane, "b", 100)
         assert queue.abandon(lane) == []
     fill(queue, over := Lane(), "over", 1)
-    assert queue.abandon(over) == ["over0"]
+    assert [each.item for each in queue.abandon(over)] == ["over0"]
     assert len(everything(queue)) == 1_000
     fill(queue, again := Lane(), "again", 1)
     assert queue.abandon(again) == []
@@ -227,7 +244,7 @@ def test_that_somebody_is_gone_may_be_said_twice_and_before_the_last_calls_come(
 def test_what_was_drawn_is_not_kept() -> None:
     """A call that waits long must not keep alive all that were done meanwhile."""
     queue, held, busy = FairQueue(), Lane(used=1e9), Lane()
-    queue.put("held", held)
+    put(queue, "held", held)
     for _ in range(20):
         fill(queue, busy, "b", 100)
         for _ in range(10):
@@ -241,7 +258,7 @@ def test_nothing_of_a_lane_that_is_held_is_drawn_and_others_go_on() -> None:
     fill(queue, other, "o", 2)
     queue.put_back([each for each in take(queue, 1) if each.lane is held])
     queue.hold(held)
-    queue.put("h2", held)
+    put(queue, "h2", held)
     assert {"o0", "o1"} >= set(everything(queue))
     assert not queue.empty
     assert [held] == queue.held()
@@ -255,9 +272,9 @@ def test_what_waits_for_all_waits_for_who_is_held_and_others_go_on() -> None:
     queue, held, other = FairQueue(), Lane(), Lane()
     fill(queue, held, "h", 2)
     queue.hold(held)
-    queue.put("before", other)
-    queue.put("all", Lane(), after_all=True)
-    queue.put("after", other)
+    put(queue, "before", other)
+    put(queue, "all", Lane(), after_all=True)
+    put(queue, "after", other)
     assert ["before", "after"] == everything(queue)
     queue.release(held)
     assert ["h0", "h1", "all"] == everything(queue)
@@ -265,9 +282,9 @@ def test_what_waits_for_all_waits_for_who_is_held_and_others_go_on() -> None:
 
 def test_what_waits_for_all_on_a_held_lane_waits_for_what_came_before_only() -> None:
     queue, held, other = FairQueue(), Lane(), Lane()
-    queue.put("h0", held)
-    queue.put("all", held, after_all=True)
-    queue.put("h1", held)
+    put(queue, "h0", held)
+    put(queue, "all", held, after_all=True)
+    put(queue, "h1", held)
     queue.hold(held)
     fill(queue, other, "o", 3)
     assert ["o0", "o1", "o2"] == everything(queue)
@@ -301,8 +318,8 @@ def test_what_waits_for_all_for_so_long_is_next_then_and_the_rest_keeps_its_orde
     queue, held, other = FairQueue(clock), Lane(), Lane()
     fill(queue, held, "h", 2)
     queue.hold(held)
-    queue.put("all", other, after_all=True, within=5)
-    queue.put("behind", other)
+    put(queue, "all", other, after_all=True, within=5)
+    put(queue, "behind", other)
     clock.now += 4
     assert [] == everything(queue)
     clock.now += 1
@@ -319,7 +336,7 @@ def test_what_was_there_before_goes_first_as_long_as_it_is_waited_for() -> None:
     clock = Clock()
     queue, one = FairQueue(clock), Lane()
     fill(queue, one, "a", 60)
-    queue.put("all", Lane(), after_all=True, within=5)
+    put(queue, "all", Lane(), after_all=True, within=5)
     assert [*(f"a{n}" for n in range(60)), "all"] == everything(queue)
     clock.now += 10
     assert [] == everything(queue)
@@ -328,8 +345,8 @@ def test_what_was_there_before_goes_first_as_long_as_it_is_waited_for() -> None:
 def test_what_waits_no_longer_for_all_still_waits_for_its_own_lane() -> None:
     clock = Clock()
     queue, own = FairQueue(clock), Lane()
-    queue.put("before", own)
-    queue.put("all", own, after_all=True, within=5)
+    put(queue, "before", own)
+    put(queue, "all", own, after_all=True, within=5)
     queue.hold(own)
     clock.now += 10
     assert [] == everything(queue)
@@ -341,8 +358,8 @@ def test_what_was_put_back_is_still_due() -> None:
     """As with a call that was drawn first and turned out to take long: its lane is held then."""
     clock = Clock()
     queue, held = FairQueue(clock), Lane()
-    queue.put("h", held)
-    queue.put("all", Lane(), after_all=True, within=5)
+    put(queue, "h", held)
+    put(queue, "all", Lane(), after_all=True, within=5)
     drawn = take(queue, MOST)
     assert ["h", "all"] == [waiting.item for waiting in drawn]
     queue.put_back(drawn)
@@ -356,11 +373,11 @@ def test_it_says_when_something_is_due() -> None:
     clock = Clock()
     queue, held = FairQueue(clock), Lane()
     assert queue.due_in() is None
-    queue.put("h", held)
+    put(queue, "h", held)
     assert queue.due_in() == 0
     queue.hold(held)
     assert queue.due_in() is None
-    queue.put("all", Lane(), after_all=True, within=5)
+    put(queue, "all", Lane(), after_all=True, within=5)
     assert queue.due_in() == 5
     clock.now += 5
     assert queue.due_in() == 0
@@ -371,12 +388,10 @@ def test_what_is_withdrawn_from_a_held_lane_is_not_drawn_and_the_lane_goes_on() 
     fill(queue, held, "h", 2)
     queue.hold(held)
     queue.hold(empty)
-    queue.put("all", Lane(), after_all=True)
-    [(lane, first)] = queue.held_items()
-    assert (held, "h0") == (lane, first)
-    assert not queue.withdraw(held, "another")
-    assert queue.withdraw(held, first)
-    assert not queue.withdraw(held, first)
+    put(queue, "all", Lane(), after_all=True)
+    [first] = queue.held_items()
+    assert (held, "h0") == (first.lane, first.item)
+    queue.withdraw(held)
     assert [empty] == queue.held()
     assert ["h1", "all"] == everything(queue)
     assert queue.empty

@@ -20,7 +20,7 @@ from stetd.config.settings import Settings
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES
 from stetd.engine.preparing import EditJob
-from stetd.engine.writer import TURN_S, _fail, _take_batch
+from stetd.engine.writer import TURN_S, _settle, _take_batch
 
 
 class Turns:
@@ -57,7 +57,7 @@ def daemon(tmp_path: Path, turns: Turns) -> Iterator[InProcess]:
 @pytest.mark.parametrize("error", [IndexError(), KeyboardInterrupt()])
 def test_what_is_no_refusal_is_handed_on_as_it_is(error: BaseException) -> None:
     future: asyncio.Future[None] = asyncio.Future(loop=asyncio.new_event_loop())
-    _fail(future, error)
+    _settle(future, error)
     assert future.exception() is error
     future.get_loop().close()
 
@@ -87,7 +87,7 @@ def test_a_writer_for_which_nothing_waits_takes_no_turn(daemon: InProcess) -> No
     async def takes_turns() -> bool:
         await daemon.writer.drain()
         await asyncio.sleep(0.05)
-        return daemon.writer._turn_scheduled
+        return daemon.writer._next_turn is not None
 
     assert not daemon.wait_for(takes_turns())
 
@@ -128,7 +128,7 @@ def test_a_defect_in_a_turn_leaves_nobody_waiting(
         lambda queue, lane: queue._ready.add(Lane()),
         lambda queue, lane: queue._ready.discard(lane),
         lambda queue, lane: lane.waiting.clear(),
-        lambda queue, lane: setattr(queue, "_length", 0),
+        lambda queue, lane: queue._order.popitem(last=False),
     ],
 )
 def test_a_queue_whose_books_are_wrong_leaves_nobody_waiting_and_the_writer_at_rest(
@@ -198,19 +198,19 @@ def test_a_call_whose_client_is_gone_is_wanted_again_by_who_repeats_it(
     assert len(turns.wanted) == 1
 
 
-def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> Waiting:
+def call(lane: Lane, workspace: str = "w", *, alone: bool = False) -> EditJob:
     asked = SimpleNamespace(workspace=workspace, alone=alone)
-    return Waiting(EditJob(cast("Any", asked), cast("Any", None), lane), lane)
+    return EditJob(call=cast("Any", asked), future=cast("Any", None), lane=lane)
 
 
 def test_calls_in_one_workspace_share_a_batch_but_none_passes_what_is_before_it_in_its_lane() -> (
     None
 ):
     first, second, third = Lane(), Lane(), Lane()
-    one, task, behind = call(first), Waiting("a task", second, after_all=True), call(second)
+    one, task, behind = call(first), Waiting(lane=second, after_all=True), call(second)
     other, after = call(third), call(first)
     elsewhere, reads = call(Lane(), "another"), call(Lane(), alone=True)
-    items = [one, task, behind, elsewhere, other, reads, after]
+    items: list[Waiting] = [one, task, behind, elsewhere, other, reads, after]
     assert _take_batch(items) == [one, other, after]
     assert items == [task, behind, elsewhere, reads]
 

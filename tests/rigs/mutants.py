@@ -15,8 +15,7 @@ from typing import Any
 from rigs.crashable_disk import CrashableDisk
 from stetd.engine import writer
 from stetd.engine.checkpointing import Checkpointer
-from stetd.engine.preparing import Preparer
-from stetd.engine.writer import Writer
+from stetd.engine.preparing import Outcome, Preparer
 from stetd.recovery import files as settling
 from stetd.repository import git_writer
 from stetd.repository.shadow_repo import ShadowRepository
@@ -25,7 +24,7 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction import transaction
-from stetd.transaction.transaction import PreparedFile
+from stetd.transaction.transaction import Prepared, PreparedFile
 
 
 def no_fsync() -> None:
@@ -55,16 +54,17 @@ def checkpoint_without_file_sync() -> None:
 
 def reply_before_journal() -> None:
     """A call is answered when it is planned."""
-    durable = Writer._make_durable
+    prepare = Preparer.prepare
 
-    def reply_first(self: Writer, outcomes: Any) -> Exception | None:
-        for outcome in outcomes:
-            if outcome.prepared is not None:
-                outcome.job.future.set_result(outcome.prepared.result)
-                outcome.job.future = Future()
-        return durable(self, outcomes)
+    def reply_first(self: Preparer, *given: Any) -> list[tuple[Any, Outcome]]:
+        outcomes: list[tuple[Any, Outcome]] = [*prepare(self, *given)]
+        for job, outcome in outcomes:
+            if isinstance(outcome, Prepared):
+                job.future.set_result(outcome.result)
+                job.future = Future()
+        return outcomes
 
-    Writer._make_durable = reply_first  # type: ignore[method-assign]
+    Preparer.prepare = reply_first  # type: ignore[method-assign,assignment]
 
 
 def no_outside_check() -> None:

@@ -62,22 +62,18 @@ class Checkpointer:
         self.needed = False
 
     def due_in(self, last_work: float) -> float | None:
-        """Seconds until a checkpoint is due if no call comes; None if none is needed."""
+        """Seconds until a checkpoint is due if no call comes; None if none is needed.
+
+        It is due after a while without work, or when the journal has grown.
+        """
         if not self.needed or self.running or self._state.read_only is not None:
             return None
-        since = last_work
-        if self._journal.private_since is not None:  # excluded contents go soon, also between calls
-            since = min(since, self._journal.private_since)
-        due = max(since + self.settings.checkpoint_idle_s, self._not_before)
+        due = self._not_before
+        if self._journal.bytes <= self.settings.checkpoint_bytes:
+            # Excluded contents go soon, also between calls.
+            since = min(last_work, self._journal.private_since or last_work)
+            due = max(due, since + self.settings.checkpoint_idle_s)
         return max(0.0, due - time.monotonic())
-
-    def begin_if_due(self, last_work: float) -> None:
-        """Begin a checkpoint after a while without work, or when the journal has grown."""
-        due_in = self.due_in(last_work)
-        grown = self._journal.bytes > self.settings.checkpoint_bytes
-        grown = grown and time.monotonic() >= self._not_before
-        if due_in is not None and (due_in <= 0 or grown):
-            self.begin()
 
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
         """Begin a checkpoint: take watermark and snapshot now, sync in the background.

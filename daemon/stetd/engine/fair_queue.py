@@ -8,7 +8,7 @@ than other new lanes: a client must gain nothing by a new connection for each ca
 
 The order of one lane is never changed. Between lanes there is no order to keep: two items that wait
 are both unanswered, so no client can know which came first. An item that must see all items before
-it, on every lane, is put with ``after_all``. It holds up its own lane only, not later items of
+it, on every lane, is marked ``after_all``. It holds up its own lane only, not later items of
 others, so a flood of such items gains nothing.
 
 A lane can be *held*: its first item has begun and is being planned by another process, and the
@@ -25,7 +25,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,9 +44,6 @@ MOST_AHEAD_S = 0.25
 #: Items of lost clients that may wait, of all lanes together; above that a lane's are dropped.
 MOST_ABANDONED = 1_000
 
-#: ``_order`` is cleaned only when it has at least this many drawn items.
-_MOST_DRAWN = 256
-
 
 class Lane(msgspec.Struct, eq=False):
     """One client's items, and how much of the writer's time it has used."""
@@ -60,22 +57,17 @@ class Lane(msgspec.Struct, eq=False):
     new: bool = True
     #: Its client is gone.
     abandoned: bool = False
-    #: No item may be drawn for now.
-    held: bool = False
 
 
-class Waiting(msgspec.Struct, eq=False):
-    """An item in its lane. ``estimate``: seconds that were charged when it was drawn.
+class Waiting(msgspec.Struct, eq=False, kw_only=True):
+    """An item of a lane; what it is for is in subclasses. Two items are never equal."""
 
-    ``due``: the time limit of an ``after_all`` item, by the queue's clock.
-    """
-
-    item: Any
     lane: Lane
+    #: It waits for all items before it, on every lane, but at most until ``due`` by the clock.
     after_all: bool = False
-    drawn: bool = False
-    estimate: float = 0.0
     due: float = math.inf
+    #: Seconds that were charged when it was drawn.
+    estimate: float = 0.0
 
 
 class FairQueue:
@@ -83,15 +75,15 @@ class FairQueue:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        #: All items in the order of arrival. (From a dict the oldest would be found slowly.)
+        self._order: OrderedDict[Waiting, None] = OrderedDict()
+        #: Those of them that have a time limit.
+        self._timed: dict[Waiting, None] = {}
+        #: How many of them are of lost clients.
+        self._abandoned = 0
         #: Lanes whose first item waits only for its turn.
         self._ready: set[Lane] = set()
-        #: All items in the order of arrival. Drawn items are dropped when they are at the front,
-        #: or are more than half of it: they may hold megabytes.
-        self._order: deque[Waiting] = deque()
-        #: The items with a time limit. Drawn items are dropped when it is read.
-        self._timed: list[Waiting] = []
-        self._length = 0
-        self._abandoned = 0
+        #: Lanes of which no item may be drawn for now.
         self._held: set[Lane] = set()
         #: ``used`` of the lane that was drawn last, and the largest of any lane.
         self._virtual_now = 0.0
@@ -99,21 +91,11 @@ class FairQueue:
         #: ``used`` with which the last new lane began.
         self._newest_start = 0.0
 
-    def put(
-        self, item: Any, lane: Lane, *, after_all: bool = False, within: float = math.inf
-    ) -> None:
-        """Queue an item behind those of its lane; ``after_all``: behind all items, but for at most
-        ``within`` seconds.
-        """
-        waiting = Waiting(item, lane, after_all, due=self._clock() + within)
-        if waiting.due < math.inf:
-            self._timed.append(waiting)
-        self._length += 1
-        self._abandoned += lane.abandoned
-        self._order.append(waiting)
-        if len(self._order) > 2 * self._length + _MOST_DRAWN:
-            self._order = deque(each for each in self._order if not each.drawn)
-        lane.waiting.append(waiting)
+    def put(self, item: Waiting, *, within: float = math.inf) -> None:
+        """Queue an item behind those of its lane; after so many seconds it waits for no others."""
+        lane, item.due = item.lane, self._clock() + within
+        self._enter(item)
+        lane.waiting.append(item)
         if len(lane.waiting) == 1:
             lane.used = max(lane.used, self._start_of_new_lane() if lane.new else self._virtual_now)
             lane.new = False
@@ -122,74 +104,62 @@ class FairQueue:
     @property
     def empty(self) -> bool:
         """Whether nothing waits."""
-        return not self._length
+        return not self._order
 
-    def take(self, most: int, turn_s: float, drawn: list[Waiting]) -> None:
+    def take(self, most: int, turn_s: float, drawn: list[Any]) -> None:
         """Draw the next items, in the order in which to run them: at most ``most``, and after the
         first only as long as all together are estimated to take ``turn_s`` seconds.
 
         ``drawn`` is filled in place: if this raises, the caller has all items that were drawn.
         """
-        if self._oldest() is None:
+        if not self._order:
             self._virtual_now = self._foremost_used
-            return
         heap = [(lane.used, id(lane), lane) for lane in self._ready]
         heapq.heapify(heap)
         estimated = 0.0
-        while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
-            if drawn and estimated + lane.estimate > turn_s:
+        while self._order and len(drawn) < most:
+            lane = self._next_lane(heap)
+            if lane is None or (drawn and estimated + lane.estimate > turn_s):
                 break
             estimated += lane.estimate
             self._draw(lane, drawn)
             if lane in self._ready:
                 heapq.heappush(heap, (lane.used, id(lane), lane))
 
-    def put_back(self, drawn: Sequence[Waiting]) -> None:
+    def put_back(self, drawn: Sequence[Any]) -> None:
         """Put drawn items that were not run back to the front of their lanes, in their order."""
-        for waiting in reversed(drawn):
-            lane = waiting.lane
-            again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
-            self._order.appendleft(again)
-            if again.due < math.inf:
-                self._timed.append(again)
-            self._length += 1
-            self._abandoned += lane.abandoned
-            lane.waiting.appendleft(again)
-            lane.used -= waiting.estimate
+        for item in reversed(drawn):
+            lane = item.lane
+            self._enter(item)
+            self._order.move_to_end(item, last=False)
+            lane.waiting.appendleft(item)
+            lane.used -= item.estimate
             self._update_ready(lane)
 
     def hold(self, lane: Lane) -> None:
         """Draw nothing from a lane until it is released. ``after_all`` items wait for it, too."""
-        lane.held = True
         self._held.add(lane)
         self._update_ready(lane)
 
     def release(self, lane: Lane) -> None:
         """Draw from a held lane again."""
-        if not lane.held:
-            return
-        lane.held = False
-        self._held.discard(lane)
-        lane.used = max(lane.used, self._virtual_now)
-        self._update_ready(lane)
+        if lane in self._held:
+            self._held.discard(lane)
+            lane.used = max(lane.used, self._virtual_now)
+            self._update_ready(lane)
 
     def held(self) -> list[Lane]:
         """The lanes that are held."""
         return list(self._held)
 
-    def held_items(self) -> list[tuple[Lane, Any]]:
-        """The held lanes that have items, each with its first item."""
-        return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
+    def held_items(self) -> list[Any]:
+        """The first items of the lanes that are held."""
+        return [lane.waiting[0] for lane in self._held if lane.waiting]
 
-    def withdraw(self, lane: Lane, item: Any) -> bool:
-        """Remove the first item of a held lane and release the lane; False if it is not there."""
-        if not (lane.held and lane.waiting and lane.waiting[0].item is item):
-            return False
-        lane.waiting.popleft().drawn = True
-        self._length -= 1
-        self._abandoned -= lane.abandoned
+    def withdraw(self, lane: Lane) -> None:
+        """Remove the first item of a held lane, and release the lane."""
+        self._leave(lane.waiting.popleft())
         self.release(lane)
-        return True
 
     def abandon(self, lane: Lane) -> list[Any]:
         """Note that the lane's client is gone. Its items are dropped, and returned, if too many
@@ -203,98 +173,91 @@ class FairQueue:
         if self._abandoned <= MOST_ABANDONED:
             return []
         dropped = list(lane.waiting)
-        self._abandoned -= len(dropped)
-        self._length -= len(dropped)
-        for waiting in dropped:
-            waiting.drawn = True
         lane.waiting.clear()
+        for item in dropped:
+            self._leave(item)
         self._ready.discard(lane)
-        return [waiting.item for waiting in dropped]
+        return dropped
 
     def drop_all(self) -> list[Any]:
         """Drop all items, and return them: after a defect the queue's own books may be wrong."""
-        items = [waiting.item for waiting in self._order if not waiting.drawn]
-        for waiting in self._order:
-            waiting.lane.waiting.clear()
-            waiting.lane.held = False
+        items = list(self._order)
+        for item in items:
+            item.lane.waiting.clear()
         for book in (self._order, self._timed, self._ready, self._held):
             book.clear()
-        self._length = self._abandoned = 0
+        self._abandoned = 0
         return items
 
-    def charge(self, waiting: Waiting, seconds: float) -> None:
+    def charge(self, item: Waiting, seconds: float) -> None:
         """Correct the charge for a drawn item: it took so many seconds."""
-        lane = waiting.lane
-        used = lane.used + seconds - waiting.estimate
+        lane = item.lane
+        used = lane.used + seconds - item.estimate
         lane.used = min(used, self._virtual_now + MOST_AHEAD_S)
         self._foremost_used = max(self._foremost_used, lane.used)
         lane.estimate += _NEWEST_WEIGHT * (seconds - lane.estimate)
+
+    def due_in(self) -> float | None:
+        """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
+        if self._ready or self._next_of_all() is not None:
+            return 0.0
+        now = self._clock()
+        return min((each.due - now for each in self._timed if each.due > now), default=None)
 
     def _start_of_new_lane(self) -> float:
         begins = max(self._virtual_now, self._newest_start) + _NEWCOMER_S
         self._newest_start = min(begins, self._virtual_now + MOST_AHEAD_S)
         return self._newest_start
 
-    def _oldest(self) -> Waiting | None:
-        while self._order and self._order[0].drawn:
-            self._order.popleft()
-        return self._order[0] if self._order else None
-
-    def due_in(self) -> float | None:
-        """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
-        if self._can_draw():
-            return 0.0
-        now = self._clock()
-        return min((each.due - now for each in self._timed if each.due > now), default=None)
-
-    def _can_draw(self) -> bool:
-        oldest = self._oldest()
-        if oldest is None:
-            return False
-        return bool(self._ready) or oldest.after_all or self._overdue() is not None
-
-    def _overdue(self) -> Waiting | None:
-        """The first item whose time limit is over, and that is the first of its lane."""
-        if not self._timed:
-            return None
-        self._timed = [each for each in self._timed if not each.drawn]
-        now = self._clock()
-        for each in self._timed:
-            if each.due <= now and not each.lane.held and each.lane.waiting[0] is each:
-                return each
-        return None
+    def _next_of_all(self) -> Waiting | None:
+        """The item that is next whatever its lane has used, if there is one: the first of a lane
+        whose time limit is over, or the oldest of all items, if it waited for all before it.
+        """
+        if self._timed:
+            now = self._clock()
+            for each in self._timed:
+                if each.due <= now and each.lane not in self._held and each.lane.waiting[0] is each:
+                    return each
+        oldest = next(iter(self._order), None)
+        return oldest if oldest is not None and oldest.after_all else None
 
     def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
-        oldest = self._oldest()
-        if oldest is None:
-            return None
-        overdue = self._overdue()
-        if overdue is not None:
-            return overdue.lane
-        if oldest.after_all:
-            return oldest.lane
+        """The lane to draw from; None if all items wait for lanes that are held."""
+        first = self._next_of_all()
+        if first is not None:
+            return first.lane
         while heap:
             _, _, lane = heapq.heappop(heap)
             if lane in self._ready:
                 return lane
-        if not oldest.lane.held:
+        if next(iter(self._order)).lane not in self._held:
             raise AssertionError("BUG: the oldest item waits for nothing; its lane is not ready")
         return None
 
-    def _draw(self, lane: Lane, drawn: list[Waiting]) -> None:
-        waiting = lane.waiting.popleft()
-        drawn.append(waiting)
-        waiting.drawn = True
-        self._length -= 1
-        self._abandoned -= lane.abandoned
-        waiting.estimate = lane.estimate
+    def _draw(self, lane: Lane, drawn: list[Any]) -> None:
+        item = lane.waiting.popleft()
+        drawn.append(item)
+        self._leave(item)
+        item.estimate = lane.estimate
         self._virtual_now = max(self._virtual_now, lane.used)
         lane.used += lane.estimate
         self._foremost_used = max(self._foremost_used, lane.used)
         self._update_ready(lane)
 
+    def _enter(self, item: Waiting) -> None:
+        self._order[item] = None
+        if item.due < math.inf:
+            self._timed[item] = None
+        self._abandoned += item.lane.abandoned
+
+    def _leave(self, item: Waiting) -> None:
+        del self._order[item]
+        if item.due < math.inf:
+            del self._timed[item]
+        self._abandoned -= item.lane.abandoned
+
     def _update_ready(self, lane: Lane) -> None:
-        if lane.waiting and not lane.held and not lane.waiting[0].after_all:
+        if lane.waiting and lane not in self._held and not lane.waiting[0].after_all:
             self._ready.add(lane)
         else:
             self._ready.discard(lane)

@@ -50,38 +50,34 @@ class Planners:
         self._working = 0
         #: Calls that wait for their turn; the function says whether a client waits for the answer.
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-        self._planners: set[Planner] = set()
+        #: Planners that plan no call now.
         self._idle: list[Planner] = []
         self._idle_timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
         """Wait until a planner may work; calls that no client waits for come last."""
-        if self._working >= _MAX_PLANNING:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting[turn] = wanted
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._release_turn()  # the turn came together with the cancellation
-                raise
-            finally:
-                self._waiting.pop(turn, None)
-        else:
-            self._working += 1
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = wanted
+        self._give_turns()
         try:
+            await turn
             yield
         finally:
-            self._release_turn()
+            if self._waiting.pop(turn, None) is None:  # it had its turn
+                self._working -= 1
+                self._give_turns()
 
-    def _release_turn(self) -> None:
-        """Give a turn that has ended to the next call."""
-        waiting = [(turn, wanted) for turn, wanted in self._waiting.items() if not turn.done()]
-        if waiting:
-            next((turn for turn, wanted in waiting if wanted()), waiting[0][0]).set_result(None)
-        else:
-            self._working -= 1
+    def _give_turns(self) -> None:
+        """Give the turns that are free to calls that wait for one."""
+        while self._working < _MAX_PLANNING:
+            waiting = [turn for turn in self._waiting if not turn.cancelled()]
+            if not waiting:
+                break
+            turn = next((each for each in waiting if self._waiting[each]()), waiting[0])
+            del self._waiting[turn]
+            self._working += 1
+            turn.set_result(None)
 
     async def plan(
         self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
@@ -89,7 +85,7 @@ class Planners:
         """The plans of a call's dialects; None if no planner can be started. Raises Refused."""
         new = not self._idle
         try:
-            planner = await self._new() if new else self._idle.pop()
+            planner = await self._begin() if new else self._idle.pop()
         except NoPlanner as error:
             _log.error("no process to plan in, so the writer does it: %s", error)
             return None
@@ -101,13 +97,13 @@ class Planners:
             )
             recorded = await planner.plan(asked, _PLANNING_TIMEOUT_S)
         except PlannerLost as error:
-            self._end(planner)
+            planner.close()
             if not new:  # it may have ended long ago
                 return await self.plan(call, workspace, session, limits)
             _log.error("the process that planned %s ended: %s", call.method, error)
             raise _LOST.copy() from None
         except BaseException:
-            self._end(planner)
+            planner.close()
             raise
         self._idle.append(planner)
         if self._idle_timer is not None:
@@ -119,18 +115,8 @@ class Planners:
         """End the planners; no call is being planned any more."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for planner in list(self._planners):
-            self._end(planner)
-
-    async def _new(self) -> Planner:
-        planner = await self._begin()
-        self._planners.add(planner)
-        return planner
-
-    def _end(self, planner: Planner) -> None:
-        self._planners.discard(planner)
-        planner.close()
+        self._end_idle()
 
     def _end_idle(self) -> None:
         while self._idle:
-            self._end(self._idle.pop())
+            self._idle.pop().close()

@@ -21,7 +21,7 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
 from stetd.config.settings import Settings
 from stetd.editing.time_limit import TakesLong, limited
-from stetd.engine.fair_queue import Lane
+from stetd.engine.fair_queue import Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
@@ -62,16 +62,16 @@ _MAX_OUTDATED = 5
 MAX_UNWRITTEN, _MAX_BEHIND = 64 << 20, 512 << 20
 
 
-class EditJob(msgspec.Struct):
+class EditJob(Waiting, eq=False, kw_only=True):
     """A client's call from its submission to its answer."""
 
     call: EditCall
     future: Future[EditResult]
-    lane: Lane
+    #: Of the same call, sent again meanwhile: it gets the same answer.
+    followers: list[Future[EditResult]] = msgspec.field(default_factory=list)
     attempts: int = 0
-    #: Seconds spent on planning and publishing it.
+    #: Seconds spent on planning and publishing it; 0: it was not begun.
     seconds: float = 0.0
-    begun: bool = False
     answered: bool = False
     #: The session in which it was planned last.
     session: Session | None = None
@@ -86,17 +86,13 @@ class EditJob(msgspec.Struct):
     #: A request that may have been answered long ago: the historian is to be asked about it.
     old_request: Key | None = None
     #: The historian's answers about such requests.
-    recalled: dict[Key, RequestRecord | None] = {}
+    recalled: dict[Key, RequestRecord | None] = msgspec.field(default_factory=dict)
     #: How often the response did not hold any more when it was used.
     times_outdated: int = 0
 
 
-class Outcome(msgspec.Struct):
-    """The result of preparing a job: a transaction to publish, or an answer to send."""
-
-    job: EditJob
-    prepared: Prepared | None = None
-    answer: EditResult | Exception | None = None
+#: The result of preparing a job: a transaction to publish, or an answer to send.
+Outcome = Prepared | EditResult | Exception
 
 
 class Preparer:
@@ -127,40 +123,38 @@ class Preparer:
         )
         self._protection = Protection(settings.protected, settings.protected_action)
 
-    def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
+    def prepare(
+        self, workspace: Workspace, jobs: list[EditJob], turn_s: float
+    ) -> list[tuple[EditJob, Outcome]]:
         """Prepare jobs one after the other; no new one is begun after ``turn_s`` seconds.
 
         A job without an outcome needs asking (``needs_asking``), or goes back into the queue.
         """
         base = Base(workspace.head)
-        sessions: dict[str, Session | None] = {}
-        outcomes: list[Outcome] = []
+        #: The sessions as the calls before leave them.
+        sessions: dict[str | None, Session | None] = {}
+        outcomes: list[tuple[EditJob, Outcome]] = []
         held: set[Lane] = set()
         number = self._state.number
         now = int(time.time())
         deadline = time.perf_counter() + turn_s
         for job in jobs:
-            if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
+            if (outcomes or held) and not job.seconds and time.perf_counter() > deadline:
                 break  # no time left for this job and the ones behind it
             if job.lane in held:
                 continue  # a job before it in its lane has no outcome yet
-            job.begun = True
-            name = job.call.session
-            if name is not None and name not in sessions:
-                sessions[name] = self._state.sessions.get((workspace.name, name))
-            session = sessions.get(name) if name is not None else None
             began = time.perf_counter()
+            session = sessions.get(job.call.session)
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)
             job.seconds += time.perf_counter() - began
             if outcome is None:
                 held.add(job.lane)
                 continue
-            outcomes.append(outcome)
-            if outcome.prepared is not None:
+            outcomes.append((job, outcome))
+            if isinstance(outcome, Prepared):
                 number += 1
-                base = base.after(outcome.prepared)
-                if name is not None:
-                    sessions[name] = outcome.prepared.session
+                base = base.after(outcome)
+                sessions[job.call.session] = outcome.session
         return outcomes
 
     def _plan_one(
@@ -178,10 +172,13 @@ class Preparer:
             # First: a retry gets its answer, whatever the mode is now.
             replayed = self._replay(job)
             if replayed is not None:
-                return Outcome(job, answer=replayed)
-            job.session = session = self._admit(workspace, call, session)
-            prepared = self._prepare(workspace, base, job, number, now)
-            self._record_session(session, prepared)
+                return replayed
+            if call.entrant is not None:
+                session = self._sessions.find(call.entrant, session)
+            self.check_mode(workspace, call, session)
+            self._check_writable(call)
+            job.session = session
+            return self._prepare(workspace, base, job, number, now)
         except NotYetPublished:
             return None
         except TakesLong:
@@ -190,27 +187,44 @@ class Preparer:
         except PlanOutdated as change:
             job.times_outdated += 1
             if job.times_outdated == _MAX_OUTDATED:
-                return Outcome(job, answer=contended(change.path, _MAX_OUTDATED))
+                return contended(change.path, _MAX_OUTDATED)
             job.needs_asking = True
             return None
         except Refused as refusal:
-            return Outcome(job, answer=refusal.copy())
+            return refusal.copy()
         except OSError as error:
-            return Outcome(job, answer=io_failure(error))
+            return io_failure(error)
         except MissingObject as error:
-            return Outcome(job, answer=damaged_history(str(error)))
+            return damaged_history(str(error))
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
-            return Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if not _has_effect(prepared):
-            prepared.close()
-            return Outcome(job, answer=prepared.result)
-        return Outcome(job, prepared=prepared)
+            return refuse(Kind.INTERNAL, f"internal error: {error!r}")
 
     def _prepare(
         self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
+    ) -> Outcome:
+        """Plan a call and seal it; only its result if there is nothing to record.
+
+        A new session is recorded before its first transaction. Raises Refused, TakesLong,
+        PlanOutdated.
+        """
+        prepared = self._seal(workspace, base, job, number, now)
+        record = prepared.record
+        changes = record.commits or record.clipboards or prepared.journal_if_unchanged
+        if not changes or prepared.preview:
+            prepared.close()
+            return prepared.result
+        try:
+            if job.session is not None:
+                self._sessions.keep(job.session)
+        except BaseException:
+            prepared.close()
+            raise
+        return prepared
+
+    def _seal(
+        self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
     ) -> Prepared:
-        """Plan a call and seal it. Raises Refused, TakesLong, PlanOutdated."""
         call, session = job.call, job.session
         if call.method == OBSERVE:
             return observe(
@@ -240,26 +254,6 @@ class Preparer:
             )
         except BaseException:
             draft.close()
-            raise
-
-    def _admit(
-        self, workspace: Workspace, call: EditCall, session: Session | None
-    ) -> Session | None:
-        """Check whether a call may be made; returns its session, if it has one. Raises Refused."""
-        if call.entrant is not None:
-            session = self._sessions.find(call.entrant, session)
-        self.check_mode(workspace, call, session)
-        self._check_writable(call)
-        return session
-
-    def _record_session(self, session: Session | None, prepared: Prepared) -> None:
-        """Record a new session before its first transaction. Raises Refused."""
-        if session is None or not _has_effect(prepared):
-            return
-        try:
-            self._sessions.keep(session)
-        except BaseException:
-            prepared.close()
             raise
 
     def _before_note(self, workspace: Workspace, job: EditJob, now: int) -> BeforeNote | None:
@@ -376,12 +370,3 @@ class Preparer:
         assert key is not None, "BUG: no old request"
         found = await self._historian.ask("answered call", key, list[RequestRecord])
         job.recalled[key] = found[0] if found else None
-
-
-def _has_effect(prepared: Prepared) -> bool:
-    """Whether there is anything to record."""
-    record = prepared.record
-    return (
-        bool(record.commits or record.clipboards or prepared.journal_if_unchanged)
-        and not prepared.preview
-    )

@@ -18,7 +18,7 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,6 +37,7 @@ from stetd.planning.proposals import Proposal, ProposalRequest
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
+from stetd.processes.remembered import Key
 from stetd.refusals import (
     contended,
     io_failure,
@@ -80,14 +81,9 @@ _HOUSEKEEPING_S = 0.005
 _STOP_POLL_S = 0.05
 
 
-class _Task(msgspec.Struct):
+class _Task(Waiting, eq=False, kw_only=True):
     run: Callable[[], Any]
     future: Future[Any]
-
-
-class _InFlight(msgspec.Struct):
-    digest: bytes
-    followers: list[Future[EditResult]] = []
 
 
 _ABANDONED = refuse(
@@ -121,13 +117,13 @@ class Writer:
         self._queue = FairQueue()
         #: The daemon's own tasks: they are short, and wait for no client.
         self._own_lane = Lane(estimate=0.0, new=False)
-        self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
+        #: Calls that may be sent again, by their key, until they are answered.
+        self._in_flight: dict[Key, EditJob] = {}
         self._grace = GraceWatch(settings.grace_s)
         self._last_work = time.monotonic()
         self._stop_deadline = math.inf
         self._asking_tasks: set[asyncio.Task[None]] = set()
         self._next_turn: asyncio.Handle | None = None
-        self._turn_scheduled = False
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
@@ -148,17 +144,15 @@ class Writer:
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        if call.once:
-            first = self._in_flight.get(call.key)
-            if first is not None:
-                if first.digest != call.digest:
-                    future.set_exception(other_call(call.request))
-                else:
-                    first.followers.append(future)
-                return future
-            self._in_flight[call.key] = _InFlight(call.digest)
-        self._queue.put(EditJob(call, future, lane), lane)
-        self._wake()
+        job = EditJob(call=call, future=future, lane=lane)
+        first = self._in_flight.setdefault(call.key, job) if call.once else job
+        if first is job:
+            self._queue.put(job)
+            self._wake()
+        elif first.call.digest == call.digest:
+            first.followers.append(future)
+        else:
+            future.set_exception(other_call(call.request))
         return future
 
     def submit(
@@ -176,13 +170,14 @@ class Writer:
         """
         future: Future[T] = self._loop.create_future()
         lane = lane or self._own_lane
-        self._queue.put(_Task(run, future), lane, after_all=after_all, within=within)
+        task = _Task(run=run, future=future, lane=lane, after_all=after_all)
+        self._queue.put(task, within=within)
         self._wake()
         return future
 
     def can_run_now(self, lane: Lane) -> bool:
         """Whether no earlier request of this client waits, so that its next one may run at once."""
-        return not (lane.waiting or lane.held)
+        return not lane.waiting
 
     def quiet_s(self) -> float:
         """Seconds since the last writing call was carried out; 0 while calls wait."""
@@ -190,8 +185,7 @@ class Writer:
 
     def abandon(self, lane: Lane) -> None:
         """A client is gone. Its calls stay queued, unless too many calls of such clients are."""
-        for item in self._queue.abandon(lane):
-            self._refuse(item, _ABANDONED)
+        self._give_up(self._queue.abandon(lane), _ABANDONED)
 
     def finish_within(self, seconds: float) -> None:
         """Refuse the calls that are still queued after this time: the daemon is stopping."""
@@ -204,19 +198,18 @@ class Writer:
 
     async def stop(self) -> None:
         """Take no more turns. Queued calls are not carried out: drain the queue before."""
+        self._wake()  # the next turn is cancelled, and stays the next one
         for handle in (self._next_turn, self._housekeeping_timer):
             if handle is not None:
                 handle.cancel()
-        self._turn_scheduled = True
         for task in self._asking_tasks:
             task.cancel()
         await asyncio.gather(*self._asking_tasks, return_exceptions=True)
 
-    def _wake(self) -> None:
+    def _wake(self, *, at_once: bool = False) -> None:
         """Schedule a turn; the loop reads from all sockets that are readable before it."""
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            gather = self._gather_s()
+        if self._next_turn is None:
+            gather = 0.0 if at_once else self._gather_s()
             self._next_turn = (
                 self._loop.call_later(gather, self._turn)
                 if gather
@@ -234,20 +227,19 @@ class Writer:
 
     def _turn(self) -> None:
         """Carry out queued calls and tasks for some milliseconds, then yield to the loop."""
-        taken: list[Waiting] = []
+        taken: list[Any] = []
         try:
             self._queue.take(_MAX_BATCH, self._turn_s(), taken)
             self._carry_out(list(taken))
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("a turn of the writer", error)
-            for item in [*(each.item for each in taken), *self._queue.drop_all()]:
-                self._refuse(item, outcome_unknown())
+            self._give_up([*taken, *self._queue.drop_all()], outcome_unknown())
         finally:
-            self._turn_scheduled = False
+            self._next_turn = None
             self._turn_again_if_due()
-            self._housekeep_soon()
+            self._housekeep_in(_HOUSEKEEPING_S)
 
-    def _carry_out(self, items: list[Waiting]) -> None:
+    def _carry_out(self, items: list[Any]) -> None:
         """Carry out items in order; put back those for which the turn is too short."""
         deadline = time.monotonic() + self._turn_s()
         begun = False
@@ -256,42 +248,36 @@ class Writer:
                 self._queue.put_back(items)
                 break
             begun = True
-            first = items[0].item
-            if isinstance(first, _Task):
-                self._run_task(first, items.pop(0))
+            if isinstance(items[0], _Task):
+                self._run_task(items.pop(0))
                 continue
             batch = _take_batch(items)
             self._batch_was_shared = len(batch) > 1
-            self._run_batch([waiting.item for waiting in batch])
-            late = [waiting for waiting in batch if not waiting.item.answered]
-            for waiting in batch:
-                if waiting.item.answered:
-                    self._queue.charge(waiting, waiting.item.seconds)
+            self._run_batch(batch)
+            late = [job for job in batch if not job.answered]
+            for job in batch:
+                if job.answered:
+                    self._queue.charge(job, job.seconds)
             if late:  # a call took long: calls that arrived meanwhile may go first
                 self._queue.put_back([*late, *items])
                 items = []
-                for waiting in late:
-                    if waiting.item.needs_asking:
-                        self._start_asking(waiting.item)
+                for job in late:
+                    if job.needs_asking:
+                        self._start_asking(job)
             self._last_work = time.monotonic()
 
     def _turn_again_if_due(self) -> None:
         """Schedule another turn if an item can be drawn; replies are sent before it."""
-        if not self._turn_scheduled and self._queue.due_in() == 0:
-            self._turn_scheduled = True
-            self._next_turn = self._loop.call_soon(self._turn)
-
-    def _housekeep_soon(self) -> None:
-        if (
-            self._housekeeping_timer is None
-            or self._housekeeping_timer.when() > self._loop.time() + _HOUSEKEEPING_S
-        ):
-            self._housekeep_in(_HOUSEKEEPING_S)
+        if self._queue.due_in() == 0:
+            self._wake(at_once=True)
 
     def _housekeep_in(self, seconds: float) -> None:
-        if self._housekeeping_timer is not None:
-            self._housekeeping_timer.cancel()
-        self._housekeeping_timer = self._loop.call_later(seconds, self._housekeep)
+        """Do the housekeeping after so many seconds, if it is not due before."""
+        timer, due = self._housekeeping_timer, self._loop.time() + seconds
+        if timer is None or timer.when() > due:
+            if timer is not None:
+                timer.cancel()
+            self._housekeeping_timer = self._loop.call_at(due, self._housekeep)
 
     def _housekeep(self) -> None:
         """Do the work that no client waits for, and schedule the next."""
@@ -303,49 +289,44 @@ class Writer:
                 for lane in held:
                     self._queue.release(lane)  # calls that are drawn from now on are refused
             self.record_late_writes()
-            self.checkpoints.begin_if_due(self._last_work)
+            if self.checkpoints.due_in(self._last_work) == 0:
+                self.checkpoints.begin()
             self.modes.end_grants()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             self._failed("housekeeping", error)
         self._turn_again_if_due()
-        pause = self._next_housekeeping_s()
-        if pause is not None:
-            self._housekeep_in(pause)
-
-    def _turn_s(self) -> float:
-        return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
-
-    def _next_housekeeping_s(self) -> float | None:
-        """Seconds until there is housekeeping to do, if no call comes; None: there is none."""
         stopping = self._stop_deadline < math.inf and self._queue.held()
-        due = [
+        for pause in (
             _STOP_POLL_S if stopping else None,
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
             self._queue.due_in() or None,
-        ]
-        pauses = [pause for pause in due if pause is not None]
-        return max(0.0, min(pauses)) if pauses else None
+        ):
+            if pause is not None:  # None: there is nothing to do if no call comes
+                self._housekeep_in(max(0.0, pause))
 
-    def _run_task(self, task: _Task, waiting: Waiting) -> None:
+    def _turn_s(self) -> float:
+        return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
+
+    def _run_task(self, task: _Task) -> None:
         began = time.perf_counter()
         try:
             result = task.run()
         except BaseException as error:  # noqa: BLE001 - the future's owner gets it
-            _fail(task.future, error)
+            _settle(task.future, error)
         else:
-            _resolve(task.future, result)
-        if waiting.lane is not self._own_lane:  # the daemon's own tasks are not charged
-            self._queue.charge(waiting, time.perf_counter() - began)
+            _settle(task.future, result)
+        if task.lane is not self._own_lane:  # the daemon's own tasks are not charged
+            self._queue.charge(task, time.perf_counter() - began)
 
     # -- batches
 
     def _run_batch(self, batch: list[EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._stop_deadline:
-            for job in batch:
-                self._answer(job, no_longer_allowed() if workspace is None else shutting_down())
+            refusal = no_longer_allowed() if workspace is None else shutting_down()
+            self._give_up(batch, refusal)
             return
         pending = batch
         while pending:
@@ -353,8 +334,7 @@ class Writer:
                 pending = self._try_batch(workspace, pending)
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
                 self._failed("a batch of calls", error)
-                for job in pending:
-                    self._refuse(job, outcome_unknown())
+                self._give_up(pending, outcome_unknown())
                 return
 
     def _try_batch(self, workspace: Workspace, jobs: list[EditJob]) -> list[EditJob]:
@@ -362,21 +342,20 @@ class Writer:
         try:
             workspace.check_present()
         except Refused as refusal:
-            for job in jobs:
-                self._answer(job, refusal)
+            self._give_up(jobs, refusal)
             return []
         outcomes = self.preparer.prepare(workspace, jobs, self._turn_s())
+        prepared = _prepared(outcomes)
         try:
-            failure = self._make_durable(outcomes)
-            if failure is not None:
-                for outcome in outcomes:
-                    self._answer(outcome.job, outcome.answer or failure)
-                return []
-            return self._publish_all(workspace, outcomes)
+            failure = self._make_durable(prepared)
+            if failure is None:
+                return self._publish_all(workspace, outcomes)
+            for job, outcome in outcomes:
+                self._answer(job, failure if isinstance(outcome, Prepared) else outcome)
+            return []
         finally:
-            for outcome in outcomes:
-                if outcome.prepared is not None:
-                    outcome.prepared.close()
+            for each in prepared:
+                each.close()
 
     # -- calls that need a planner or the historian
 
@@ -434,7 +413,7 @@ class Writer:
 
         They have changed nothing; the calls behind them in their lanes go on.
         """
-        for lane, job in self._queue.held_items():
+        for job in self._queue.held_items():
             workspace = self.state.open.get(job.call.workspace)
             if workspace is None:
                 continue
@@ -442,48 +421,40 @@ class Writer:
             try:
                 self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
-                if self._queue.withdraw(lane, job):
-                    self._answer(job, refusal)
+                self._queue.withdraw(job.lane)
+                self._answer(job, refusal)
 
     def _is_wanted(self, job: EditJob) -> bool:
         """Whether a client still waits for the answer."""
-        if not job.lane.abandoned:
-            return True
-        entry = self._in_flight.get(job.call.key)
-        return entry is not None and bool(entry.followers)
+        return not job.lane.abandoned or bool(job.followers)
 
-    def _make_durable(self, outcomes: Sequence[Outcome]) -> Exception | None:
+    def _make_durable(self, prepared: Sequence[Prepared]) -> Exception | None:
         """Append the records of a batch and sync once. Returns the error if that failed."""
-        records: list[Record] = []
-        reserve = 0
-        for outcome in outcomes:
-            if outcome.prepared is not None:
-                records.append(outcome.prepared.record)
-                reserve += outcome.prepared.abort_reserve
-        if not records:
-            return None
-        failpoint("journal.before_append")
-        try:
-            self.record(*records, reserve=reserve)
-        except Refused as refusal:
-            return refusal.copy()
-        self.state.number += len(records)
+        if prepared:
+            failpoint("journal.before_append")
+            reserve = sum(each.abort_reserve for each in prepared)
+            try:
+                self.record(*(each.record for each in prepared), reserve=reserve)
+            except Refused as refusal:
+                return refusal.copy()
+            self.state.number += len(prepared)
         return None
 
-    def _publish_all(self, workspace: Workspace, outcomes: list[Outcome]) -> list[EditJob]:
-        for i, outcome in enumerate(outcomes):
-            if outcome.prepared is None:
-                assert outcome.answer is not None, "BUG: a job without a transaction or an answer"
-                self._answer(outcome.job, outcome.answer)
+    def _publish_all(
+        self, workspace: Workspace, outcomes: Sequence[tuple[EditJob, Outcome]]
+    ) -> list[EditJob]:
+        for i, (job, outcome) in enumerate(outcomes):
+            if not isinstance(outcome, Prepared):
+                self._answer(job, outcome)
                 continue
             began = time.perf_counter()
             try:
-                outcome.prepared.publish(workspace.worktree)
+                outcome.publish(workspace.worktree)
             except (Displaced, OSError) as cause:
                 return self._abort(workspace, outcomes[i:], cause)
-            self._published(workspace, outcome.prepared)
-            outcome.job.seconds += time.perf_counter() - began
-            self._answer(outcome.job, outcome.prepared.result)
+            self._published(workspace, outcome)
+            job.seconds += time.perf_counter() - began
+            self._answer(job, outcome.result)
         return []
 
     def _published(self, workspace: Workspace, prepared: Prepared) -> None:
@@ -535,13 +506,15 @@ class Writer:
         self.events.committed(workspace, number, objects, files)
 
     def _abort(
-        self, workspace: Workspace, outcomes: list[Outcome], cause: Exception
+        self,
+        workspace: Workspace,
+        outcomes: Sequence[tuple[EditJob, Outcome]],
+        cause: Displaced | OSError,
     ) -> list[EditJob]:
         """Void a call that could not be published and the later ones of its batch; returns the
         jobs to try again.
         """
-        voided = [o.prepared for o in outcomes if o.prepared is not None]
-        jobs = [outcome.job for outcome in outcomes]
+        voided, jobs = _prepared(outcomes), [job for job, _ in outcomes]
         # Names were exchanged and exchanged back: without a sync the disk may hold either.
         self._note_unsynced(workspace, voided[0])
         try:
@@ -555,8 +528,7 @@ class Writer:
             )
         except (OSError, JournalBroken) as error:
             self.become_read_only(f"a call could be neither finished nor voided: {error}")
-            for job in jobs:
-                self._answer(job, outcome_unknown())
+            self._give_up(jobs, outcome_unknown())
             return []
         for work in voided[0].files:
             self._grace.watch(workspace, work)
@@ -568,9 +540,8 @@ class Writer:
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
                 return jobs
-            failure: Exception = contended(cause.path, _MAX_ATTEMPTS)
+            failure = contended(cause.path, _MAX_ATTEMPTS)
         else:
-            assert isinstance(cause, OSError)
             failure = io_failure(cause)
         self._answer(jobs[0], failure)
         return jobs[1:]
@@ -585,19 +556,18 @@ class Writer:
         _log.exception("%s failed", what)
         self.become_read_only(f"internal error: {type(error).__name__}, see the log")
 
-    def _refuse(self, item: EditJob | _Task, refusal: Refused) -> None:
-        """Give up something that was queued, unless it was answered already."""
-        if isinstance(item, EditJob):
-            if not item.answered:
-                self._answer(item, refusal)
-        elif not item.future.done():
-            _fail(item.future, refusal)
+    def _give_up(self, items: Iterable[EditJob | _Task], refusal: Refused) -> None:
+        """Refuse those that are not answered yet."""
+        for item in items:
+            if isinstance(item, EditJob):
+                if not item.answered:
+                    self._answer(item, refusal)
+            elif not item.future.done():
+                _settle(item.future, refusal)
 
     def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
-        followers: list[Future[EditResult]] = []
         if job.call.once:
-            entry = self._in_flight.pop(job.call.key, None)
-            followers = entry.followers if entry else []
+            self._in_flight.pop(job.call.key, None)
         failpoint("reply.before")
         job.answered = True
         if job.asking is not None:
@@ -606,13 +576,11 @@ class Writer:
             # only the collector would free them, and with them the texts of a large call.
             job.asking = job.response = None
             self._queue.release(job.lane)
-        for number, future in enumerate([job.future, *followers]):
-            if isinstance(answer, Exception):
-                _fail(future, answer)
-            elif number:
-                _resolve(future, msgspec.structs.replace(answer, replayed=True))
-            else:
-                _resolve(future, answer)
+        _settle(job.future, answer)
+        if job.followers and isinstance(answer, EditResult):
+            answer = msgspec.structs.replace(answer, replayed=True)
+        for future in job.followers:
+            _settle(future, answer)
 
     def reconfigure(self, settings: Settings) -> None:
         """Use other settings from now on."""
@@ -636,7 +604,7 @@ class Writer:
         except OSError as error:
             raise io_failure(error) from error
         self.checkpoints.needed = True
-        self._housekeep_soon()
+        self._housekeep_in(_HOUSEKEEPING_S)
 
     def change(self, record: SessionRecord) -> None:
         """Make a record durable, then in force. Raises Refused."""
@@ -661,34 +629,37 @@ class Writer:
             self.committed(late.workspace, self.state.number, found.objects)
 
 
-def _resolve(future: Future[T], result: T) -> None:
-    if not future.cancelled():  # cancelled: the client has stopped waiting
-        future.set_result(result)
+def _settle(future: Future[T], answer: T | BaseException) -> None:
+    """Give a future its result or its error, unless its client has stopped waiting."""
+    if future.cancelled():
+        return
+    if isinstance(answer, BaseException):  # a copy of a refusal: each raise adds to its traceback
+        future.set_exception(answer.copy() if isinstance(answer, Refused) else answer)
+    else:
+        future.set_result(answer)
 
 
-def _fail(future: Future[Any], error: BaseException) -> None:
-    if not future.cancelled():  # a copy of a refusal: each raise adds to its traceback
-        future.set_exception(error.copy() if isinstance(error, Refused) else error)
+def _prepared(outcomes: Sequence[tuple[EditJob, Outcome]]) -> list[Prepared]:
+    return [outcome for _, outcome in outcomes if isinstance(outcome, Prepared)]
 
 
-def _take_batch(items: list[Waiting]) -> list[Waiting]:
+def _take_batch(items: list[Any]) -> list[EditJob]:
     """Take the calls that can share a batch with the first: of its workspace, and not ``alone``.
 
     Other items (tasks, calls in other workspaces) are passed over, but no call passes an item
     of its own connection.
     """
-    first = items[0].item.call
+    first = items[0].call
     if first.alone:
         return [items.pop(0)]
     batch, rest = [items[0]], []
-    passed: set[int] = set()  # ids of lanes with an item that was passed over
-    for waiting in items[1:]:
-        job = waiting.item
-        fits = isinstance(job, EditJob) and job.call.workspace == first.workspace
-        if fits and not job.call.alone and id(waiting.lane) not in passed:
-            batch.append(waiting)
+    passed: set[Lane] = set()  # lanes with an item that was passed over
+    for item in items[1:]:
+        fits = isinstance(item, EditJob) and item.call.workspace == first.workspace
+        if fits and not item.call.alone and item.lane not in passed:
+            batch.append(item)
         else:
-            passed.add(id(waiting.lane))
-            rest.append(waiting)
+            passed.add(item.lane)
+            rest.append(item)
     items[:] = rest
     return batch

@@ -43,7 +43,7 @@ from stet.wire.messages import (
 from stet.wire.results import EditResult
 from stetd.config.logs import Fields
 from stetd.refusals import shutting_down
-from stetd.server.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
+from stetd.server.peer import PeerProcess, credentials_of, hung_up, peer_of
 from stetd.server.shared_limits import LARGE
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._handler: CallHandler | None = None
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
-        self._credentials: Credentials
+        self._pid = 0
         self._command = ""
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
@@ -127,8 +127,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Check whose process connected, and admit it or turn it away."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
-        self._credentials = credentials_of(transport.get_extra_info("socket"))
-        self._turned_away = self._server.admit(self, self._credentials)
+        uid, self._pid = credentials_of(transport.get_extra_info("socket"))
+        self._turned_away = self._server.admit(self, uid, self._pid)
         if self._turned_away is not None:
             self._arm("linger", LINGER_S, self._turn_away, None)
 
@@ -230,7 +230,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def shed(self) -> None:
         """Refuse and close: all connections together hold too much, and this one the most."""
-        log.warning("pid %d holds %d bytes: connection closed", self._credentials.pid, self.held)
+        log.warning("pid %d holds %d bytes: connection closed", self._pid, self.held)
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._input_ignored = True
         if self._transport.get_write_buffer_size():
@@ -250,7 +250,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 control=self.control, peer=peer, client=self
             )
         except Exception:
-            log.exception("a connection from pid %d could not be opened", self._credentials.pid)
+            log.exception("a connection from pid %d could not be opened", self._pid)
             failed = "The daemon failed to open the connection; see its log."
             self._turned_away = refuse(Kind.INTERNAL, failed)
             self._arm("linger", LINGER_S, self._turn_away, None)
@@ -390,7 +390,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _log_call(self, method: str, started: float, outcome: str, result: object = None) -> None:
-        socket, pid = "control" if self.control else "agent", self._credentials.pid
+        socket = "control" if self.control else "agent"
         labels = self._handler.labels() if self._handler is not None else {}
         edit = result if isinstance(result, EditResult) else None
         answer = {
@@ -400,7 +400,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             "ms": round((time.perf_counter() - started) * 1000, 1),
             "result": outcome,
         }
-        caller = _caller_fields(socket, pid, self._command, **labels)
+        caller = _caller_fields(socket, self._pid, self._command, **labels)
         self._server.log_call(caller, Fields(answer))
 
     # -- pausing and closing ---------------------------------------------------------------
@@ -458,8 +458,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             if self._bytes_sent - self._transport.get_write_buffer_size() - before >= HIGH_WATER:
                 self._watch_replies()
                 return
-            pid = self._credentials.pid
-            log.warning("pid %d does not read its replies: connection dropped", pid)
+            log.warning("pid %d does not read its replies: connection dropped", self._pid)
             self.abort()
 
         self._arm("unread", self._server.settings.frame_timeout_s, check)

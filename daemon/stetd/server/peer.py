@@ -54,13 +54,6 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _DELETED_SUFFIX = b"//"
 
 
-class Credentials(msgspec.Struct, frozen=True):
-    """User id and process id of the peer at the time of connect(2); ``pid`` is 0 if unknown."""
-
-    uid: int
-    pid: int
-
-
 class PeerProcess(msgspec.Struct, frozen=True):
     """The process that connected; ``pid`` 0 and an empty ``command`` when unknown.
 
@@ -72,11 +65,14 @@ class PeerProcess(msgspec.Struct, frozen=True):
     start: int
 
 
-def credentials_of(connected: socket.socket) -> Credentials:
-    """The peer's credentials, from SO_PEERCRED of a connected Unix socket."""
+def credentials_of(connected: socket.socket) -> tuple[int, int]:
+    """User id and process id of the peer of a connected Unix socket at the time of connect(2).
+
+    The process id is 0 if it is unknown.
+    """
     answer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(answer)
-    return Credentials(uid, pid)
+    return uid, pid
 
 
 def peer_of(connected: socket.socket) -> PeerProcess:
@@ -84,7 +80,7 @@ def peer_of(connected: socket.socket) -> PeerProcess:
 
     The command is only a hint for people: another process may have the same id by now.
     """
-    pid = credentials_of(connected).pid
+    _, pid = credentials_of(connected)
     start = start_of(pid)
     return PeerProcess(pid, _command(pid), start if _still_runs(connected) else 0)
 

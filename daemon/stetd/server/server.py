@@ -23,7 +23,6 @@ from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.logs import Fields
 from stetd.config.settings import Settings
 from stetd.server.connection import LINGER_S, ClientConnection, Handlers
-from stetd.server.peer import Credentials
 from stetd.server.shared_limits import SharedLimits
 
 #: Seconds that calls in progress may take when the daemon stops. systemd kills it after 90.
@@ -152,25 +151,25 @@ class Server:
             connection.close(LINGER_S)
         await self._all_closed.wait()
 
-    def admit(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
+    def admit(self, connection: ClientConnection, uid: int, pid: int) -> Refused | None:
         """Count a new connection. Returns the refusal if it is turned away."""
-        refused = self._refusal_of(connection, peer)
+        refused = self._refusal_of(connection, uid)
         if refused is None:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", peer.pid, refused.kind)
+            log.warning("pid %d turned away: %s", pid, refused.kind)
             if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
         self._all_closed.clear()
         self._reset_idle_timer()
         return refused
 
-    def _refusal_of(self, connection: ClientConnection, peer: Credentials) -> Refused | None:
-        if peer.uid != os.geteuid():
+    def _refusal_of(self, connection: ClientConnection, uid: int) -> Refused | None:
+        if uid != os.geteuid():
             return refuse(
                 Kind.NOT_PERMITTED,
-                f"This daemon serves user id {os.geteuid()} only, and you are {peer.uid}. Use "
+                f"This daemon serves user id {os.geteuid()} only, and you are {uid}. Use "
                 "your own user's daemon.",
             )
         count = sum(other.control == connection.control for other in self._admitted)
