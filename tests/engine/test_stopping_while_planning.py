@@ -152,6 +152,21 @@ def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: InPro
     assert len(refusals) == len(set(map(id, refusals)))
 
 
+def test_a_process_for_which_nobody_waits_any_more_is_ended_while_it_begins() -> None:
+    async def begin() -> int:
+        beginning = asyncio.create_task(begin_planner())
+        await asyncio.sleep(0)
+        pid = planner_pid()
+        os.kill(pid, signal.SIGSTOP)
+        beginning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await beginning
+        return pid
+
+    pid = asyncio.run(begin())
+    assert not Path(f"/proc/{pid}").exists()
+
+
 def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go(base: Path) -> None:
     planner = asyncio.run(begin_planner())
     os.kill(planner_pid(), signal.SIGSTOP)

@@ -75,7 +75,8 @@ class FairQueue:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        #: All items in the order of arrival. (From a dict the oldest would be found slowly.)
+        #: All items in the order of arrival. Not a dict: to find its first key, it passes over the
+        #: places of all that were removed before.
         self._order: OrderedDict[Waiting, None] = OrderedDict()
         #: Those of them that have a time limit.
         self._timed: dict[Waiting, None] = {}

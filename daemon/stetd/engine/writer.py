@@ -198,7 +198,8 @@ class Writer:
 
     async def stop(self) -> None:
         """Take no more turns. Queued calls are not carried out: drain the queue before."""
-        self._wake()  # the next turn is cancelled, and stays the next one
+        # While there is a next turn, though it is cancelled, no other is scheduled.
+        self._wake()
         for handle in (self._next_turn, self._housekeeping_timer):
             if handle is not None:
                 handle.cancel()

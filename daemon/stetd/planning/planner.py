@@ -98,8 +98,13 @@ async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
     except OSError as error:
         raise NoPlanner(str(error)) from error
     planner = Planner(near, process)
-    if not await planner.ready():
-        planner.close()
+    ready = False
+    try:
+        ready = await planner.ready()
+    finally:
+        if not ready:
+            planner.close()
+    if not ready:
         raise NoPlanner("it did not begin, or is of another version")
     return planner
 

@@ -389,7 +389,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def number_bytes(number: int) -> bytes:
-    """The bytes of such a number."""
+    """A number as bytes of 7 bits each, lowest first; all but the last have the highest bit set."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import cached_property
 from itertools import count, repeat
 
 from stetd.repository.object_files import (
@@ -33,7 +34,8 @@ class PackEntries:
         self.pack = pack
         self.ids = SortedIds(pack_ids(pack))
         self.starts = array("Q", (pack.offset(number) for number in range(pack.count)))
-        self._by_offset = array("I", sorted(range(pack.count), key=self.starts.__getitem__))
+        #: Where entries begin, by offset, and where the last one ends.
+        self._bounds = array("Q", sorted([*self.starts, pack.size - 20]))
         self.kinds = {os.pread(pack.fd, 1, start)[0] >> 4 & 7 for start in self.starts}
         #: Whether the pack has deltas; then its whole objects may be their bases.
         self.has_deltas = not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
@@ -41,9 +43,7 @@ class PackEntries:
     def size(self, number: int) -> int:
         """The size of an entry in bytes."""
         start = self.starts[number]
-        at = bisect_right(self._by_offset, start, key=self.starts.__getitem__)
-        end = self.starts[self._by_offset[at]] if at < self.pack.count else self.pack.size - 20
-        return end - start
+        return self._bounds[bisect_right(self._bounds, start)] - start
 
     def raw(self, number: int) -> bytes:
         """An entry's bytes, unchecked."""
@@ -58,10 +58,14 @@ class PackEntries:
             raise Damaged(self.pack.pack_name, f"the entry at offset {start} was changed")
         return data
 
+    @cached_property
+    def _by_offset(self) -> array[int]:
+        return array("I", sorted(range(self.pack.count), key=self.starts.__getitem__))
+
     def id_at_offset(self, offset: int) -> bytes:
         """The id of the object whose entry begins at an offset."""
-        at = bisect_left(self._by_offset, offset, key=self.starts.__getitem__)
-        if at == self.pack.count or self.starts[self._by_offset[at]] != offset:
+        at = bisect_left(self._bounds, offset)
+        if at >= self.pack.count or self._bounds[at] != offset:
             raise Damaged(self.pack.pack_name, f"no entry begins at offset {offset}")
         return self.ids.at(self._by_offset[at])
 

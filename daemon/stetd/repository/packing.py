@@ -226,7 +226,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         if len(joined) < 2:
             return []
         chosen = Chosen(joined)
-        sources = filter(None, map(chosen.source, range(len(chosen))))
+        sources = filter(None, map(chosen.source, range(len(chosen))))  # none is loose
         copied = (entries.raw(number) for entries, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
     disk.sync_directory(pack_folder(repository))

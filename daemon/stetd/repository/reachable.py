@@ -10,7 +10,7 @@ damaged repository.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
@@ -96,21 +96,22 @@ class Marking:
                     if what != b"parent" or (parents and oid not in self._shallow):
                         waiting.append((b"", bytes.fromhex(name.decode())))
 
-    def _new_trees(self, path: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Mark the files in a directory; gives its subdirectories. All only as far as its last
-        version had others.
-        """
+    def _new_trees(self, path: bytes, content: bytes) -> list[tuple[bytes, bytes]]:
+        """Mark the files in a directory, and return its subdirectories, each with its path."""
         entries = frozenset(named_entries(content))
+        # What the version read before had, too, is marked, or waits to be.
         new = entries - self._last.get(path, frozenset())
         if len(self._last) >= _REMEMBERED:
             self._last.clear()
         self._last[path] = entries
+        trees = []
         for head, child in new:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
-                yield path + b"/" + name, child
+                trees.append((path + b"/" + name, child))
             elif mode != _SUBMODULE and self.marks.mark(child) and self.marks.find(child) is None:
                 self.read(child)  # it came after the listing, or it is missing
+        return trees
 
     def read(self, oid: bytes) -> NewObject:
         """An object. Raises BrokenHistory."""

@@ -249,8 +249,10 @@ class _NewPack:
         comes from a pack with deltas.
         """
         place = self.chosen.find(oid)
-        source = None if place is None else self.chosen.source(place)
-        return None if source is not None and source[0].has_deltas else place
+        if place is None:
+            return None
+        source = self.chosen.source(place)
+        return place if source is None or not source[0].has_deltas else None
 
     def _pair(self, newer: bytes, older: bytes) -> None:
         """Pair two versions of a directory, and of its entries."""
@@ -260,7 +262,8 @@ class _NewPack:
             base, place = self._place(newer), self._place(older)
             if base is None or place is None:
                 continue
-            self._chains[base] = length = self._chains[base] or 1
+            length = self._chains[base] or 1
+            self._chains[base] = length
             if self._chains[place]:
                 continue  # this pair, or one with a newer version, has been seen
             self._chains[place] = 1
