@@ -19,7 +19,7 @@ from benchmarks.editor import Editor, calls_per_second
 from benchmarks.floors import SIZE, Floors
 from benchmarks.lines import JsonLines, request
 from benchmarks.measuring import quantile, timed
-from benchmarks.processes import NO_OP, Echo, pss_mib, settle
+from benchmarks.processes import NO_OP, Echo, on_one_processor, pss_mib, settle
 from benchmarks.sides import LARGE, SCATTERED, Extent, Place, Running, Side, in_turns, make
 from benchmarks.table import aligned
 
@@ -282,7 +282,7 @@ class _Clients:
 
     def __init__(self, stack: ExitStack, running: Running, socket: str) -> None:
         path = running.daemon.endpoint().path
-        self._side = running.side
+        self._side, self._daemon = running.side, running.daemon.pid
         enter = stack.enter_context
         self._editors = {n: enter(running.editor(f"{n}", n)) for n in (SMALL, MIDDLE)}
         self._many = [enter(running.editor(f"many-{n}", MIDDLE)) for n in range(16)]
@@ -298,9 +298,10 @@ class _Clients:
             self._side.note(f"patch {lines}", *self._editors[lines].calls(max(1, calls // 2)))
 
     def no_ops(self, calls: int) -> None:
-        for _ in range(2):
-            self._side.note("echo", *timed(calls, lambda _: self._echo.ask()))
-            self._side.note("no-op", *timed(calls, lambda _: self._plain.ask(NO_OP)))
+        with on_one_processor(self._echo.pid, self._daemon):
+            for _ in range(2):
+                self._side.note("echo", *timed(calls, lambda _: self._echo.ask()))
+                self._side.note("no-op", *timed(calls, lambda _: self._plain.ask(NO_OP)))
 
     def rates(self, seconds: float, where: str) -> None:
         for count in (1, 16):

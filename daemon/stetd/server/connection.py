@@ -393,15 +393,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         socket = "control" if self.control else "agent"
         labels = self._handler.labels() if self._handler is not None else {}
         edit = result if isinstance(result, EditResult) else None
-        answer = {
-            "method": _loggable(method),
-            "files": len(edit.files) if edit is not None else None,
-            "commit": edit.commit if edit is not None else None,
-            "ms": round((time.perf_counter() - started) * 1000, 1),
-            "result": outcome,
-        }
-        caller = _caller_fields(socket, self._pid, self._command, **labels)
-        self._server.log_call(caller, Fields(answer))
+        caller = _fields(socket=socket, pid=self._pid, command=self._command, **labels)
+        answer = _fields(
+            method=_loggable(method),
+            files=len(edit.files) if edit is not None else None,
+            commit=edit.commit if edit is not None else None,
+            ms=round((time.perf_counter() - started) * 1000, 1),
+            result=outcome,
+        )
+        self._server.log_call(caller, answer)
 
     # -- pausing and closing ---------------------------------------------------------------
 
@@ -522,13 +522,9 @@ def _internal(error: Exception) -> Refused:
     )
 
 
-@lru_cache(maxsize=256)
-def _caller_fields(
-    socket: str, pid: int, command: str, agent: str | None = None, session: str | None = None
-) -> Fields:
-    return Fields(
-        {"socket": socket, "pid": pid, "command": command, "agent": agent, "session": session}
-    )
+@lru_cache(maxsize=512)
+def _fields(**fields: str | float | None) -> Fields:
+    return Fields(fields)
 
 
 def _loggable(method: str) -> str:
