@@ -72,8 +72,8 @@ class Modes(msgspec.Struct):
     def due_in(self) -> float | None:
         """Seconds until the first grant ends; None if there is no grant."""
         now = self.state.now()
-        left = [remaining(each.grant, now) for each in self.state.granted.values() if each.grant]
-        return max(0.0, min(left)) if left else None
+        left = [max(0.0, remaining(grant, now)) for _, grant in self.state.granted.values()]
+        return min(left, default=None)
 
     def end_grants(self) -> None:
         """Record and report the ends of grants. A clock that is set back can't revive them then."""
@@ -81,7 +81,7 @@ class Modes(msgspec.Struct):
             return
         now = self.state.now()
         for (name, session), (mode, grant) in list(self.state.granted.items()):
-            if grant is None or remaining(grant, now) > 0:
+            if remaining(grant, now) > 0:
                 continue
             ended = ModeSet(name, session, mode)
             try:

@@ -19,7 +19,7 @@ from stet.wire.results import ModeResult
 from stetd.history.commits import rfc3339
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import RESTRICTED, Instant, Standing, grant_end, mode_at
+from stetd.session.modes import RESTRICTED, Grant, Instant, Standing, grant_end, mode_at
 from stetd.session.sessions import Session, with_clipboards, with_standing
 from stetd.session.upgrades import UpgradeRequest, without_old
 from stetd.state.workspace import Workspace
@@ -80,8 +80,8 @@ class State(msgspec.Struct):
     boot: str = ""
     #: Requests for write access by id, oldest first.
     upgrades: dict[str, UpgradeRequest] = {}
-    #: The standings with a grant, by (workspace, session), or (workspace, None) for a workspace's.
-    granted: dict[tuple[str, str | None], Standing] = {}
+    #: Grants, and the modes that return, by (workspace, session); (workspace, None): a workspace's.
+    granted: dict[tuple[str, str | None], tuple[str, Grant]] = {}
     #: Why no call may write any more until the next start; None: calls may write.
     read_only: str | None = None
     #: Files that are kept out of all histories, by the configuration.
@@ -199,10 +199,15 @@ class State(msgspec.Struct):
             self.change_known(name, mode=standing.mode, grant=standing.grant)
         elif (name, session) in self.sessions:
             self.sessions[name, session] = with_standing(self.sessions[name, session], standing)
+        else:
+            return
+        self._note_grant(name, session, standing)
+
+    def _note_grant(self, name: str, session: str | None, standing: Standing) -> None:
         if standing.grant is None:
             self.granted.pop((name, session), None)
-        elif session is None or (name, session) in self.sessions:
-            self.granted[name, session] = standing
+        else:
+            self.granted[name, session] = standing.mode, standing.grant
 
     def _set_upgrade(self, request: UpgradeRequest) -> None:
         self.upgrades[request.id] = request
@@ -214,10 +219,11 @@ class State(msgspec.Struct):
         self.known = {w.name: w for w in checkpoint.workspaces}
         self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
         self.upgrades = {each.id: each for each in checkpoint.upgrades}
-        self.granted = {key: each.standing for key, each in self.sessions.items() if each.grant}
+        self.granted = {}
+        for session in checkpoint.sessions:
+            self._note_grant(session.workspace, session.name, session.standing)
         for known in checkpoint.workspaces:
-            if known.grant is not None:
-                self.granted[known.name, None] = known.standing
+            self._note_grant(known.name, None, known.standing)
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
