@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import traceback
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
 from stetd.engine import writer
 from stetd.engine.checkpointing import Checkpointer
-from stetd.engine.preparing import Outcome, Preparer
+from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.recovery import files as settling
 from stetd.repository import git_writer
 from stetd.repository.shadow_repo import ShadowRepository
+from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
@@ -56,15 +57,17 @@ def reply_before_journal() -> None:
     """A call is answered when it is planned."""
     prepare = Preparer.prepare
 
-    def reply_first(self: Preparer, *given: Any) -> list[tuple[Any, Outcome]]:
-        outcomes: list[tuple[Any, Outcome]] = [*prepare(self, *given)]
+    def reply_first(
+        self: Preparer, workspace: Workspace, jobs: list[EditJob], turn_s: float
+    ) -> list[tuple[EditJob, Outcome]]:
+        outcomes = prepare(self, workspace, jobs, turn_s)
         for job, outcome in outcomes:
             if isinstance(outcome, Prepared):
                 job.future.set_result(outcome.result)
-                job.future = Future()
+                job.future = asyncio.get_running_loop().create_future()
         return outcomes
 
-    Preparer.prepare = reply_first  # type: ignore[method-assign,assignment]
+    Preparer.prepare = reply_first  # type: ignore[method-assign]
 
 
 def no_outside_check() -> None:

@@ -62,6 +62,18 @@ def log(arguments: Arguments, output: Output) -> None:
         output.lines(_log_lines(session, page, arguments, output), long=True)
 
 
+def _next_page_command(arguments: Arguments, cursor: str) -> str:
+    import shlex
+
+    words = ["stet", "log"]
+    if arguments.directory != ".":
+        words += ["-C", arguments.directory]
+    for name, value in (vars(arguments) | {"cursor": cursor}).items():
+        if value and name not in _NOT_PAGED:
+            words.append(f"--{name}" if value is True else f"--{name}={value}")
+    return shlex.join([*words, "--", arguments.path] if arguments.path else words)
+
+
 def _log_lines(
     session: stet.Session, page: LogResult, arguments: Arguments, output: Output
 ) -> Iterator[Line]:
@@ -69,16 +81,8 @@ def _log_lines(
         yield (Span("No commit; stet alone says what is next.", "dim"),)
     yield from _commit_lines(session, page.commits, arguments, output)
     if page.cursor is not None and output.terminal:
-        import shlex
-
-        words = ["stet", "log"]
-        if arguments.directory != ".":
-            words += ["-C", arguments.directory]
-        for name, value in (vars(arguments) | {"cursor": page.cursor}).items():
-            if value and name not in _NOT_PAGED:
-                words.append(f"--{name}" if value is True else f"--{name}={value}")
-        words += ["--", arguments.path] if arguments.path else []
-        yield (Span(visible(f"older commits: {shlex.join(words)}"), "dim"),)
+        older = f"older commits: {_next_page_command(arguments, page.cursor)}"
+        yield (Span(visible(older), "dim"),)
     if page.dropped is not None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"

@@ -200,7 +200,7 @@ class FairQueue:
 
     def due_in(self) -> float | None:
         """Seconds until an item can be drawn if none is put; None if no item waits for a time."""
-        if self._ready or self._next_of_all() is not None:
+        if self._ready or self._out_of_turn() is not None:
             return 0.0
         now = self._clock()
         return min((each.due - now for each in self._timed if each.due > now), default=None)
@@ -210,9 +210,9 @@ class FairQueue:
         self._newest_start = min(begins, self._virtual_now + MOST_AHEAD_S)
         return self._newest_start
 
-    def _next_of_all(self) -> Waiting | None:
-        """The item that is next whatever its lane has used, if there is one: the first of a lane
-        whose time limit is over, or the oldest of all items, if it waited for all before it.
+    def _out_of_turn(self) -> Waiting | None:
+        """The item that is drawn next whatever its lane has used, if there is one: the first of a
+        lane whose time limit is over, or the oldest of all, if it waited for all before it.
         """
         if self._timed:
             now = self._clock()
@@ -224,7 +224,7 @@ class FairQueue:
 
     def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
         """The lane to draw from; None if all items wait for lanes that are held."""
-        first = self._next_of_all()
+        first = self._out_of_turn()
         if first is not None:
             return first.lane
         while heap:

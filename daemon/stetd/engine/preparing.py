@@ -131,7 +131,7 @@ class Preparer:
         A job without an outcome needs asking (``needs_asking``), or goes back into the queue.
         """
         base = Base(workspace.head)
-        #: The sessions as the calls before leave them.
+        # The sessions as the calls before leave them.
         sessions: dict[str | None, Session | None] = {}
         outcomes: list[tuple[EditJob, Outcome]] = []
         held: set[Lane] = set()

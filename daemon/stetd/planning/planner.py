@@ -19,7 +19,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import msgspec
@@ -98,14 +98,11 @@ async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
     except OSError as error:
         raise NoPlanner(str(error)) from error
     planner = Planner(near, process)
-    ready = False
-    try:
-        ready = await planner.ready()
-    finally:
-        if not ready:
-            planner.close()
-    if not ready:
-        raise NoPlanner("it did not begin, or is of another version")
+    with ExitStack() as unless_ready:
+        unless_ready.callback(planner.close)
+        if not await planner.ready():
+            raise NoPlanner("it did not begin, or is of another version")
+        unless_ready.pop_all()
     return planner
 
 
