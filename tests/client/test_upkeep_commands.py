@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -24,6 +25,10 @@ def test_gc_says_what_it_came_to(ws: Installation) -> None:
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("The history takes ")
     assert ws.json("gc").keys() == {"bytes_before", "bytes_after", "dropped", "dropped_commits"}
+
+
+def test_a_terminal_gets_the_json_and_no_progress(ws: Installation) -> None:
+    assert "dropped" in json.loads(ws.on_terminal("gc", "--json"))
 
 
 def test_a_snapshot_says_what_it_took_and_left_out(ws: Installation) -> None:

@@ -104,8 +104,11 @@ def _forget_lines(result: ForgetResult) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def _progress(arguments: Arguments, root: str | None) -> Iterator[None]:
-    """Show the daemon's progress on a terminal while the body waits for a call."""
-    if not sys.stderr.isatty():
+    """Show the daemon's progress on a terminal while the body waits for a call.
+
+    Not with ``--json``: the JSON would follow the progress on the same line.
+    """
+    if arguments.json or not sys.stderr.isatty():
         yield
         return
     done = threading.Event()

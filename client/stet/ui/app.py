@@ -374,14 +374,14 @@ class HistoryApp(App[None]):
                 result = await self._perform(build(preview=True))
             except stet.StetError as error:
                 lines: list[Line] = [(Span(visible(each)),) for each in str(error).splitlines()]
-                await self.push_screen_wait(Confirm("Nothing was changed.", lines, None))
+                await self.push_screen_wait(Confirm("Nothing was changed.", lines, asks=False))
                 return False
             if (result.undone, result.diff) == seen:  # nobody has edited while it was asked
                 break
             width = Confirm.room(self.size.width)
             lines = list(diff_lines(result.diff, width, dark=self.current_theme.dark))
             title_now = f"Changed meanwhile. {title}" if seen else title
-            if not await self.push_screen_wait(Confirm(title_now, lines or _NO_FILE, "do it")):
+            if not await self.push_screen_wait(Confirm(title_now, lines or _NO_FILE)):
                 return False
             seen = (result.undone, result.diff)
         done: EditResult | None = await self._ask(build())
@@ -453,7 +453,7 @@ class HistoryApp(App[None]):
     @work(group="ask")
     async def action_help(self) -> None:
         lines: list[Line] = [(Span(line),) for line in HELP.splitlines()]
-        await self.push_screen_wait(Confirm("Keys", lines, None))
+        await self.push_screen_wait(Confirm("Keys", lines, asks=False))
 
     # -- searching
 

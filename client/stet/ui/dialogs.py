@@ -68,7 +68,7 @@ class Dialog(ModalScreen[T], Generic[T]):
 
 
 class Confirm(Dialog[bool]):
-    """Shows a preview and asks for agreement; ``agree`` None: only shows it."""
+    """Shows lines and asks for agreement; ``asks`` False: only shows them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,y", "agree", "do it"),
@@ -77,10 +77,10 @@ class Confirm(Dialog[bool]):
         Binding("up,k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, title: str, lines: Sequence[Line], agree: str | None) -> None:
+    def __init__(self, title: str, lines: Sequence[Line], *, asks: bool = True) -> None:
         super().__init__(title)
-        self._lines, self._agree = lines, agree
-        if agree is None:
+        self._lines, self._asks = lines, asks
+        if not asks:
             self.KEYS = "Esc: close"
 
     def content(self) -> ComposeResult:
@@ -93,7 +93,7 @@ class Confirm(Dialog[bool]):
         return max(10, min(120, terminal * 9 // 10) - 6)
 
     def action_agree(self) -> None:
-        self.dismiss(True if self._agree else None)
+        self.dismiss(True if self._asks else None)
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
