@@ -17,7 +17,7 @@ ALL = bool(os.environ.get("STET_TEST_ALL"))
 PROVEN_EVERY_TIME = ("no_fsync", "no_exchange", "reply_before_journal")
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mutant", MUTANTS if ALL else PROVEN_EVERY_TIME)
 def test_a_daemon_with_a_defect_is_caught(mutant: str) -> None:
     found = verdicts_of("--sample", "2000", "--first", "--seed", "3", mutant=mutant)
