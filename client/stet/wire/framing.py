@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from stet.wire.failures import Kind
+from stet.wire.failures import Failure, Kind, Refused
 
 #: Largest payload of a request, in bytes, unless the daemon is configured otherwise.
 DEFAULT_MAX_FRAME = 16 * 1024 * 1024
@@ -44,17 +44,12 @@ class Encoding(StrEnum):
     MSGPACK = "msgpack"
 
 
-class FrameError(Exception):
+class FrameError(Refused):
     """No more frames can be cut from the stream. Answer it once, then close the connection.
 
     ``kind`` is PARSE_ERROR (an empty or incomplete frame) or FRAME_TOO_LARGE; ``message`` tells the
     peer what to send instead.
     """
-
-    def __init__(self, kind: Kind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
 
 
 class Framer:
@@ -176,7 +171,7 @@ class Framer:
 
     def _fail(self, kind: Kind, message: str) -> FrameError:
         how = _JSON_FRAMES if self.encoding is Encoding.JSON else _MSGPACK_FRAMES
-        self._error = FrameError(kind, f"{message} {how}")
+        self._error = FrameError(Failure(kind, f"{message} {how}"))
         self._buffer.clear()
         return self._error
 

@@ -30,7 +30,7 @@ from typing import Annotated, Any, Final, NewType
 
 import msgspec
 
-from stet.wire.failures import Kind
+from stet.wire.failures import Failure, Kind, Refused
 from stet.wire.first_use import known_to_msgspec
 from stet.wire.framing import Encoding
 from stet.wire.value_count import holds_more_values_than
@@ -106,7 +106,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.result is _NO_RESULT and self.error is None
 
 
-class MalformedMessage(Exception):
+class MalformedMessage(Refused):
     """A valid frame with a malformed message: it is answered with ``id``, the connection goes on.
 
     ``kind`` is PARSE_ERROR, with ``id`` None, if the message is not a JSON-RPC request;
@@ -115,9 +115,7 @@ class MalformedMessage(Exception):
     """
 
     def __init__(self, kind: Kind, message: str, id: str | int | None = None) -> None:  # noqa: A002
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
+        super().__init__(Failure(kind, message))
         self.id = id
 
 
