@@ -74,7 +74,7 @@ class Request(msgspec.Struct, frozen=True):
 
     method: str
     params: dict[str, Any] = {}
-    id: str | int | None = None
+    id: str | _Integer | None = None
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
@@ -124,17 +124,8 @@ _MODULES: dict[Encoding, Any] = {Encoding.JSON: msgspec.json, Encoding.MSGPACK: 
 
 @cache
 def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
-    envelope = msgspec.defstruct(
-        "RequestEnvelope",
-        [
-            ("method", str),
-            ("params", _nested(MAX_DEPTH), None),
-            ("id", str | _Integer | None, None),
-            ("jsonrpc", str, "2.0"),
-        ],
-        frozen=True,
-        forbid_unknown_fields=True,
-    )
+    fields = [("params", _nested(MAX_DEPTH), None), ("jsonrpc", str, "2.0")]
+    envelope = msgspec.defstruct("Envelope", fields, bases=(Request,), forbid_unknown_fields=True)
     decode: Callable[[bytes], Any] = _MODULES[encoding].Decoder(envelope).decode
     return decode
 
@@ -174,7 +165,7 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
             request,
         )
     try:
-        envelope: Any = _request_decoder(encoding)(frame)
+        envelope = _request_decoder(encoding)(frame)
     except _UNDECODABLE as error:
         raise _malformed_request(encoding, error) from error
     if envelope.jsonrpc != "2.0":
