@@ -125,7 +125,7 @@ class ScriptedDaemon:
                             return
                 except FrameError as error:
                     # What the client is still sending is not read: it gets EPIPE.
-                    refusal = Refusal(error.kind, error.message, nobody=True)
+                    refusal = Refusal(Kind(error.kind), error.message, nobody=True)
                     connection.sendall(_bytes(framer.encoding, Request(""), refusal))
                     return
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from stet.calls import Call
-from stet.session.following import Follower
+from stet.session.event_stream import Follower
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent
 from stet.wire.results import CommitInfo, LogResult
 

@@ -77,7 +77,7 @@ def _frames(framer: Framer) -> tuple[list[bytes], Kind | None]:
         while (frame := framer.next_frame()) is not None:
             frames.append(frame)
     except FrameError as error:
-        return frames, error.kind
+        return frames, Kind(error.kind)
     return frames, None
 
 
@@ -106,7 +106,7 @@ def _message(encoding: Encoding, data: bytes) -> None:
 
 def _answerable(encoding: Encoding, malformed: MalformedMessage) -> None:
     assert malformed.kind in (Kind.PARSE_ERROR, Kind.INVALID_PARAMS, Kind.INPUT_TOO_LARGE)
-    encode_error(encoding, malformed.id, code_of(malformed.kind), malformed.message, {})
+    encode_error(encoding, malformed.id, code_of(Kind(malformed.kind)), malformed.message, {})
 
 
 # -- tool inputs

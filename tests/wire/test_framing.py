@@ -61,7 +61,7 @@ def drain(framer: Framer) -> tuple[list[bytes], Kind | None]:
         while (payload := framer.next_frame()) is not None:
             payloads.append(payload)
     except FrameError as error:
-        return payloads, error.kind
+        return payloads, Kind(error.kind)
     return payloads, None
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from stet.wire.failures import Kind
+from stet.wire.failures import Failure, Kind, Refused
 
 #: Largest payload of a request, in bytes, unless the daemon is configured otherwise.
 DEFAULT_MAX_FRAME = 16 * 1024 * 1024
@@ -44,17 +44,12 @@ class Encoding(StrEnum):
     MSGPACK = "msgpack"
 
 
-class FrameError(Exception):
+class FrameError(Refused):
     """No more frames can be cut from the stream. Answer it once, then close the connection.
 
     ``kind`` is PARSE_ERROR (an empty or incomplete frame) or FRAME_TOO_LARGE; ``message`` tells the
     peer what to send instead.
     """
-
-    def __init__(self, kind: Kind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
 
 
 class Framer:
@@ -72,21 +67,21 @@ class Framer:
         self.encoding = encoding
         self._max_frame = max_frame
         self._buffer = bytearray()
-        #: Offsets of the first payload's start and end, and of the byte after its frame.
-        self._bounds: tuple[int, int, int] | None = None
+        #: What the buffer begins with: a frame (offsets of its payload's start and end, and of the
+        #: byte after it), an error, or None if more bytes are needed.
+        self._head: tuple[int, int, int] | FrameError | None = None
         #: The buffer has no LF before this offset; so feeding single bytes takes linear time.
         self._searched = 0
-        self._error: FrameError | None = None
 
     def feed(self, data: bytes | memoryview) -> None:
         """Append received bytes. Never raises; after an error they are dropped."""
-        if self._error is not None or not data:
+        if isinstance(self._head, FrameError) or not data:
             return
         if self.encoding is None:
             self.encoding = Encoding.JSON if data[0] == _OPENING_BRACE else Encoding.MSGPACK
         self._buffer += data
-        if self._bounds is None:
-            self._find()
+        if self._head is None:
+            self._head = self._find()
 
     def next_frame(self) -> bytes | None:
         """The next payload, without its newline or length; None if more bytes are needed.
@@ -94,36 +89,38 @@ class Framer:
         Raises FrameError for an empty frame, and for one of more than ``max_frame`` bytes as soon
         as its length, or so many bytes without a newline, have arrived.
         """
-        if self._error is not None:
-            raise self._error
-        if self._bounds is None:
+        head = self._head
+        if head is None:
             return None
-        start, end, consumed = self._bounds
+        if isinstance(head, FrameError):
+            raise head
+        start, end, consumed = head
         with memoryview(self._buffer) as view:
             payload = bytes(view[start:end])
         del self._buffer[:consumed]
         self._searched = 0
-        self._find()
+        self._head = self._find() if self._buffer else None
         return payload
 
     def end(self) -> None:
         """Note the end of the stream. Raises FrameError if it is inside a frame."""
         if self.mid_frame:
-            raise self._fail(
+            self._head = self._error(
                 Kind.PARSE_ERROR,
                 f"The connection ended in the middle of a frame, after {len(self._buffer)} "
                 "bytes of it.",
             )
+            raise self._head
 
     @property
     def mid_frame(self) -> bool:
         """Whether the buffer begins with an unfinished frame."""
-        return self._bounds is None and bool(self._buffer)
+        return self._head is None and bool(self._buffer)
 
     @property
     def has_frame(self) -> bool:
         """Whether next_frame() would return a payload or raise an error."""
-        return self._bounds is not None or self._error is not None
+        return self._head is not None
 
     @property
     def buffered(self) -> int:
@@ -133,52 +130,43 @@ class Framer:
     @property
     def frame_bytes(self) -> int:
         """The size of the next payload; 0 if it has not arrived or there is an error."""
-        return self._bounds[1] - self._bounds[0] if self._bounds is not None else 0
+        head = self._head
+        return head[1] - head[0] if isinstance(head, tuple) else 0
 
-    def _find(self) -> None:
-        """Find the first frame of the buffer, or the error that it begins with."""
-        self._bounds = None
-        if not self._buffer:
-            return
-        if self.encoding is not Encoding.JSON:
-            self._find_counted()
-            return
-        newline = self._buffer.find(_LF, self._searched)
-        length = len(self._buffer) if newline < 0 else newline
-        if length > self._max_frame:
-            self._fail_too_large(f"at least {length}")
-        elif newline < 0:
-            self._searched = length
-        elif _BLANK_LINE.match(self._buffer):
-            self._fail(Kind.PARSE_ERROR, "Empty frame.")
-        else:
-            self._bounds = 0, newline, newline + 1
-
-    def _find_counted(self) -> None:
+    def _find(self) -> tuple[int, int, int] | FrameError | None:
+        """What the buffer begins with; see ``_head``. After an error it is empty."""
+        if self.encoding is Encoding.JSON:
+            newline = self._buffer.find(_LF, self._searched)
+            length = self._searched = len(self._buffer) if newline < 0 else newline
+            if length > self._max_frame:
+                return self._too_large(f"at least {length}")
+            if newline < 0:
+                return None
+            if _BLANK_LINE.match(self._buffer):
+                return self._error(Kind.PARSE_ERROR, "Empty frame.")
+            return 0, newline, newline + 1
         if len(self._buffer) < _LENGTH_BYTES:
-            return
+            return None
         length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
         end = _LENGTH_BYTES + length
         if length == 0:
-            self._fail(Kind.PARSE_ERROR, "Empty frame.")
-        elif length > self._max_frame:
-            self._fail_too_large(str(length))
-        elif len(self._buffer) >= end:
-            self._bounds = _LENGTH_BYTES, end, end
+            return self._error(Kind.PARSE_ERROR, "Empty frame.")
+        if length > self._max_frame:
+            return self._too_large(str(length))
+        return (_LENGTH_BYTES, end, end) if len(self._buffer) >= end else None
 
-    def _fail_too_large(self, length: str) -> None:
-        self._fail(
+    def _too_large(self, length: str) -> FrameError:
+        return self._error(
             Kind.FRAME_TOO_LARGE,
             f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
             "one message, for example split the edit into several calls. (max_frame in the "
             "daemon's configuration)",
         )
 
-    def _fail(self, kind: Kind, message: str) -> FrameError:
-        how = _JSON_FRAMES if self.encoding is Encoding.JSON else _MSGPACK_FRAMES
-        self._error = FrameError(kind, f"{message} {how}")
+    def _error(self, kind: Kind, message: str) -> FrameError:
         self._buffer.clear()
-        return self._error
+        how = _JSON_FRAMES if self.encoding is Encoding.JSON else _MSGPACK_FRAMES
+        return FrameError(Failure(kind, f"{message} {how}"))
 
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:

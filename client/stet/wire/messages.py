@@ -30,7 +30,7 @@ from typing import Annotated, Any, Final, NewType
 
 import msgspec
 
-from stet.wire.failures import Kind
+from stet.wire.failures import Failure, Kind, Refused
 from stet.wire.first_use import known_to_msgspec
 from stet.wire.framing import Encoding
 from stet.wire.value_count import holds_more_values_than
@@ -74,7 +74,7 @@ class Request(msgspec.Struct, frozen=True):
 
     method: str
     params: dict[str, Any] = {}
-    id: str | int | None = None
+    id: str | _Integer | None = None
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.result is _NO_RESULT and self.error is None
 
 
-class MalformedMessage(Exception):
+class MalformedMessage(Refused):
     """A valid frame with a malformed message: it is answered with ``id``, the connection goes on.
 
     ``kind`` is PARSE_ERROR, with ``id`` None, if the message is not a JSON-RPC request;
@@ -115,9 +115,7 @@ class MalformedMessage(Exception):
     """
 
     def __init__(self, kind: Kind, message: str, id: str | int | None = None) -> None:  # noqa: A002
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
+        super().__init__(Failure(kind, message))
         self.id = id
 
 
@@ -126,17 +124,8 @@ _MODULES: dict[Encoding, Any] = {Encoding.JSON: msgspec.json, Encoding.MSGPACK: 
 
 @cache
 def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
-    envelope = msgspec.defstruct(
-        "RequestEnvelope",
-        [
-            ("method", str),
-            ("params", _nested(MAX_DEPTH), None),
-            ("id", str | _Integer | None, None),
-            ("jsonrpc", str, "2.0"),
-        ],
-        frozen=True,
-        forbid_unknown_fields=True,
-    )
+    fields = [("params", _nested(MAX_DEPTH), None), ("jsonrpc", str, "2.0")]
+    envelope = msgspec.defstruct("Envelope", fields, bases=(Request,), forbid_unknown_fields=True)
     decode: Callable[[bytes], Any] = _MODULES[encoding].Decoder(envelope).decode
     return decode
 
@@ -176,7 +165,7 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
             request,
         )
     try:
-        envelope: Any = _request_decoder(encoding)(frame)
+        envelope = _request_decoder(encoding)(frame)
     except _UNDECODABLE as error:
         raise _malformed_request(encoding, error) from error
     if envelope.jsonrpc != "2.0":

@@ -24,28 +24,16 @@ _JSON_VALUE = re.compile(
 _WINDOW = 1 << 18
 
 
-def _msgpack_sizes() -> tuple[list[int], dict[int, int]]:
-    """For each first byte of a value: bytes to skip, and the size of the length that may follow it.
-    Of a list or map only the head is skipped, because its elements are counted, too.
-    """
-    skip = [1] * 256
-    for length in range(32):
-        skip[0xA0 + length] = 1 + length  # fixstr
-    for first, number in ((0xCC, 2), (0xCD, 3), (0xCE, 5), (0xCF, 9)):
-        skip[first] = skip[first + 4] = number  # uint, int
-    skip[0xCA], skip[0xCB] = 5, 9  # float
-    for first, bytes_in_all in enumerate((3, 4, 6, 10, 18), start=0xD4):
-        skip[first] = bytes_in_all  # fixext
-    skip[0xDC] = skip[0xDE] = 3  # list, map of 16 bits
-    skip[0xDD] = skip[0xDF] = 5  # list, map of 32 bits
-    lengths = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}  # bin, str
-    extensions = {0xC7: 1, 0xC8: 2, 0xC9: 4}
-    for first in (*lengths, *extensions):
-        skip[first] = 1 + (first in extensions)  # an extension has a byte for its type
-    return skip, lengths | extensions
-
-
-_SKIP, _LENGTH_SIZE = _msgpack_sizes()
+#: Bytes to skip, by the first byte of a MessagePack value, beside a length and what that counts. Of
+#: a list or map only the head is skipped, because its elements are counted, too.
+_SKIP = [1] * 256
+_SKIP[0xA0:0xC0] = range(1, 33)  # short texts
+_SKIP[0xC7:0xCA] = 2, 2, 2  # extensions: a byte for the type
+_SKIP[0xCA:0xD4] = 5, 9, 2, 3, 5, 9, 2, 3, 5, 9  # float, uint, int
+_SKIP[0xD4:0xD9] = 3, 4, 6, 10, 18  # extensions of fixed sizes
+_SKIP[0xDC:0xE0] = 3, 5, 3, 5  # list, map
+#: The size of the length that follows the first byte: of bytes, extensions, texts.
+_LENGTH_SIZE = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 
 
 def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bool:

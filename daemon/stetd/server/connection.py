@@ -272,7 +272,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._start(frame)
                 started += 1
         except FrameError as error:
-            self._refuse(None, refuse(error.kind, error.message))
+            self._refuse(None, error)
             self._input_ignored = True
         self._update_reading()
 
@@ -304,7 +304,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             request = decode_request(self._encoding, frame)
         except MalformedMessage as error:
-            self._refuse(error.id, refuse(error.kind, error.message))
+            self._refuse(error.id, error)
             return
         finally:
             if large:
@@ -434,7 +434,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             try:
                 self._framer.end()
             except FrameError as error:
-                self._refuse(None, refuse(error.kind, error.message))
+                self._refuse(None, error)
         self.close()
 
     def _check_stalled(self) -> None:
