@@ -14,7 +14,6 @@ import msgspec
 
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Params, wait_within
-from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult, first_few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
@@ -50,12 +49,11 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         found = await _scan(caller, watched, asked, deadline)
         if asked.phase == "before":
             outside = await _record_differing(caller, sent, found, deadline)
-            planned = _observation(asked, "before", found.kept, note=_note(found))
+            planned = _observation(asked, "before", found.kept, found=found)
         else:
             others = watched.expected_of_others(caller.session)
             paths = [path for path, _ in found.paths if path not in others]
-            note = BeforeNote(ignores=found.ignores)
-            planned = _observation(asked, "after", paths, whole=True, note=note)
+            planned = _observation(asked, "after", paths, whole=True, found=found)
     result = await _submit(caller, sent, planned, common)
     if isinstance(result, ObservedBefore):
         why = str(common.get("message") or "")
@@ -115,19 +113,6 @@ async def _record_differing(
     return outside
 
 
-def _note(found: ScanResult) -> BeforeNote:
-    """The part of the note that the scan knows."""
-    return BeforeNote(
-        whole=True,
-        complete=not found.why,
-        passed=found.passed,
-        modes=found.modes,
-        tree=found.tree,
-        ignores={} if found.why else found.changed_ignores,
-        excludes=found.excludes,
-    )
-
-
 async def _scan(
     caller: Caller, watched: WatchedTools, asked: Observe, deadline: float
 ) -> ScanResult:
@@ -170,7 +155,7 @@ async def _submit(caller: Caller, sent: Params, planned: Observation, common: Pa
     if planned.phase == "before":  # never a retry: the note of an earlier use is replaced
         common = {}
         note = note_id(planned.use) if planned.use is not None else None
-    what = msgspec.to_builtins(planned)
+    what = msgspec.structs.asdict(planned)
     return await caller.submit(OBSERVE, sent, common, planned=what, note=note)
 
 
