@@ -56,22 +56,15 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
             planned = _observation(asked, "after", paths, whole=True, found=found)
     result = await _submit(caller, sent, planned, common)
     if isinstance(result, ObservedBefore):
-        why = str(common.get("message") or "")
-        _expect(watched, caller.session, asked, result.note.paths, why)
+        paths, late = result.note.paths, None
+        if asked.paths is None:
+            why, background = str(common.get("message") or ""), bool(asked.background)
+            late = Late(asked.use or "", asked.tool, asked.subagent, why, background)
+        if late is None or paths:
+            watched.expect(caller.session, asked.use, paths, late)
     else:
         watched.done(caller.session, asked.use)
     return _observe_result(result, found, outside)
-
-
-def _expect(
-    watched: WatchedTools, session: str | None, asked: Observe, paths: Sequence[str], why: str
-) -> None:
-    """Note that the tool begins; it may change these paths."""
-    if asked.paths is not None:
-        watched.expect(session, asked.use, paths)
-    elif asked.use is not None and paths:
-        late = Late(asked.use, asked.tool, asked.subagent, why)
-        watched.expect(session, asked.use, paths, late=late, background=bool(asked.background))
 
 
 def _check(asked: Observe, common: Params) -> None:
