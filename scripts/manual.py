@@ -26,8 +26,7 @@ from stet.session.blocking import Session  # before stetd: its methods get no si
 from stet.version import __version__
 from stet.wire.failures import Kind
 from stetd.cli import parser as daemon_parser
-from stetd.config.options import unit_of
-from stetd.config.settings import OPTIONS
+from stetd.config.settings import OPTIONS, unit_of
 
 Parsers = dict[str, argparse.ArgumentParser]
 

@@ -38,7 +38,14 @@ from stet.version import __version__
 from stetd.config import logs
 from stetd.config.directories import AlreadyRunning, Directories, instance_lock
 from stetd.config.logs import Log
-from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
+from stetd.config.settings import (
+    ConfigurationError,
+    Reloading,
+    Settings,
+    check_settings,
+    load_settings,
+    show_settings,
+)
 from stetd.processes.children import configure_allocator
 from stetd.server import systemd
 from stetd.server.server import Listener, Server, SocketInTheWay, listen
@@ -118,13 +125,11 @@ def _complain(message: str, status: int) -> int:
 
 
 def _print_configuration(given: argparse.Namespace, directories: Directories) -> int:
-    from stetd.config import options  # a daemon that serves does not need it
-
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
-    report = checked = options.check(path, must_exist=must_exist)
+    report = checked = check_settings(path, must_exist=must_exist)
     if given.show_config and checked["ok"]:
-        report = options.show(path, must_exist=must_exist)
+        report = show_settings(path, must_exist=must_exist)
     print(msgspec.json.encode(report).decode())  # noqa: T201
     return 0 if checked["ok"] else EXIT_USAGE
 

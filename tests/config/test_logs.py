@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stetd.config import logs
-from stetd.config.logs import Fields, JournalLog, LineLog, Log
+from stetd.config.logs import Fields, JournalLog, Log
 
 
 def record(message: str, *args: object, level: int = logging.INFO) -> logging.LogRecord:
@@ -25,7 +25,7 @@ def record(message: str, *args: object, level: int = logging.INFO) -> logging.Lo
 def told_by(tell: Callable[[Log], None]) -> str:
     """What comes to standard error, without the time."""
     out = io.StringIO()
-    tell(LineLog(out))
+    tell(Log(out))
     return out.getvalue().removesuffix("\n").partition(" ")[2]
 
 
@@ -77,7 +77,7 @@ def journald(tmp_path: Path) -> Iterator[Journald]:
 def test_line_says_when_how_bad_and_from_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
     out = io.StringIO()
-    LineLog(out).emit(record("it is %d", 5))
+    Log(out).emit(record("it is %d", 5))
     assert out.getvalue() == "2023-11-14T22:13:20.250Z INFO stetd.x: it is 5\n"
 
 
@@ -203,7 +203,7 @@ def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(
 
 
 def test_newest_error_is_remembered_and_nothing_milder() -> None:
-    last = LineLog(io.StringIO())
+    last = Log(io.StringIO())
     logger = logging.Logger("x")
     logger.addHandler(last)
     logger.warning("mild")

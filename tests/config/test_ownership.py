@@ -112,6 +112,16 @@ def test_refused_with_the_command_that_mends_it_where_there_is_one(
         ours.prepare()
 
 
+@pytest.mark.parametrize("spoil", [spoil for _, spoil, _ in MENDED])
+def test_the_command_can_be_run_where_a_name_has_a_quote(tmp_path: Path, spoil: Spoil) -> None:
+    base = tmp_path / "o'b"
+    base.mkdir(mode=0o700)
+    ours = prepared(base)
+    spoil(base)
+    subprocess.run(["sh", "-c", refused(ours).mend or "false"], check=True)
+    ours.prepare()
+
+
 def test_a_link_within_the_state_is_refused(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
     link("var/state/journal")(tmp_path)

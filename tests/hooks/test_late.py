@@ -197,11 +197,11 @@ def test_late_files_are_named_before_a_command_only(site: Site) -> None:
 
 def test_a_use_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = WatchedTools()
-    late = Late("t1", None, None, "")
+    late = Late("t1", None, None, "", background=False)
     now = 1000.0
     monkeypatch.setattr(watched_tools, "time", SimpleNamespace(monotonic=lambda: now))
     watched.expect("s", "t1", ["a"], late=late)
-    watched.expect("s", "t2", ["b"], late=late._replace(use="t2"), background=True)
+    watched.expect("s", "t2", ["b"], late=late._replace(use="t2", background=True))
     watched.done("s", "t2")
     assert list(watched.late_of("another", None)) == []
     now += 601

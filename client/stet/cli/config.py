@@ -6,7 +6,7 @@ tells why a daemon does not start. The output describes a daemon that is started
 environment; a service has the environment of its unit.
 
 Exit status: 1 when the configuration can't be used. ``--json`` prints the JSON of stetd
-(``stetd.config.options``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
+(``stetd.config.settings``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from stet.service.socket_path import (
     config_path,
     make_missing,
     make_private,
+    quoted,
     runtime_directory,
     state_directory,
 )
@@ -160,7 +161,7 @@ def check_above(directory: str, variable: str) -> None:
             raise _unsafe(
                 f"{path}, above {directory}, has mode {stat.S_IMODE(info.st_mode):04o}: anybody "
                 "could put another directory there. Run:",
-                f"chmod o-w '{path}'",
+                f"chmod o-w {quoted(path)}",
             )
 
 
@@ -172,9 +173,9 @@ def check_state(directory: str) -> None:
     for info in (os.lstat(directory), os.stat(directory)):
         check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
-        mend = f"mv '{directory}' '{directory}.old'"
+        mend = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
-    _check_writers(directory, info, f"chmod 700 '{directory}'")
+    _check_writers(directory, info, f"chmod 700 {quoted(directory)}")
     private = not info.st_mode & _SEARCHABLE_BY_OTHERS  # then the modes inside do not matter
     for path in _checked_paths(directory):
         try:
@@ -186,10 +187,10 @@ def check_state(directory: str) -> None:
             raise _unsafe(
                 f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
                 "or remove it:",
-                f"rm '{path}'",
+                f"rm {quoted(path)}",
             )
         if not private:
-            _check_writers(path, found, f"chmod -R go-w '{directory}'")
+            _check_writers(path, found, f"chmod -R go-w {quoted(directory)}")
 
 
 def _checked_paths(directory: str) -> Iterator[str]:
@@ -211,7 +212,7 @@ def check_configuration(path: str) -> None:
     if info.st_mode & stat.S_IWOTH:
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
         raise _unsafe(
-            f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w '{path}'"
+            f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w {quoted(path)}"
         )
 
 

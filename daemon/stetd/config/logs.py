@@ -22,7 +22,6 @@ import socket
 import sys
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -81,11 +80,17 @@ def _traceback_lines(error: BaseException) -> list[str]:
     return lines if earlier is None else [*_traceback_lines(earlier), *lines]
 
 
-class Log(logging.Handler, ABC):
-    """The destination of the log. It never raises: without a log the daemon still works."""
+class Log(logging.Handler):
+    """Writes each record as a line with its time, level and logger, on a stream that flushes each
+    line. It never raises: without a log the daemon still works.
+    """
 
     #: The newest error.
     newest: LoggedError | None = None
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record: its message as one line, and its traceback as indented lines."""
@@ -107,20 +112,8 @@ class Log(logging.Handler, ABC):
             text = f"call {caller.text} {answer.text}"
             self.write(logging.INFO, _calls.name, text, caller, answer)
 
-    @abstractmethod
-    def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:
-        """Write a line, or several with a traceback. ``fields``: of a call."""
-
-
-class LineLog(Log):
-    """Each record as a line with its time, level and logger, on a stream that flushes each line."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
     def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:  # noqa: ARG002
-        """Write to the stream."""
+        """Write a line, or several with a traceback. ``fields``: of a call."""
         now = time.time()
         when = f"{_format_second(int(now))}.{int(now % 1 * 1000):03}Z"
         with suppress(OSError, ValueError):
@@ -131,9 +124,8 @@ class JournalLog(Log):
     """Sends records to journald, or to ``fallback`` if journald does not accept them."""
 
     def __init__(self, address: str, fallback: TextIO) -> None:
-        super().__init__()
+        super().__init__(fallback)
         self._address = address
-        self._fallback = fallback
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
     def write(self, level: int, logger: str, text: str, *fields: Fields) -> None:
@@ -152,7 +144,7 @@ class JournalLog(Log):
         except OSError:
             lines = "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
             with suppress(OSError):  # journald reads standard error, too, and may have ended
-                print(lines, file=self._fallback, flush=True)
+                print(lines, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Close the socket."""
@@ -179,7 +171,7 @@ def is_journal(stream: TextIO) -> bool:
 def set_up(level: str) -> Log:
     """Set up logging at a level."""
     journald = is_journal(sys.stderr)
-    log = JournalLog(JOURNAL_SOCKET, sys.stderr) if journald else LineLog(sys.stderr)
+    log = JournalLog(JOURNAL_SOCKET, sys.stderr) if journald else Log(sys.stderr)
     # No line has its thread, process or source line: finding them takes a third of the time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging)["_srcfile"] = None

@@ -9,6 +9,9 @@ are not options.
 
 SIGHUP and the method ``reload`` read the file again (:class:`Reloading`). If it can't be used, all
 options stay as they are; the reason is in the log and in ``status``.
+
+``stet config`` prints what ``stetd --show-config`` and ``--check-config`` say, because the client
+must not import the daemon, and must tell also why the configuration keeps it from starting.
 """
 
 from __future__ import annotations
@@ -205,42 +208,45 @@ _BOUNDS = {
     "gt": (operator.gt, "greater than"),
     "le": (operator.le, "less than or equal to"),
 }
+#: Units by the suffix of an option's name.
+_UNITS = {"_s": "seconds", "_bytes": "bytes", "_mb": "MiB", "_days": "days", "_frame": "bytes"}
 #: Every option by its name.
 OPTIONS = _options()
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """An error in the configuration; ``key`` is "" if it is not about one option."""
+    """An error in the configuration, as a line; ``key`` is "" if it is not about one option."""
 
     where: str
     line: int | None
     key: str
-    reason: str
+    message: str
 
-    def __str__(self) -> str:
-        """The error in one line."""
-        place = self.where if self.line is None else f"{self.where}, line {self.line}"
-        return f"{place}: {self.reason}"
+
+def _fault(where: str, line: int | None, key: str, reason: str) -> Fault:
+    place = where if line is None else f"{where}, line {line}"
+    return Fault(where, line, key, f"{place}: {reason}")
 
 
 class ConfigurationError(Exception):
     """The configuration has errors. The message has one line for each."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__("\n".join(map(str, faults)))
+        super().__init__("\n".join(fault.message for fault in faults))
         self.faults = list(faults)
 
 
 def load_settings(path: str, *, must_exist: bool = False) -> Settings:
     """The options in the TOML file, overridden by the environment. Raises ConfigurationError."""
-    text = read_file(path, must_exist=must_exist)
+    text = _read_file(path, must_exist=must_exist)
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line[1]) if line else None
-        raise ConfigurationError([Fault(path, number, "", f"not TOML: {error}")]) from error
-    given |= _from_environment()
+        raise ConfigurationError([_fault(path, number, "", f"not TOML: {error}")]) from error
+    environment = _from_environment()
+    given |= environment
     values: dict[str, object] = {}
     faults = []
     for key, value in given.items():
@@ -248,23 +254,23 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
             close = difflib.get_close_matches(key.lower(), OPTIONS, n=1)
             hint = f"The options are: {', '.join(sorted(OPTIONS))}."
             reason = f"there is no option {key}. {f'Did you mean {close[0]}?' if close else hint}"
-            faults.append(Fault(path, line_of(text, key), key, reason))
+            faults.append(_fault(path, _line_of(text, key), key, reason))
             continue
         try:
             values[key] = _convert(OPTIONS[key], value)
         except ValueError as error:
             reason = f"{error} (not {value!r})"
-            if is_in_environment(key):
-                variable = f"environment variable {variable_of(key)}"
-                faults.append(Fault(variable, None, key, reason))
+            if key in environment:
+                variable = f"environment variable {_variable_of(key)}"
+                faults.append(_fault(variable, None, key, reason))
             else:
-                faults.append(Fault(path, line_of(text, key), key, f"{key}: {reason}"))
+                faults.append(_fault(path, _line_of(text, key), key, f"{key}: {reason}"))
     if faults:
         raise ConfigurationError(faults)
     return Settings(**values)  # type: ignore[arg-type]
 
 
-def read_file(path: str, *, must_exist: bool = False) -> str:
+def _read_file(path: str, *, must_exist: bool = False) -> str:
     """The text of the configuration file; "" if there is none. Raises ConfigurationError."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -277,14 +283,14 @@ def read_file(path: str, *, must_exist: bool = False) -> str:
         reason = f"can't be read: {error.strerror}"
     except UnicodeDecodeError as error:
         reason = f"not UTF-8, from byte {error.start} on"
-    raise ConfigurationError([Fault(path, None, "", reason)])
+    raise ConfigurationError([_fault(path, None, "", reason)])
 
 
 def _from_environment() -> dict[str, object]:
     """The options in the environment; lists are JSON. An empty variable counts as set."""
     given: dict[str, object] = {}
     for key, option in OPTIONS.items():
-        value = os.environ.get(variable_of(key))
+        value = os.environ.get(_variable_of(key))
         if value is None:
             continue
         given[key] = value
@@ -313,21 +319,54 @@ def _convert(option: Option, value: object) -> Any:
     return converted
 
 
-def variable_of(key: str) -> str:
+def _variable_of(key: str) -> str:
     """The environment variable that overrides an option."""
     return f"STET_{key.upper()}"
 
 
-def is_in_environment(key: str) -> bool:
-    """Whether the environment sets an option."""
-    return variable_of(key) in os.environ
-
-
-def line_of(text: str, key: str) -> int | None:
+def _line_of(text: str, key: str) -> int | None:
     """The line of a configuration file on which ``key`` is set, as far as it can be found."""
     setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
     lines = enumerate(text.split("\n"), start=1)
     return next((number for number, line in lines if setting.match(line)), None)
+
+
+def unit_of(name: str) -> str:
+    """The unit of an option; "" for counts and choices."""
+    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
+
+
+def show_settings(path: str, *, must_exist: bool = False) -> dict[str, Any]:
+    """Every option as a daemon started now would have it. Raises ConfigurationError."""
+    settings = load_settings(path, must_exist=must_exist)
+    text, environment = _read_file(path), _from_environment()
+    options = []
+    for name, option in OPTIONS.items():
+        line = None if name in environment else _line_of(text, name)
+        in_file = "default" if line is None else "file"
+        options.append(
+            {
+                "name": name,
+                "value": getattr(settings, name),
+                "default": option.default,
+                "source": "environment" if name in environment else in_file,
+                "line": line,
+                "variable": _variable_of(name),
+                "unit": unit_of(name),
+                "restart": name in NEED_RESTART,
+                "description": option.description,
+            }
+        )
+    return {"path": path, "exists": os.path.exists(path), "options": options}
+
+
+def check_settings(path: str, *, must_exist: bool = False) -> dict[str, Any]:
+    """The errors in the configuration, if any."""
+    try:
+        load_settings(path, must_exist=must_exist)
+    except ConfigurationError as error:
+        return {"path": path, "ok": False, "faults": error.faults}
+    return {"path": path, "ok": True, "faults": []}
 
 
 class Reloading(msgspec.Struct):

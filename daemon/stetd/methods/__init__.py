@@ -55,11 +55,11 @@ class Method(msgspec.Struct, frozen=True):
     control: bool = False
 
 
-def _queued(run: Callable[[Caller, Any], object]) -> Run:
-    """A method that runs between batches, after the earlier calls of its client."""
+def _queued(run: Callable[[Caller, Any], object], *, after_all: bool = False) -> Run:
+    """A method that runs between batches, after the earlier calls of its client, or of all."""
 
     async def runs(caller: Caller, params: object) -> object:
-        return await caller.on_writer(lambda: run(caller, params))
+        return await caller.on_writer(lambda: run(caller, params), after_all=after_all)
 
     return runs
 
@@ -103,7 +103,7 @@ _AGENTS: dict[str, Method] = {
 }
 _PERSONS: dict[str, Method] = {
     "session_list": Method(_queued(sessions.session_list), takes.OneWorkspace, "hello"),
-    "session_end": Method(sessions.session_end, takes.SessionEnding),
+    "session_end": Method(_queued(sessions.session_end, after_all=True), takes.SessionEnding),
     "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, "hello"),
     "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, "hello"),
     "pin_set": Method(history.pin_set, takes.PinSetting),

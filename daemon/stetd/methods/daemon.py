@@ -39,17 +39,9 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
     """The state of the daemon; before hello, agent.sock gets version and protocol only."""
     if not caller.control and not caller.greeted:
         return StatusResult(version=__version__, protocol=PROTOCOL)
-    shared = caller.shared
     result, shadows = await caller.on_writer(lambda: _engine_status(caller))
-    if caller.control:  # not for agents: an error may be about another workspace
-        reloading = shared.reloading
-        result = msgspec.structs.replace(
-            result,
-            config_error=reloading.error if reloading else None,
-            last_error=shared.last_error(),
-        )
     with suppress(TimeoutError, Refused):
-        answer = shared.writer.historian.ask("sizes", shadows, int)
+        answer = caller.shared.writer.historian.ask("sizes", shadows, int)
         sizes = await wait_within(_SIZES_TIMEOUT_S, answer)
         result = msgspec.structs.replace(result, shadow_bytes=sizes)
     return result
@@ -57,16 +49,16 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
 
 def _engine_status(caller: Caller) -> tuple[StatusResult, list[str]]:
     """The part of the status that the engine knows, and the paths of the shadow repositories."""
-    state, settings = caller.state, caller.shared.settings
-    writer = caller.shared.writer
+    state, shared = caller.state, caller.shared
+    settings, writer, reloading = shared.settings, shared.writer, shared.reloading
     result = StatusResult(
         version=__version__,
         protocol=PROTOCOL,
         pid=os.getpid(),
-        uptime_s=round(time.monotonic() - caller.shared.started, 3),
+        uptime_s=round(time.monotonic() - shared.started, 3),
         durability=settings.durability,
         read_only=writer.state.read_only,
-        trouble=caller.shared.writer.historian.trouble,
+        trouble=writer.historian.trouble,
         workspaces=len(state.open),
         sessions=len(state.sessions),
         commits=sum(workspace.head.commits for workspace in state.open.values()),
@@ -76,9 +68,12 @@ def _engine_status(caller: Caller) -> tuple[StatusResult, list[str]]:
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
         work=[
             WorkInfo(job.what, job.root, job.progress.phase, job.progress.done, job.progress.total)
-            for job in caller.shared.upkeep.jobs
+            for job in shared.upkeep.jobs
         ]
         or None,
+        # Not for agents: an error may be about another workspace.
+        config_error=reloading.error if caller.control and reloading else None,
+        last_error=shared.last_error() if caller.control else None,
     )
     return result, [workspace.shadow for workspace in state.open.values()]
 

@@ -14,7 +14,6 @@ import msgspec
 
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Params, wait_within
-from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult, first_few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
@@ -50,30 +49,22 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         found = await _scan(caller, watched, asked, deadline)
         if asked.phase == "before":
             outside = await _record_differing(caller, sent, found, deadline)
-            planned = _observation(asked, "before", found.kept, note=_note(found))
+            planned = _observation(asked, "before", found.kept, found=found)
         else:
             others = watched.expected_of_others(caller.session)
             paths = [path for path, _ in found.paths if path not in others]
-            note = BeforeNote(ignores=found.ignores)
-            planned = _observation(asked, "after", paths, whole=True, note=note)
+            planned = _observation(asked, "after", paths, whole=True, found=found)
     result = await _submit(caller, sent, planned, common)
     if isinstance(result, ObservedBefore):
-        why = str(common.get("message") or "")
-        _expect(watched, caller.session, asked, result.note.paths, why)
+        paths, late = result.note.paths, None
+        if asked.paths is None:
+            why, background = str(common.get("message") or ""), bool(asked.background)
+            late = Late(asked.use or "", asked.tool, asked.subagent, why, background)
+        if late is None or paths:
+            watched.expect(caller.session, asked.use, paths, late)
     else:
         watched.done(caller.session, asked.use)
     return _observe_result(result, found, outside)
-
-
-def _expect(
-    watched: WatchedTools, session: str | None, asked: Observe, paths: Sequence[str], why: str
-) -> None:
-    """Note that the tool begins; it may change these paths."""
-    if asked.paths is not None:
-        watched.expect(session, asked.use, paths)
-    elif asked.use is not None and paths:
-        late = Late(asked.use, asked.tool, asked.subagent, why)
-        watched.expect(session, asked.use, paths, late=late, background=bool(asked.background))
 
 
 def _check(asked: Observe, common: Params) -> None:
@@ -113,19 +104,6 @@ async def _record_differing(
         if isinstance(part, ObservedBefore):
             found.add_skipped(part.note.passed)
     return outside
-
-
-def _note(found: ScanResult) -> BeforeNote:
-    """The part of the note that the scan knows."""
-    return BeforeNote(
-        whole=True,
-        complete=not found.why,
-        passed=found.passed,
-        modes=found.modes,
-        tree=found.tree,
-        ignores={} if found.why else found.changed_ignores,
-        excludes=found.excludes,
-    )
 
 
 async def _scan(
@@ -170,7 +148,7 @@ async def _submit(caller: Caller, sent: Params, planned: Observation, common: Pa
     if planned.phase == "before":  # never a retry: the note of an earlier use is replaced
         common = {}
         note = note_id(planned.use) if planned.use is not None else None
-    what = msgspec.to_builtins(planned)
+    what = msgspec.structs.asdict(planned)
     return await caller.submit(OBSERVE, sent, common, planned=what, note=note)
 
 

@@ -99,11 +99,7 @@ def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))
 
 
-async def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
-    """End a session, after all calls that were sent before."""
-
-    def end() -> EndedSession:
-        workspace = caller.workspace_at(wanted.workspace)
-        return caller.shared.writer.sessions.end(workspace, wanted.session)
-
-    return await caller.on_writer(end, after_all=True)
+def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
+    """End a session."""
+    workspace = caller.workspace_at(wanted.workspace)
+    return caller.shared.writer.sessions.end(workspace, wanted.session)

@@ -115,30 +115,29 @@ class Workspaces(msgspec.Struct, frozen=True):
         self.on_opened(workspace)
         return workspace
 
-    def forget(self, workspace: Workspace) -> None:
-        """Record that a workspace is no longer allowed, and close it. Its history is kept."""
-        state = self.writer.state
-        # Late writes belong to the history that ends here.
-        self.writer.record_late_writes(all_of_them=True)
-        with errors_refused(self.writer):  # the next checkpoint won't sync these files
-            for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
-                workspace.worktree.sync(unsynced.get(workspace.name, ()))
-        self.writer.record(WorkspaceForgotten(workspace.name))
-        state.unsynced.pop(workspace.name, None)
-        state.change_known(
-            workspace.name,
-            allowed=False,
-            head=workspace.head.commit,
-            commits=workspace.head.commits,
-        )
-        del state.open[workspace.name]
-        workspace.repository.close()
-
-    def forget_deferred(self, known: WorkspaceState) -> None:
-        """As :meth:`forget`, for a deferred one. Its interrupted calls are never finished."""
-        self.writer.record(WorkspaceForgotten(known.name))
-        self.writer.state.change_known(known.name, allowed=False)
-        self.opening.give_up(known)
+    def forget(self, known: WorkspaceState) -> WorkspaceInfo:
+        """Record that a workspace is no longer allowed, and close it. Its history is kept. The
+        interrupted calls of a deferred one are never finished.
+        """
+        state, name = self.writer.state, known.name
+        workspace = state.open.get(name)
+        if workspace is not None:
+            # Late writes belong to the history that ends here.
+            self.writer.record_late_writes(all_of_them=True)
+            with errors_refused(self.writer):  # the next checkpoint won't sync these files
+                for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
+                    workspace.worktree.sync(unsynced.get(name, ()))
+            known = state.present(workspace)
+        info = _info(state, known)
+        self.writer.record(WorkspaceForgotten(name))
+        state.change_known(name, allowed=False, head=known.head, commits=known.commits)
+        if workspace is None:
+            self.opening.give_up(known)
+        else:
+            state.unsynced.pop(name, None)
+            del state.open[name]
+            workspace.repository.close()
+        return info
 
 
 def not_allowed(why: str) -> Refused:
@@ -191,17 +190,12 @@ async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
     """Allow no more edits below a directory."""
-    state, workspaces = caller.state, caller.shared.workspaces
-    deferred = deferred_at(caller, wanted.root)
-    if deferred is not None:
-        info = _info(state, deferred)
-        workspaces.forget_deferred(deferred)
-        caller.shared.watched.pop(deferred.name, None)
-        return info
-    workspace = caller.workspace_at(wanted.root)
-    workspaces.forget(workspace)
-    caller.shared.watched.pop(workspace.name, None)
-    return _info(state, state.known[workspace.name])
+    known = deferred_at(caller, wanted.root)
+    if known is None:
+        known = caller.state.known[caller.workspace_at(wanted.root).name]
+    info = caller.shared.workspaces.forget(known)
+    caller.shared.watched.pop(known.name, None)
+    return info
 
 
 def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:

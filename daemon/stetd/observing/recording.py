@@ -27,7 +27,7 @@ from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, FilesBefore
-from stetd.observing.current_content import CurrentContent, first_few
+from stetd.observing.current_content import CurrentContent, ScanResult, first_few
 from stetd.planning.world import CallLimits, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
@@ -64,7 +64,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of the planned call: which paths to read, for which use of a tool.
 
     ``whole``: a scan of the workspace found the paths. ``use``: the id of the tool's use;
-    ``subagent``: the agent that used it. ``note``: the part of the note that the scan knows.
+    ``subagent``: the agent that used it. ``found``: what the scan found, if one was made for it.
     """
 
     phase: Literal["before", "after"]
@@ -73,7 +73,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     use: str | None = None
     subagent: str | None = None
-    note: BeforeNote | None = None
+    found: ScanResult | None = None
 
 
 def note_id(use: str) -> str:
@@ -104,7 +104,7 @@ def observe(
     """Read the files and seal the changes as one record. Never refuses; unclear changes are warned
     of. ``note``: the note from before the same use of the tool.
     """
-    asked = msgspec.convert(call.params, known_to_msgspec(Observation))
+    asked = Observation(**call.params)
     # The paths of a scan are relative to the root.
     directory = "" if asked.whole else call.directory
     seen = CurrentContent(workspace, directory, limits)
@@ -174,19 +174,22 @@ class _Recorder(msgspec.Struct):
         outside = None
         if changes:
             outside = self.history.add_outside(changes, subject)
-        scanned = self.asked.note or BeforeNote()
-        note = msgspec.structs.replace(
-            scanned,
-            recorded=self.history.head.tree.oid,
-            complete=scanned.complete and scanned.excludes == self.workspace.excludes.digest,
+        whole, scan = self.asked.found is not None, self.asked.found or ScanResult()
+        note = BeforeNote(
+            whole=whole,
+            complete=whole and not scan.why and scan.excludes == self.workspace.excludes.digest,
             paths=paths,
+            passed=[*scan.passed, *self.seen.unread],
+            modes={**scan.modes, **dict(permissions_of(images.items()))},
+            tree=scan.tree,
+            ignores={} if scan.why else scan.changed_ignores,
+            excludes=scan.excludes,
             lacking={
                 place: self.seen.missing.get(path, 0)
                 for place, path in enumerate(paths)
                 if images[path] is None
             },
-            passed=[*scanned.passed, *self.seen.unread],
-            modes={**scanned.modes, **dict(permissions_of(images.items()))},
+            recorded=self.history.head.tree.oid,
         )
         result = ObservedBefore(
             commit=None,
@@ -202,7 +205,7 @@ class _Recorder(msgspec.Struct):
         if self.asked.whole and not self.note.whole:
             return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
-        ignores = self.asked.note.ignores if self.asked.note is not None else None
+        ignores = self.asked.found.ignores if self.asked.found is not None else None
         before = FilesBefore(self.note, self.workspace.repository, self.workspace.excludes, ignores)
         own, unclear = dict[str, Image | None](), dict[str, Image | None]()
         for path, image in changes.items():
@@ -220,9 +223,7 @@ class _Recorder(msgspec.Struct):
         files: list[FileChange] = []
         commit = outside = None
         if unclear:
-            tree = self.history.head.tree
-            tracked = any(find_entry(tree, path, self._load) is not None for path in unclear)
-            subject = "changed outside" if tracked else "first seen"
+            _, subject = outside_changes(self.history, unclear, blocked=unclear)
             outside = self.history.add_outside(unclear, subject)
         if own:
             moves = _moves(self.history.head, own, self._load)
@@ -295,12 +296,9 @@ class _Recorder(msgspec.Struct):
     ) -> list[FileChange]:
         """The files of the reply, without counts of lines."""
         origins = {new: old for old, new in moves}
-        moved = dict(moves)
         files = []
-        for path, image in sorted(own.items()):
-            if path in moved:
-                continue
-            old_path = origins.get(path)
+        for path in sorted(own.keys() - set(origins.values())):
+            image, old_path = own[path], origins.get(path)
             before = self._image_before(old_path or path)
             status = "R" if old_path else "A" if before is None else "D" if image is None else "M"
             files.append(

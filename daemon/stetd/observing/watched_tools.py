@@ -33,12 +33,16 @@ _MAX_LATE = 20
 
 
 class Late(NamedTuple):
-    """A late use: its id, the tool's name, the subagent, and the message for the commit."""
+    """A late use: its id, the tool's name, the subagent, and the message for the commit.
+
+    ``background``: the tool goes on after its reported end.
+    """
 
     use: str
     tool: str | None
     subagent: str | None
     why: str
+    background: bool
 
 
 class _Use(msgspec.Struct):
@@ -46,7 +50,6 @@ class _Use(msgspec.Struct):
     until: float
     bytes: int
     late: Late | None
-    background: bool
     #: It runs in the background: an end was reported, so it was not denied.
     running: bool = False
 
@@ -63,9 +66,7 @@ class WatchedTools(msgspec.Struct):
         session: str | None,
         use: str | None,
         paths: Collection[str],
-        *,
         late: Late | None = None,
-        background: bool = False,
     ) -> None:
         """Note that a tool of a session is about to touch these paths (relative to the root)."""
         if use is None:
@@ -74,7 +75,7 @@ class WatchedTools(msgspec.Struct):
         self._uses.pop((session, use), None)
         size = sum(_PATH_OVERHEAD + len(path.encode()) for path in paths)
         until = time.monotonic() + _TIMEOUT_S
-        self._uses[session, use] = _Use(frozenset(paths), until, size, late, background)
+        self._uses[session, use] = _Use(frozenset(paths), until, size, late)
         total = sum(each.bytes for each in self._uses.values())
         while len(self._uses) > _MAX_USES or total > _MAX_BYTES:
             total -= self._uses.pop(next(iter(self._uses))).bytes
@@ -82,7 +83,7 @@ class WatchedTools(msgspec.Struct):
     def done(self, session: str | None, use: str | None) -> None:
         """Note that the tool has ended; a use in the background goes on."""
         known = self._uses.get((session, use or ""))
-        if known is not None and known.background:
+        if known is not None and known.late is not None and known.late.background:
             known.running = True
             known.until = time.monotonic() + _BACKGROUND_TIMEOUT_S
         else:
@@ -104,7 +105,7 @@ class WatchedTools(msgspec.Struct):
             is_earlier = whose == session and name != current
             if use.late is None and not is_earlier:
                 named |= use.paths
-            elif use.late is not None and is_earlier and use.running == use.background:
+            elif use.late is not None and is_earlier and use.running == use.late.background:
                 found.append((use.late, use.paths))
         for late, paths in found[-_MAX_LATE:]:
             yield late, sorted(paths - named)
@@ -112,7 +113,7 @@ class WatchedTools(msgspec.Struct):
     def found(self, session: str | None, late: Late, paths: Collection[str]) -> None:
         """Note that these files were committed; only a background use may change them again."""
         use = self._uses.get((session, late.use))
-        if use is not None and not use.background:
+        if use is not None and not late.background:
             use.paths = use.paths.difference(paths)
 
     def expected_of_others(self, session: str | None) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stet.wire.results import SnapshotResult
+from stet.wire.results import ClipboardRef, SnapshotResult
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -56,22 +56,22 @@ class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
 
 class ForgetRequest(msgspec.Struct, frozen=True):
     """A path to leave out of a history. ``oldest``: its first commit, if retention has cut it;
-    ``texts``: those of clipboards, to search; ``preview``: write nothing.
+    ``clipboards``: with their texts, to search; ``preview``: write nothing.
     """
 
     path: str
     contents: bool
     preview: bool
     oldest: str | None
-    texts: list[str]
+    clipboards: list[tuple[ClipboardRef, str]]
 
 
 class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A history without a path, up to commit ``last``, whose new id is ``head``, with this tree.
 
     ``touched``: number of commits that changed the path; ``rewritten``: of those with new ids.
-    ``oldest``: its new first commit, if retention has cut it. ``holding``: indexes of the texts
-    that contain some of the content; ``also_at``: other paths of the newest commit that have it.
+    ``oldest``: its new first commit, if retention has cut it. ``holding``: the clipboards that
+    contain some of the content; ``also_at``: other paths of the newest commit that have it.
     ``left``: number of the blobs that other paths have, now or before.
     """
 
@@ -83,7 +83,7 @@ class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     touched: int
     rewritten: int
     oldest: str | None
-    holding: list[int]
+    holding: list[ClipboardRef]
     also_at: list[str]
     left: int
 

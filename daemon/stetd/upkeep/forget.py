@@ -77,7 +77,7 @@ class Forgetting(msgspec.Struct):
                 for path in found.paths
                 if os.path.lexists(os.path.join(self.workspace.root, path))
             ],
-            clipboards=self._holding(found),
+            clipboards=found.holding,
             clipboards_removed=asked.clipboards and not asked.preview,
             contents_left=found.left,
         )
@@ -97,9 +97,9 @@ class Forgetting(msgspec.Struct):
         cut = self.writer.state.known[self.workspace.name].cut
         oldest = cut.oldest if cut is not None else None
         self.clipboards = self._clipboards()
-        texts = list(self.clipboards.values())
+        clipboards = list(self.clipboards.items())
         asked = ForgetRequest(
-            self.asked.path, self.asked.contents, self.asked.preview, oldest, texts
+            self.asked.path, self.asked.contents, self.asked.preview, oldest, clipboards
         )
         return await self.writer.historian.ask(
             "leave out", asked, RewrittenHistory, self.writer.view(self.workspace), self.progress
@@ -114,12 +114,8 @@ class Forgetting(msgspec.Struct):
             for name, text in sorted(session.clipboards.items())
         }
 
-    def _holding(self, found: RewrittenHistory) -> list[ClipboardRef]:
-        clipboards = list(self.clipboards)
-        return [clipboards[number] for number in found.holding]
-
     def _remove_clipboards(self, found: RewrittenHistory) -> None:
-        for each in self._clipboards().keys() & self._holding(found):
+        for each in self._clipboards().keys() & found.holding:
             name = self.workspace.name
             self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
 
@@ -148,19 +144,16 @@ class Forgetting(msgspec.Struct):
         )
 
     def _record(self, found: RewrittenHistory) -> str:
-        workspace, writer, state = self.workspace, self.writer, self.writer.state
+        workspace = self.workspace
         self._check_open()
         commit = self._forget_commit(found)
         rewritten = Rewritten(commit, workspace.head.commits + 1, found.paths, found.blobs)
         cut = self._moved_cut(found)
+        workspace.repository.reopen()  # it has new packs
+        head = head_at(workspace.repository, commit, rewritten.commits)
+        history = workspace.history(int(time.time()), head)
         failpoint("forget.before_record")
-        number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
-        state.change_known(workspace.name, forgetting=rewritten)
-        if cut is not None:
-            state.change_known(workspace.name, cut=cut)
-        workspace.repository.reopen()
-        workspace.head = head_at(workspace.repository, commit, rewritten.commits)
-        writer.committed(workspace, number, [])
+        record(self.writer, workspace, history, cut=cut, rewritten=rewritten)
         return commit
 
     def _forget_commit(self, found: RewrittenHistory) -> str:
@@ -208,14 +201,13 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
         historian.remembered.forget(workspace.name)
         await reached("forget.replies_changed")
         await collect(writer, workspace, progress, drop=True)
-        record(writer, workspace.name, rewritten=Rewritten("", 0, []))
+        record(writer, workspace, rewritten=Rewritten("", 0, []))
     except Refused as refusal:
         names = few_names(rewritten.paths)
         so_far = f"forget: the history is rewritten without {names}, but this is not finished: "
         cause = refusal.message.replace(" Nothing was changed.", "")
         next_time = " The next forget, or the next start of the daemon, finishes it."
         raise refuse(Kind(refusal.kind), so_far + cause + next_time) from refusal
-    state.change_known(workspace.name, forgetting=None)
 
 
 async def _take_checkpoint(writer: Writer) -> None:

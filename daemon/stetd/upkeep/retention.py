@@ -70,13 +70,12 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
 
     Records nothing and returns None if references have changed since the choice.
     """
-    state = writer.state
     check_open(writer, workspace)
     if named_commits(workspace.shadow) != choice.named:
         return None
     now = int(time.time())
-    known = state.known[workspace.name]
-    dropped = choice.dropped + (known.cut.dropped if known.cut is not None else 0)
+    earlier = writer.state.known[workspace.name].cut
+    dropped = choice.dropped + (earlier.dropped if earlier is not None else 0)
     cut = Cut(choice.oldest, choice.parent, dropped, now, choice.why)
     history = workspace.history(now)
     meta = CommitMeta(
@@ -89,10 +88,7 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
         version=__version__,
     )
     history.add(meta, {})
-    number = record(writer, workspace.name, commits=history.commits, cut=cut)
-    workspace.head = history.head
-    state.change_known(workspace.name, cut=cut)
-    writer.committed(workspace, number, history.objects)
+    record(writer, workspace, history, cut=cut)
     return cut
 
 

@@ -21,14 +21,9 @@ from stetd.engine.writer import Writer
 from stetd.processes.long_work import Collected
 from stetd.refusals import no_longer_allowed, read_only
 from stetd.state.workspace import Workspace
-from stetd.storage.journal_format import (
-    Change,
-    CommitRecord,
-    Cut,
-    PathChange,
-    Rewritten,
-)
+from stetd.storage.journal_format import Change, Cut, PathChange, Rewritten
 from stetd.storage.progress import Progress
+from stetd.transaction.heads import HistoryBuilder
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -205,21 +200,25 @@ def check_open(writer: Writer, workspace: Workspace) -> None:
 
 def record(
     writer: Writer,
-    workspace: str,
+    workspace: Workspace,
+    history: HistoryBuilder | None = None,
     *,
-    commits: Sequence[CommitRecord] = (),
     paths: Sequence[PathChange] = (),
     cut: Cut | None = None,
     rewritten: Rewritten | None = None,
-) -> int:
-    """Record a change of a history that writes no file; returns its number. Raises Refused."""
-    number = writer.state.number + 1
+) -> None:
+    """Make a change of a history durable, then put it in force. It writes no file.
+
+    ``history``: the head with the new commits. Raises Refused.
+    """
+    state, name = writer.state, workspace.name
+    number = state.number + 1
     writer.record(
         Change(
             number=number,
-            workspace=workspace,
+            workspace=name,
             paths=list(paths),
-            commits=list(commits),
+            commits=history.commits if history is not None else [],
             blobs={},
             time=int(time.time()),
             performed=True,
@@ -227,5 +226,11 @@ def record(
             rewritten=rewritten,
         )
     )
-    writer.state.number = number
-    return number
+    state.number = number
+    if cut is not None:
+        state.change_known(name, cut=cut)
+    if rewritten is not None:
+        state.change_known(name, forgetting=rewritten if rewritten.head else None)
+    if history is not None:
+        workspace.head = history.head
+        writer.committed(workspace, number, history.objects)

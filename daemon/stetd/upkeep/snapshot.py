@@ -71,10 +71,8 @@ def _commit(
     if history.head.tree.oid == head.tree.oid:
         return None
     paths = _paths(writer, workspace, head, history.head)
-    number = record(writer, workspace.name, commits=history.commits, paths=paths)
+    record(writer, workspace, history, paths=paths)
     failpoint("snapshot.recorded")
-    workspace.head = history.head
-    writer.committed(workspace, number, history.objects)
     return commit
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 
 import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known_to_msgspec
-from stet.wire.results import EditResult
+from stet.wire.results import ClipboardRef, EditResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
 from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
@@ -77,7 +77,7 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             touched=rewriting.touched,
             rewritten=len(rewriting.new_ids),
             oldest=rewriting.new_id(asked.oldest) if asked.oldest is not None else None,
-            holding=_holding(repository, rewriting, asked.texts),
+            holding=_holding(repository, rewriting, asked.clipboards),
             also_at=also_at,
             left=len(left),
         )
@@ -123,13 +123,17 @@ def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: st
             )
 
 
-def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str]) -> list[int]:
-    """The indexes of the texts that have something in common with the contents left out."""
-    holding: set[int] = set()
-    for oid in sorted(rewriting.blobs) if texts else ():
+def _holding(
+    repository: StoredObjects,
+    rewriting: _Rewriting,
+    clipboards: Sequence[tuple[ClipboardRef, str]],
+) -> list[ClipboardRef]:
+    """The clipboards that have something in common with the contents left out."""
+    holding: set[ClipboardRef] = set()
+    for oid in sorted(rewriting.blobs) if clipboards else ():
         content = repository.blob(oid).decode("utf-8", "replace")
-        holding.update(n for n, text in enumerate(texts) if _have_in_common(content, text))
-    return sorted(holding)
+        holding.update(each for each, text in clipboards if _have_in_common(content, text))
+    return [each for each, _ in clipboards if each in holding]
 
 
 def _have_in_common(one: str, two: str) -> bool:
