@@ -7,7 +7,6 @@ commit brought lines back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -27,7 +26,6 @@ from stetd.planning.file_reading import read_file
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
 
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
 
 
@@ -59,7 +57,7 @@ def _blamed(
             "no lines to tell apart. `log` with its path lists the commits that changed it.",
             path=params.path,
         )
-    lines = _LINE.findall(data)
+    lines = data.splitlines(keepends=True)
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
     kept, saved = split_by_hunks(whole, hunks) if known else ([], whole)
@@ -101,21 +99,23 @@ class _Versions:
         self._lookup = lookup
         self._index = lookup.index
         self._blobs: dict[FileVersion, str | None] = {}
-        self._found: dict[FileVersion, tuple[int, FileRow]] = {}
+        self._rows: dict[FileVersion, FileRow] = {}
 
-    def step(self, version: FileVersion) -> Step | None:
-        yield_processor()
-        found = self._found.pop(version, None) or self._index.last_change(version.path, version.n)
+    def made(self, version: FileVersion) -> FileVersion | None:
+        found = self._index.last_change(version.path, version.n)
         if found is None or found[1].after is None:
             return None
-        n, row = found
-        if n < version.n:  # the rule asks again for the version at its own commit
-            self._found[FileVersion(n, version.path)] = found
-            return Step(n, (), None)
+        made = FileVersion(found[0], version.path)
+        self._rows[made] = found[1]
+        return made
+
+    def step(self, version: FileVersion) -> Step:
+        yield_processor()
+        n, row = version.n, self._rows.pop(version)
         hunks = row.hunks if row.hunks is not None else self._compare(row.before, row.after)
         before = None if row.before is None else FileVersion(n - 1, row.old_path or row.path)
         adds = any(hunk.new_lines for hunk in hunks)
-        return Step(n, hunks, before, self._sources(n, row) if adds else ())
+        return Step(hunks, before, self._sources(n, row) if adds else ())
 
     def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
         return self._compare(self._blob(old), self._blob(new))
