@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 
 from stetd.historian.index import history_index as index_schema
 from stetd.historian.index.history_index import (
+    CommitFilter,
+    FileRow,
     GrowingIndex,
     HistoryIndex,
+    IndexedFile,
     is_damage,
     transaction,
 )
-from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
 from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.line_diffs import Hunk
 from stetd.history.objects import EMPTY_TREE
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
-from stetd.history.commit_rows import Hunk
+from stetd.history.line_diffs import Hunk
 
 
 def hunks_between(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:

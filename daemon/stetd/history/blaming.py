@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from stetd.history.commit_rows import Hunk
+from stetd.history.line_diffs import Hunk
 
 
 class FileVersion(NamedTuple):

@@ -28,13 +28,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stetd.editing.paths import directories_above
-from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
-from stetd.history.commits import StoredCommit
+from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.line_diffs import Hunk
 from stetd.history.undone import TAKES_BACK, is_edit
 
 _VERSION = 5
@@ -95,6 +95,54 @@ _IN_EFFECT = (
     " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
     " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
 )
+
+
+class FileRow(NamedTuple):
+    """A commit's change of a path. The last fields are None if the file is too large to compare."""
+
+    path: str
+    status: str
+    before: str | None
+    after: str | None
+    old_path: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    hunks: tuple[Hunk, ...] | None = None
+
+
+class IndexedFile(NamedTuple):
+    """A file of a commit, and its removed and added lines; None: too large to index."""
+
+    row: FileRow
+    text: str | None
+
+
+class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters of a query; None: no filter.
+
+    ``path``: the canonical path of a file or directory; "" is the root. Times are in seconds, both
+    ends inclusive.
+    """
+
+    path: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    kind: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str | None = None
+
+    def matches(self, meta: CommitMeta) -> bool:
+        """Whether a commit's metadata passes; path and text are not compared."""
+        return (
+            self.session in (None, meta.session)
+            and self.agent in (None, meta.agent)
+            and self.method in (None, meta.method)
+            and self.kind in (None, meta.kind)
+            and (self.since is None or meta.time >= self.since)
+            and (self.until is None or meta.time <= self.until)
+        )
 
 
 def _first_row(n: int) -> int:

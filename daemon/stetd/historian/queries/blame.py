@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
+from stetd.historian.index.history_index import FileRow
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit, with_lookup
 from stetd.historian.queries.files import known_at, no_such_file_at
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
-from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
-from stetd.history.line_diffs import compare_lines
+from stetd.history.line_diffs import Hunk, compare_lines
 from stetd.history.undone import TAKES_BACK
 from stetd.parameters import Blame
 from stetd.planning.file_reading import read_file

@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
-from stetd.historian.index.history_index import HistoryIndex, newest_first
+from stetd.historian.index.history_index import CommitFilter, HistoryIndex, newest_first
 from stetd.historian.index.keeping import instead, opened
 from stetd.historian.queries.commit_changes import counted, has_text, trees_around
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change
 from stetd.history.reverting_commits import FileDelta
