@@ -92,7 +92,7 @@ _SCANNED = "commits.n IN (SELECT n FROM files INDEXED BY files_scanned WHERE sca
 #: Edits that no commit reverted, except commits that were reverted themselves.
 _IN_EFFECT = (
     "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
-    " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
+    " WHERE taken.target = commits.n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
     " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
 )
 
@@ -121,7 +121,7 @@ class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of a query; None: no filter.
 
     ``path``: the canonical path of a file or directory; "" is the root. Times are in seconds, both
-    ends inclusive.
+    ends inclusive. ``standing``: only edits that are in effect.
     """
 
     path: str | None = None
@@ -132,14 +132,17 @@ class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     text: str | None = None
+    request: str | None = None
+    standing: bool = False
 
     def matches(self, meta: CommitMeta) -> bool:
-        """Whether a commit's metadata passes; path and text are not compared."""
+        """Whether a commit's metadata passes; path, text and standing are not compared."""
         return (
             self.session in (None, meta.session)
             and self.agent in (None, meta.agent)
             and self.method in (None, meta.method)
             and self.kind in (None, meta.kind)
+            and self.request in (None, meta.request)
             and (self.since is None or meta.time >= self.since)
             and (self.until is None or meta.time <= self.until)
         )
@@ -277,7 +280,8 @@ class HistoryIndex:
     def select(self, wanted: CommitFilter, upto: int) -> Iterator[int]:
         """The commits among the first ``upto`` that may meet the filters, newest first.
 
-        May give too many, but never too few: texts are found by their trigrams, if they have any.
+        May give too many, but never too few: texts are found by their trigrams, if they have any,
+        and whether an edit is in effect is not followed to the end.
         """
         sought = _trigrams(wanted.text) if wanted.text is not None and self.has_text else ""
         if not sought:
@@ -309,7 +313,9 @@ class HistoryIndex:
                 tables = f"touched CROSS JOIN commits ON commits.n = {order}"
             conditions.append("touched.path = ?")
             values.append(self.path_number(wanted.path))
-        for column in ("session", "agent", "method", "kind"):
+        if wanted.standing:
+            conditions.append(_IN_EFFECT.format(upto=upto))
+        for column in ("session", "agent", "method", "kind", "request"):
             value = getattr(wanted, column)
             if value is not None:
                 conditions.append(f"commits.{column} = ?")
@@ -354,14 +360,6 @@ class HistoryIndex:
             *(n, first, sought, first, last),
         )
 
-    def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
-        """The edits among the first ``upto`` that may be in effect after these, newest first.
-
-        May give too many, but never too few.
-        """
-        wanted = CommitFilter(session=session, agent=agent)
-        return self._selected(wanted, upto, _IN_EFFECT.format(upto=upto))
-
     def moving(self, after: int, upto: int) -> list[int]:
         """The commits after ``after``, among the first ``upto``, that moved files, newest first."""
         sql = (
@@ -369,11 +367,6 @@ class HistoryIndex:
             " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC"
         )
         return list(self._numbers(sql, (after, upto)))
-
-    def of_request(self, request: str, upto: int) -> Iterator[int]:
-        """The commits with this request id, newest first."""
-        sql = "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC"
-        return self._numbers(sql, (_plain(request), upto))
 
     def touches(self, n: int, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below them; "" is the root."""
