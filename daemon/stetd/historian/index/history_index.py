@@ -240,32 +240,25 @@ class HistoryIndex:
         rows = self.db.execute(f"{_FILES} WHERE {condition}", values)
         return [_file_row(row) for row in rows]
 
-    def last_change(self, path: str, upto: int) -> tuple[int, FileRow] | None:
+    def last_change(
+        self, path: str, upto: int, *, after: int = 0, moved: bool = False, blob: str | None = None
+    ) -> tuple[int, FileRow] | None:
         """The newest commit among the first ``upto`` that changed this file, and the change.
 
-        Moving a file away does not count as a change of the old path.
+        ``after``: only commits after this one; ``moved``: only moves of a file to the path;
+        ``blob``: only changes that left this content. Moving a file away does not count as a change
+        of the old path.
         """
-        row = self.db.execute(
-            _FILES + _OF_PATH + " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
-            (_plain(path), upto),
-        ).fetchone()
+        only = _OF_PATH + " AND files.n > ? AND files.n <= ?"
+        values: list[object] = [_plain(path), after, upto]
+        if moved:
+            only += " AND old_path IS NOT NULL"
+        if blob is not None:
+            only += " AND after = ?"
+            values.append(bytes.fromhex(blob))
+        sql = f"{_FILES}{only} ORDER BY files.n DESC LIMIT 1"
+        row = self.db.execute(sql, values).fetchone()
         return (row[-1], _file_row(row)) if row else None
-
-    def last_move(self, path: str, after: int, upto: int) -> tuple[int, str] | None:
-        """The newest commit after ``after``, among the first ``upto``, that moved a file to a path,
-        and the old path.
-        """
-        row = self.db.execute(
-            "SELECT n, paths.path FROM files JOIN paths ON paths.id = files.old_path"
-            " WHERE files.path = ? AND n > ? AND n <= ? ORDER BY n DESC LIMIT 1",
-            (self.path_number(path), after, upto),
-        ).fetchone()
-        return (row[0], row[1]) if row else None
-
-    def last_with(self, path: str, blob: str, upto: int) -> int | None:
-        """The newest commit among the first ``upto`` that left this content at a path."""
-        sql = "SELECT max(n) FROM files WHERE path = ? AND after = ? AND n <= ?"
-        return self._number(sql, self.path_number(path), bytes.fromhex(blob), upto)
 
     def kind(self, n: int) -> str | None:
         """The kind of the n-th commit."""

@@ -124,8 +124,8 @@ class _Versions:
         """The earlier versions whose lines a restore or a revert may have brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
-            then = self._index.last_with(row.path, row.after, n - 1)
-            return [FileVersion(then, row.path)] if then is not None else []
+            then = self._index.last_change(row.path, n - 1, blob=row.after)
+            return [FileVersion(then[0], row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []
         taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
@@ -142,8 +142,8 @@ class _Versions:
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """All paths that a file had between two commits; ``path``: the one at ``upto``."""
         names: set[str | None] = {path}
-        while move := self._index.last_move(path, after, upto):
-            upto, path = move[0] - 1, move[1]
+        while move := self._index.last_change(path, upto, after=after, moved=True):
+            upto, path = move[0] - 1, move[1].old_path or path
             names.add(path)
         return names
 
