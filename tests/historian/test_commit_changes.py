@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from file_states import diff_of
+from stetd.historian.index.history_index import FileRow, IndexedFile
 from stetd.historian.queries import commit_changes
 from stetd.historian.queries.commit_changes import (
     changes_of,
@@ -16,8 +17,7 @@ from stetd.historian.queries.commit_changes import (
     files_to_index,
     has_text,
 )
-from stetd.history.commit_rows import FileRow, Hunk, IndexedFile
-from stetd.history.line_diffs import compare_lines
+from stetd.history.line_diffs import Hunk, compare_lines
 from stetd.history.objects import object_id
 from storage.histories import Histories
 

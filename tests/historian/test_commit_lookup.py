@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from historian.walked_history import WalkedHistory
 from stet.wire.failures import Refused
 from stetd.historian.index import keeping
-from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
+from stetd.historian.index.history_index import CommitFilter, GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
 from stetd.historian.queries import commit_changes, commit_lookup
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.questions import Library
 from stetd.historian.questions import answer as answer_question
-from stetd.history.commit_rows import CommitFilter
 from stetd.processes import historian_messages as messages
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject

@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries import export
 from stetd.historian.queries.export import exported
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import CommitMeta
 from stetd.parameters import Export
 from stetd.state.read_view import ReadView

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 
 from stetd.historian.index import history_index as index_schema
 from stetd.historian.index.history_index import (
+    CommitFilter,
+    FileRow,
     GrowingIndex,
     HistoryIndex,
+    IndexedFile,
     is_damage,
     transaction,
 )
-from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
 from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.line_diffs import Hunk
 from stetd.history.objects import EMPTY_TREE
 
 
@@ -293,7 +296,7 @@ def test_what_stands_is_among_the_edits_and_what_is_surely_undone_is_not(
     taken_back = set().union(*reverts.values())
     surely = {n for taker in reverts.keys() - taken_back for n in reverts[taker]}
     edits = [n for n in sorted(reverts, reverse=True) if rows[n - 1][0].meta.kind == "edit"]
-    found = list(index.edits(session=None, agent=None, upto=len(rows)))
+    found = list(index.select(CommitFilter(standing=True), len(rows)))
     assert found == [n for n in edits if n not in surely]
     assert set(found) >= set(edits) - undone
     index.close()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from stet.wire.results import FileChange
+from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_changes import changes_of, counted, row_of
 from stetd.historian.queries.commit_lookup import (
     CommitLookup,
@@ -14,7 +15,6 @@ from stetd.historian.queries.commit_lookup import (
     Touches,
     unknown_commit,
 )
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import StoredObjects

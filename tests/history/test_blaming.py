@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
-from stetd.history.commit_rows import Hunk
+from stetd.history.line_diffs import Hunk
 
 
 def hunks_between(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
@@ -39,16 +39,14 @@ class Model:
                 return change.files[version.path]
         return None
 
-    def newest(self, version: FileVersion) -> int | None:
+    def made(self, version: FileVersion) -> FileVersion | None:
         for n in range(version.n, 0, -1):
             if self.changes[n - 1].files.get(version.path) is not None:
-                return n
+                return FileVersion(n, version.path)
         return None
 
-    def step(self, version: FileVersion) -> Step | None:
-        n = self.newest(version)
-        if n is None:
-            return None
+    def step(self, version: FileVersion) -> Step:
+        n = version.n
         change = self.changes[n - 1]
         before: FileVersion | None = FileVersion(
             n - 1, change.moves.get(version.path, version.path)
@@ -63,7 +61,7 @@ class Model:
             for path in self.changes[taken - 1].files
             if self.lines(FileVersion(taken - 1, path)) is not None
         ]
-        return Step(n, hunks_between(old or [], new), before, sources)
+        return Step(hunks_between(old or [], new), before, sources)
 
     def compare(self, old: FileVersion, new: FileVersion) -> list[Hunk]:
         return hunks_between(self.lines(old) or [], self.lines(new) or [])
@@ -110,6 +108,13 @@ def test_a_file_created_anew_at_a_path_does_not_inherit() -> None:
     model.changes.append(Change({"f": None}))
     model.changes.append(Change({"f": ["a"]}))
     assert [Run(0, 1, 3)] == model.blame("f")
+
+
+def test_copies_of_a_line_are_split_each_by_itself() -> None:
+    """Two lines may come from one: what was brought back, and what was there before."""
+    pieces = [Piece(0, 0, 2), Piece(2, 0, 1)]
+    kept, added = split_by_hunks(pieces, [Hunk(0, 0, 0, 1)])
+    assert ([Piece(1, 0, 1)], [Piece(0, 0, 1), Piece(2, 0, 1)]) == (kept, added)
 
 
 lines = st.lists(st.sampled_from("abcdef"), max_size=12)

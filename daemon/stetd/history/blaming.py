@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from stetd.history.commit_rows import Hunk
+from stetd.history.line_diffs import Hunk
 
 
 class FileVersion(NamedTuple):
@@ -30,13 +30,12 @@ class FileVersion(NamedTuple):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What the newest commit that changed a version's file did to it.
+    """What the commit that made a version did to the file.
 
     ``before``: the version that ``hunks`` are against; None if the commit created the file.
     ``sources``: older versions where the lines that it brought back may have been, best first.
     """
 
-    n: int
     hunks: Sequence[Hunk]
     before: FileVersion | None
     sources: Sequence[FileVersion] = ()
@@ -45,8 +44,11 @@ class Step(msgspec.Struct, frozen=True):
 class Versions(Protocol):
     """The versions of files."""
 
-    def step(self, version: FileVersion) -> Step | None:
-        """The commit that made this version; None where the history has none."""
+    def made(self, version: FileVersion) -> FileVersion | None:
+        """The same version, named by the commit that made it; None where the history has none."""
+
+    def step(self, version: FileVersion) -> Step:
+        """What the commit that made a version did."""
 
     def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
         """What differs between two versions; all lines, if there is no old one."""
@@ -72,28 +74,23 @@ def blame(pieces: Sequence[Piece], start: FileVersion, versions: Versions) -> li
     """Who wrote these lines of a version, in order; None: they are older than all."""
     found: list[Run] = []
     waiting: dict[FileVersion, list[Piece]] = {}
-    order: list[tuple[int, str]] = []
+    order: list[tuple[int, FileVersion]] = []
 
     def follow(version: FileVersion, more: Sequence[Piece]) -> None:
-        if not more:
-            return
-        if version not in waiting:
-            heapq.heappush(order, (-version.n, version.path))
-        waiting.setdefault(version, []).extend(more)
+        made = versions.made(version) if more else None
+        if made is None:
+            found.extend(Run(piece.line, piece.length, None) for piece in more)
+        elif made in waiting:
+            waiting[made].extend(more)
+        else:
+            waiting[made] = list(more)
+            heapq.heappush(order, (-made.n, made))
 
     follow(start, pieces)
     while order:
-        number, path = heapq.heappop(order)
-        version = FileVersion(-number, path)
-        its_pieces = sorted(waiting.pop(version), key=lambda piece: piece.its_line)
+        _, version = heapq.heappop(order)
         step = versions.step(version)
-        if step is None:
-            found += [Run(piece.line, piece.length, None) for piece in its_pieces]
-            continue
-        if step.n < version.n:  # others may come to the same version
-            follow(FileVersion(step.n, path), its_pieces)
-            continue
-        kept, added = split_by_hunks(its_pieces, step.hunks)
+        kept, added = split_by_hunks(waiting.pop(version), step.hunks)
         if step.before is None:
             added += kept
         else:
@@ -102,7 +99,7 @@ def blame(pieces: Sequence[Piece], start: FileVersion, versions: Versions) -> li
             if added:
                 brought_back, added = split_by_hunks(added, versions.compare(source, version))
                 follow(source, brought_back)
-        found += [Run(piece.line, piece.length, step.n) for piece in added]
+        found += [Run(piece.line, piece.length, version.n) for piece in added]
     return joined_runs(found)
 
 
@@ -110,14 +107,15 @@ def split_by_hunks(
     pieces: Sequence[Piece], hunks: Sequence[Hunk]
 ) -> tuple[list[Piece], list[Piece]]:
     """Split pieces of a newer version: the lines that the older one has, as pieces of that one; and
-    those that the newer one added. Pieces and hunks must be in order.
+    those that the newer one added. Hunks must be in order.
     """
     kept: list[Piece] = []
     added: list[Piece] = []
-    at = 0
-    shift = 0
-    for piece in pieces:
-        line, its_line, left = piece
+    at = shift = reached = 0
+    for line, its_line, left in pieces:
+        if its_line < reached:  # routes that met: their pieces may even be of the same lines
+            at = shift = 0
+        reached = its_line + left
         while left:
             while at < len(hunks) and hunks[at].new_start + hunks[at].new_lines <= its_line:
                 hunk = hunks[at]

@@ -59,7 +59,7 @@ def file_patch(
         source = old_path or path
         gone = file_patch(source, before, None, utf8=utf8)
         return gone + file_patch(path, None, after, utf8=utf8)
-    header = _header(path, before, after, old_path)
+    header, old, new = _header(path, before, after, old_path)
     old_data, new_data = (side.data if side else b"" for side in (before, after))
     body = b""
     if old_data != new_data:
@@ -68,7 +68,6 @@ def file_patch(
         if not is_text or (utf8 and not is_utf8(text)):
             body = b"GIT binary patch\n" + _binary(new_data) + b"\n" + _binary(old_data) + b"\n"
         else:
-            old, new = _names(path, before, after, old_path)
             header += ("--- " + _ended(old), "+++ " + _ended(new))
             body = text
     return "".join(line + "\n" for line in header).encode() + body
@@ -96,10 +95,9 @@ def line_diff(
         gone = line_diff(old_path or path, before, None)
         made = line_diff(path, None, after)
         return LineDiff(gone.text + made.text, *count_lines(before.data, after.data))
-    lines = _header(path, before, after, old_path, digits=7)
+    lines, old, new = _header(path, before, after, old_path, digits=7)
     if before and after and before.oid == after.oid:
         return LineDiff("\n".join([*lines, ""]), 0, 0)
-    old, new = _names(path, before, after, old_path)
     old_data, new_data = (side.data if side else b"" for side in (before, after))
     if is_binary(old_data) or is_binary(new_data):
         lines += (f"Binary files {old} and {new} differ", "")
@@ -116,9 +114,10 @@ def _header(
     after: FileState | None,
     old_path: str | None,
     digits: int = 40,
-) -> list[str]:
-    """The lines of a patch before ``---``. ``digits``: so many of an id."""
-    lines = [f"diff --git {_quoted('a/' + (old_path or path))} {_quoted('b/' + path)}"]
+) -> tuple[list[str], str, str]:
+    """The lines of a patch before ``---``, and the names of both sides. ``digits``: of an id."""
+    old, new = _quoted("a/" + (old_path or path)), _quoted("b/" + path)
+    lines = [f"diff --git {old} {new}"]
     suffix = ""
     if before is None:
         assert after is not None, "BUG: a patch of no file"
@@ -134,15 +133,7 @@ def _header(
     old_id, new_id = (side.oid if side else _NO_ID for side in (before, after))
     if old_id != new_id:
         lines.append(f"index {old_id[:digits]}..{new_id[:digits]}{suffix}")
-    return lines
-
-
-def _names(
-    path: str, before: FileState | None, after: FileState | None, old_path: str | None
-) -> tuple[str, str]:
-    """The names of both sides."""
-    old, new = _quoted("a/" + (old_path or path)), _quoted("b/" + path)
-    return old if before else "/dev/null", new if after else "/dev/null"
+    return lines, old if before else "/dev/null", new if after else "/dev/null"
 
 
 def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:

@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
-from stetd.history.commit_rows import Hunk
-
 #: Pairs of lines that are compared at most: the search takes one bit for each, and some 8 ms.
 _MOST_PAIRS = 50_000_000
 #: Lines by which a change is moved down at most, into the common end of both texts.
@@ -38,6 +36,15 @@ _BEGINNINGS = bytes(
 
 
 # -- differences
+
+
+class Hunk(NamedTuple):
+    """Old lines that became new lines; lines count from 0, either number may be 0."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
 
 
 class _Change(NamedTuple):

@@ -28,13 +28,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stetd.editing.paths import directories_above
-from stetd.history.commit_rows import CommitFilter, FileRow, Hunk, IndexedFile
-from stetd.history.commits import StoredCommit
+from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.line_diffs import Hunk
 from stetd.history.undone import TAKES_BACK, is_edit
 
 _VERSION = 5
@@ -92,9 +92,60 @@ _SCANNED = "commits.n IN (SELECT n FROM files INDEXED BY files_scanned WHERE sca
 #: Edits that no commit reverted, except commits that were reverted themselves.
 _IN_EFFECT = (
     "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
-    " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
+    " WHERE taken.target = commits.n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
     " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
 )
+
+
+class FileRow(NamedTuple):
+    """A commit's change of a path. The last fields are None if the file is too large to compare."""
+
+    path: str
+    status: str
+    before: str | None
+    after: str | None
+    old_path: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    hunks: tuple[Hunk, ...] | None = None
+
+
+class IndexedFile(NamedTuple):
+    """A file of a commit, and its removed and added lines; None: too large to index."""
+
+    row: FileRow
+    text: str | None
+
+
+class CommitFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters of a query; None: no filter.
+
+    ``path``: the canonical path of a file or directory; "" is the root. Times are in seconds, both
+    ends inclusive. ``standing``: only edits that are in effect.
+    """
+
+    path: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    kind: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str | None = None
+    request: str | None = None
+    standing: bool = False
+
+    def matches(self, meta: CommitMeta) -> bool:
+        """Whether a commit's metadata passes; path, text and standing are not compared."""
+        return (
+            self.session in (None, meta.session)
+            and self.agent in (None, meta.agent)
+            and self.method in (None, meta.method)
+            and self.kind in (None, meta.kind)
+            and self.request in (None, meta.request)
+            and (self.since is None or meta.time >= self.since)
+            and (self.until is None or meta.time <= self.until)
+        )
 
 
 def _first_row(n: int) -> int:
@@ -189,32 +240,25 @@ class HistoryIndex:
         rows = self.db.execute(f"{_FILES} WHERE {condition}", values)
         return [_file_row(row) for row in rows]
 
-    def last_change(self, path: str, upto: int) -> tuple[int, FileRow] | None:
+    def last_change(
+        self, path: str, upto: int, *, after: int = 0, moved: bool = False, blob: str | None = None
+    ) -> tuple[int, FileRow] | None:
         """The newest commit among the first ``upto`` that changed this file, and the change.
 
-        Moving a file away does not count as a change of the old path.
+        ``after``: only commits after this one; ``moved``: only moves of a file to the path;
+        ``blob``: only changes that left this content. Moving a file away does not count as a change
+        of the old path.
         """
-        row = self.db.execute(
-            _FILES + _OF_PATH + " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
-            (_plain(path), upto),
-        ).fetchone()
+        only = _OF_PATH + " AND files.n > ? AND files.n <= ?"
+        values: list[object] = [_plain(path), after, upto]
+        if moved:
+            only += " AND old_path IS NOT NULL"
+        if blob is not None:
+            only += " AND after = ?"
+            values.append(bytes.fromhex(blob))
+        sql = f"{_FILES}{only} ORDER BY files.n DESC LIMIT 1"
+        row = self.db.execute(sql, values).fetchone()
         return (row[-1], _file_row(row)) if row else None
-
-    def last_move(self, path: str, after: int, upto: int) -> tuple[int, str] | None:
-        """The newest commit after ``after``, among the first ``upto``, that moved a file to a path,
-        and the old path.
-        """
-        row = self.db.execute(
-            "SELECT n, paths.path FROM files JOIN paths ON paths.id = files.old_path"
-            " WHERE files.path = ? AND n > ? AND n <= ? ORDER BY n DESC LIMIT 1",
-            (self.path_number(path), after, upto),
-        ).fetchone()
-        return (row[0], row[1]) if row else None
-
-    def last_with(self, path: str, blob: str, upto: int) -> int | None:
-        """The newest commit among the first ``upto`` that left this content at a path."""
-        sql = "SELECT max(n) FROM files WHERE path = ? AND after = ? AND n <= ?"
-        return self._number(sql, self.path_number(path), bytes.fromhex(blob), upto)
 
     def kind(self, n: int) -> str | None:
         """The kind of the n-th commit."""
@@ -229,7 +273,8 @@ class HistoryIndex:
     def select(self, wanted: CommitFilter, upto: int) -> Iterator[int]:
         """The commits among the first ``upto`` that may meet the filters, newest first.
 
-        May give too many, but never too few: texts are found by their trigrams, if they have any.
+        May give too many, but never too few: texts are found by their trigrams, if they have any,
+        and whether an edit is in effect is not followed to the end.
         """
         sought = _trigrams(wanted.text) if wanted.text is not None and self.has_text else ""
         if not sought:
@@ -261,7 +306,9 @@ class HistoryIndex:
                 tables = f"touched CROSS JOIN commits ON commits.n = {order}"
             conditions.append("touched.path = ?")
             values.append(self.path_number(wanted.path))
-        for column in ("session", "agent", "method", "kind"):
+        if wanted.standing:
+            conditions.append(_IN_EFFECT.format(upto=upto))
+        for column in ("session", "agent", "method", "kind", "request"):
             value = getattr(wanted, column)
             if value is not None:
                 conditions.append(f"commits.{column} = ?")
@@ -306,14 +353,6 @@ class HistoryIndex:
             *(n, first, sought, first, last),
         )
 
-    def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
-        """The edits among the first ``upto`` that may be in effect after these, newest first.
-
-        May give too many, but never too few.
-        """
-        wanted = CommitFilter(session=session, agent=agent)
-        return self._selected(wanted, upto, _IN_EFFECT.format(upto=upto))
-
     def moving(self, after: int, upto: int) -> list[int]:
         """The commits after ``after``, among the first ``upto``, that moved files, newest first."""
         sql = (
@@ -321,11 +360,6 @@ class HistoryIndex:
             " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC"
         )
         return list(self._numbers(sql, (after, upto)))
-
-    def of_request(self, request: str, upto: int) -> Iterator[int]:
-        """The commits with this request id, newest first."""
-        sql = "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC"
-        return self._numbers(sql, (_plain(request), upto))
 
     def touches(self, n: int, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below them; "" is the root."""

@@ -7,7 +7,6 @@ commit brought lines back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -15,19 +14,18 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
+from stetd.historian.index.history_index import FileRow
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit, with_lookup
 from stetd.historian.queries.files import known_at, no_such_file_at
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
-from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
-from stetd.history.line_diffs import compare_lines
+from stetd.history.line_diffs import Hunk, compare_lines
 from stetd.history.undone import TAKES_BACK
 from stetd.parameters import Blame
 from stetd.planning.file_reading import read_file
 from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
 
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
 
 
@@ -59,7 +57,7 @@ def _blamed(
             "no lines to tell apart. `log` with its path lists the commits that changed it.",
             path=params.path,
         )
-    lines = _LINE.findall(data)
+    lines = data.splitlines(keepends=True)
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
     kept, saved = split_by_hunks(whole, hunks) if known else ([], whole)
@@ -101,21 +99,23 @@ class _Versions:
         self._lookup = lookup
         self._index = lookup.index
         self._blobs: dict[FileVersion, str | None] = {}
-        self._found: dict[FileVersion, tuple[int, FileRow]] = {}
+        self._rows: dict[FileVersion, FileRow] = {}
 
-    def step(self, version: FileVersion) -> Step | None:
-        yield_processor()
-        found = self._found.pop(version, None) or self._index.last_change(version.path, version.n)
+    def made(self, version: FileVersion) -> FileVersion | None:
+        found = self._index.last_change(version.path, version.n)
         if found is None or found[1].after is None:
             return None
-        n, row = found
-        if n < version.n:  # the rule asks again for the version at its own commit
-            self._found[FileVersion(n, version.path)] = found
-            return Step(n, (), None)
+        made = FileVersion(found[0], version.path)
+        self._rows[made] = found[1]
+        return made
+
+    def step(self, version: FileVersion) -> Step:
+        yield_processor()
+        n, row = version.n, self._rows.pop(version)
         hunks = row.hunks if row.hunks is not None else self._compare(row.before, row.after)
         before = None if row.before is None else FileVersion(n - 1, row.old_path or row.path)
         adds = any(hunk.new_lines for hunk in hunks)
-        return Step(n, hunks, before, self._sources(n, row) if adds else ())
+        return Step(hunks, before, self._sources(n, row) if adds else ())
 
     def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
         return self._compare(self._blob(old), self._blob(new))
@@ -124,8 +124,8 @@ class _Versions:
         """The earlier versions whose lines a restore or a revert may have brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
-            then = self._index.last_with(row.path, row.after, n - 1)
-            return [FileVersion(then, row.path)] if then is not None else []
+            then = self._index.last_change(row.path, n - 1, blob=row.after)
+            return [FileVersion(then[0], row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []
         taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
@@ -142,8 +142,8 @@ class _Versions:
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """All paths that a file had between two commits; ``path``: the one at ``upto``."""
         names: set[str | None] = {path}
-        while move := self._index.last_move(path, after, upto):
-            upto, path = move[0] - 1, move[1]
+        while move := self._index.last_change(path, upto, after=after, moved=True):
+            upto, path = move[0] - 1, move[1].old_path or path
             names.add(path)
         return names
 

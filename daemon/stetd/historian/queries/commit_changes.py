@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import FileRow, IndexedFile
+from stetd.historian.index.history_index import FileRow, IndexedFile
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.line_diffs import compare_lines, count_lines

@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
 from stetd.editing.paths import directories_above
-from stetd.historian.index.history_index import HistoryIndex, newest_first
+from stetd.historian.index.history_index import CommitFilter, HistoryIndex, newest_first
 from stetd.historian.index.keeping import instead, opened
 from stetd.historian.queries.commit_changes import counted, has_text, trees_around
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change
 from stetd.history.reverting_commits import FileDelta
@@ -209,12 +208,8 @@ class CommitLookup:
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:
         """The edits that are not undone, newest first. None, no paths or the path "": all."""
-        wanted = CommitFilter(session=session, agent=agent)
-        if paths and "" not in paths:
-            numbers = self._select(wanted, paths, self.count)
-        else:
-            numbers = self.index.edits(session=session, agent=agent, upto=self.count)
-        for n in numbers:
+        wanted = CommitFilter(session=session, agent=agent, standing=True)
+        for n in self._select(wanted, paths, self.count):
             if self.undone_by(n) is None:
                 commit = self.commit(n)
                 if is_edit(commit.meta) and wanted.matches(commit.meta):
@@ -249,9 +244,10 @@ class CommitLookup:
         else the newest.
         """
         other = None
-        for each in map(self.found, self.index.of_request(request, self.count)):
+        wanted = CommitFilter(request=request)
+        for each in self.candidates(wanted, after=None):
             meta = each.commit.meta
-            if meta.request != request or meta.kind == "outside":
+            if not wanted.matches(meta) or meta.kind == "outside":
                 continue
             if session is None or meta.session == session:
                 return each

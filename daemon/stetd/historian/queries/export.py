@@ -24,11 +24,11 @@ from stet.wire.failures import Refused
 from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.editing.paths import files_above
+from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_changes import check_size, state_of
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.historian.queries.files import concerns
 from stetd.historian.queries.log import filters, show_found
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import file_patch
 from stetd.history.mailbox import message

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from msgspec.structs import asdict, replace
 
 from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
+from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_changes import changes_of, described_all
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.history.checking import KINDS, METHODS
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import commit_info, rfc3339
 from stetd.parameters import Export, Log, Show, invalid
 from stetd.repository.references import pin_names, pinned_id

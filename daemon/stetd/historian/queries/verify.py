@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from contextlib import closing
 
 import msgspec
@@ -25,7 +26,7 @@ from stetd.historian.index.history_index import HistoryIndex, damage
 from stetd.historian.queries.files import present
 from stetd.history.checking import CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
-from stetd.history.objects import TREE_MODE
+from stetd.history.objects import EMPTY_TREE, TREE_MODE
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.recent import Recent
@@ -98,14 +99,13 @@ class _Verification(msgspec.Struct):
     #: The oldest commit, if the journal says that retention dropped those before it.
     ended_at: str | None = None
     #: The tree of the newest commit.
-    tree: str | None = None
-    #: Commits to find along the chain: reverted by a newer commit, or pinned.
-    reverts: dict[str, list[str]] = {}
+    tree: str = EMPTY_TREE
+    #: Commits to find along the chain: reverted, with the newest commit that did; pinned.
+    reverts: dict[str, str] = {}
     pins: dict[str, list[str]] = {}
     expected: bool = False
-    #: The number of commits newer than the reference, and newer than the head before it was read.
-    reference_at: int | None = None
-    before_at: int | None = None
+    #: Where the reference is in the chain, and the head before it was read: so many are newer.
+    places: dict[str | None, int] = {}
     _faults: dict[str, Fault] = {}
     #: Objects that a reported problem names.
     _named: set[str] = set()
@@ -148,26 +148,24 @@ class _Verification(msgspec.Struct):
     def _follow_chain(self) -> None:
         oid, child = self.asked.claim.head, None
         current = self._commit(oid, None) if oid is not None else None
-        self.tree = current.tree if current is not None else None
+        self.tree = current.tree if current is not None else EMPTY_TREE
         while oid is not None and current is not None:
             self._note_found(oid, current)
             self.commits += 1
             for fault in current.faults:
                 self._add("malformed", f"commit {oid}: {fault}", commit=oid)
-            if self._is_recorded_end(oid, current):
-                break
-            parent = self._commit(current.parent, oid) if current.parent is not None else None
+            before = None if self._is_recorded_end(oid, current) else current.parent
+            parent = self._commit(before, oid) if before is not None else None
             step = parent.time - current.time if parent is not None else 0
             if parent is not None and step > _CLOCK_STEP_S and len(self.warnings) < _MOST_WARNINGS:
                 self.warnings.append(
                     f"commit {oid} is of {rfc3339(current.time)}, its parent of "
                     f"{rfc3339(parent.time)}: the clock was set back between them"
                 )
-            self._compare_trees(oid, current.tree, parent.tree if parent else None)
-            oid, child, current = current.parent, oid, parent
-        if self.ended_at is not None and current is not None:
-            self._compare_trees(self.ended_at, current.tree, None)
-        elif oid is not None:
+            for path, _, file in self._files(current.tree, parent.tree if parent else None, oid):
+                self._is_there(file.hex(), "blob", oid, path)
+            oid, child, current = before, oid, parent
+        if oid is not None:
             self.broken_at = child or "the newest commit"
 
     def _note_found(self, oid: str, commit: CheckedCommit) -> None:
@@ -175,13 +173,11 @@ class _Verification(msgspec.Struct):
         self.reverts.pop(oid, None)
         self.pins.pop(oid, None)
         for other in commit.reverts:
-            self.reverts.setdefault(other, []).append(oid)
+            self.reverts.setdefault(other, oid)
         if self.asked.expect is not None and oid.startswith(self.asked.expect):
             self.expected = True
-        if oid == self.asked.before.reference:
-            self.reference_at = self.commits
-        if oid == self.asked.before.head:
-            self.before_at = self.commits
+        if oid in (self.asked.before.reference, self.asked.before.head):
+            self.places[oid] = self.commits
 
     def _is_recorded_end(self, oid: str, commit: CheckedCommit) -> bool:
         """Whether the history begins here because retention has dropped what was before."""
@@ -248,12 +244,12 @@ class _Verification(msgspec.Struct):
             )
         self._compare_reference()
         beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
-        for oid, children in sorted(self.reverts.items()):
+        for oid, child in sorted(self.reverts.items()):
             if not self.broken_at and not self.ended_at:  # else it may be among the dropped
                 self._add(
                     "reverts",
-                    f"commit {children[0]} takes back {oid}, which is no commit before it",
-                    commit=children[0],
+                    f"commit {child} takes back {oid}, which is no commit before it",
+                    commit=child,
                     object=oid,
                 )
         for oid, names in sorted(self.pins.items()):
@@ -282,28 +278,21 @@ class _Verification(msgspec.Struct):
         return "it was cut off, or replaced by another"
 
     def _compare_reference(self) -> None:
-        before = self.asked.before
-        name, head = HISTORY, self.asked.claim.head
-        if before.reference == "":
-            self._add("reference", f"{name} does not hold a commit's id", what=name)
-        elif before.reference is None and before.head is not None:
-            self._add("reference", f"{name} is gone; it should name {head}", what=name)
-        elif before.reference is not None and not self._is_reference_in_place():
-            how = "" if self.reference_at is None else f" ({self.reference_at} commits back)"
-            self._add(
-                "reference",
-                f"{name} names {before.reference}{how}, but the newest commit is {head}",
-                what=name,
-                commit=before.reference,
-            )
-
-    def _is_reference_in_place(self) -> bool:
-        """Whether the reference named a commit not older than the head before it was read."""
-        if self.asked.before.reference in (self.asked.claim.head, self.asked.before.head):
-            return True
-        if self.reference_at is None:
-            return False
-        return self.before_at is None or self.reference_at <= self.before_at
+        """Report a reference to no commit, or to one older than the head before it was read."""
+        before, head = self.asked.before, self.asked.claim.head
+        reference = before.reference
+        at, least = (self.places.get(oid) for oid in (reference, before.head))
+        in_place = at is not None and (least is None or at <= least)
+        if in_place or reference == before.head or (reference and reference == head):
+            return
+        if reference is None:
+            fault = f"is gone; it should name {head}"
+        elif reference == "":
+            fault = "does not hold a commit's id"
+        else:
+            how = "" if at is None else f" ({at} commits back)"
+            fault = f"names {reference}{how}, but the newest commit is {head}"
+        self._add("reference", f"{HISTORY} {fault}", what=HISTORY, commit=reference or None)
 
     # -- objects
 
@@ -387,8 +376,13 @@ class _Verification(msgspec.Struct):
 
     # -- trees
 
-    def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
-        """Check the entries of a commit's tree that its parent's tree does not have there."""
+    def _files(
+        self, new: str, old: str | None, commit: str | None
+    ) -> Iterator[tuple[str, bytes, bytes]]:
+        """The files of a tree that another does not have there: path, mode and id.
+
+        ``commit``: of the problems that are reported; None: none are.
+        """
         waiting = [(new, old, "")]
         while waiting:
             new, old, prefix = waiting.pop()
@@ -397,7 +391,7 @@ class _Verification(msgspec.Struct):
             for name, (mode, oid) in sorted(entries.items() - before.items()):
                 path = prefix + name.decode("utf-8", "replace")
                 if mode != TREE_MODE:
-                    self._is_there(oid.hex(), "blob", commit, path)
+                    yield path, mode, oid
                     continue
                 known = before.get(name)
                 beside = known[1].hex() if known is not None else None
@@ -507,20 +501,10 @@ class _Verification(msgspec.Struct):
             return
         with closing(worktree):
             if not worktree.gone():
-                self.changed_outside = self._count_changed(worktree)
-
-    def _count_changed(self, worktree: Worktree) -> int:
-        changed = 0
-        waiting = [(self.tree, "")] if self.tree is not None else []
-        while waiting:
-            oid, prefix = waiting.pop()
-            for name, (mode, entry) in (self._tree(oid, None, prefix) or {}).items():
-                path = prefix + name.decode("utf-8", "replace")
-                if mode == TREE_MODE:
-                    waiting.append((entry.hex(), path + "/"))
-                elif self._present(worktree, path) != (mode, entry):
-                    changed += 1
-        return changed
+                files = self._files(self.tree, None, None)
+                self.changed_outside = sum(
+                    self._present(worktree, path) != (mode, oid) for path, mode, oid in files
+                )
 
     def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
         try:

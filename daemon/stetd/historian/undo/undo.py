@@ -14,10 +14,10 @@ from itertools import islice
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
+from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.reverting import is_exact, plan_revert, would_undo_twice
-from stetd.history.commit_rows import CommitFilter
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import (
     ABOUT_HISTORY,
