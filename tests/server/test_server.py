@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import stat
 import tempfile
@@ -46,11 +47,13 @@ def test_socket_of_a_dead_daemon_is_replaced(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "agent.sock").write_bytes(b"mine")
-    with pytest.raises(SocketInTheWay, match="is not a socket"):
-        listen(str(tmp_path / "agent.sock"), control=False)
+    path = tmp_path / "o'brien.sock"
+    path.write_bytes(b"mine")
+    with pytest.raises(SocketInTheWay, match="is not a socket") as refused:
+        listen(str(path), control=False)
+    assert shlex.split(str(refused.value).partition("Remove it: ")[2]) == ["rm", "-r", str(path)]
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {
-        "agent.sock": b"mine"
+        "o'brien.sock": b"mine"
     }
 
 

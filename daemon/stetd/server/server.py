@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from stet.service.socket_path import quoted
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.logs import Fields
 from stetd.config.settings import Settings
@@ -67,7 +68,7 @@ def listen(path: str, *, control: bool) -> Listener:
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise SocketInTheWay(f"{path} is not a socket. Remove it: rm -r '{path}'")
+            raise SocketInTheWay(f"{path} is not a socket. Remove it: rm -r {quoted(path)}")
     temporary = os.path.join(os.path.dirname(path), _TEMPORARY_NAME)
     with suppress(FileNotFoundError):
         os.unlink(temporary)
