@@ -273,8 +273,8 @@ class Preparer:
         call, session, response = job.call, job.session, job.response
         limits, protection = self.limits, self._protection
 
-        def plan(plan_dialect: PlanDialect = plan_directly) -> Draft:
-            return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
+        def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
+            return plan_call(workspace, base, call, session, limits, protection, how)
 
         if isinstance(response, Exception):
             raise response
@@ -283,8 +283,8 @@ class Preparer:
                 check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
-            workspace.check_unchanged(response.number, paths, response.reverts)
-            return plan_call(workspace, base, call, session, limits, protection, proposal=response)
+            workspace.check_unchanged(response.number, paths, response.draft.reverts)
+            return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))
         if not self._has_planners or job.planned:

@@ -9,6 +9,7 @@ Otherwise the engine asks for another proposal. (:func:`draft_of` checks the ima
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from stetd.history.objects import Image
 from stetd.history.reverting_commits import InTheWay
@@ -35,35 +36,23 @@ class ProposedFile(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A draft (:class:`stetd.transaction.drafts.Draft`) as data."""
+    """A draft as data: ``draft`` is without its files.
 
-    kind: str
-    subject: str
+    ``number``: of the last record of the history that was read.
+    """
+
+    draft: Draft
     files: list[ProposedFile]
-    message: str
-    warnings: list[str]
-    reverts: tuple[str, ...]
-    leftover_directories: list[str]
-    commit_if_unchanged: bool
-    #: Number of the last record of the history that was read.
     number: int
 
 
-_AS_IN_A_DRAFT = (
-    "kind", "subject", "message", "warnings", "reverts", "leftover_directories",
-    "commit_if_unchanged",
-)  # fmt: skip
-
-
 def proposal_of(draft: Draft, number: int) -> Proposal:
-    """A draft as data; its descriptors are closed."""
+    """A draft as data."""
     files = []
-    draft.close()
     for item in draft.files:
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
-    same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}
-    return Proposal(files=files, number=number, **same)
+    return Proposal(replace(draft, files=[]), files, number)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
@@ -80,4 +69,4 @@ def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
         item = world.draft_file(file.path, file.after)
         item.mode, item.old_path = file.mode, file.old_path
         files.append(item)
-    return Draft(files=files, **{name: getattr(proposal, name) for name in _AS_IN_A_DRAFT})
+    return replace(proposal.draft, files=files)
