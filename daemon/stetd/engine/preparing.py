@@ -28,10 +28,10 @@ from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
 from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_directly
+from stetd.planning.planner import RecordedPlan, Replay
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
-from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.refusals import (
     contended,
@@ -46,7 +46,7 @@ from stetd.session.modes import RESTRICTED
 from stetd.session.sessions import Session, check_clipboards
 from stetd.state.session_records import Sessions
 from stetd.state.state import State
-from stetd.state.workspace import Base, Workspace
+from stetd.state.workspace import Base, PlanOutdated, Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.request_record import RequestRecord
 from stetd.transaction.drafts import Draft

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stetd.history.objects import Image
 from stetd.history.reverting_commits import InTheWay
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes.recorded_plans import PlanOutdated
+from stetd.state.workspace import PlanOutdated
 from stetd.transaction.drafts import Draft
 
 
