@@ -27,8 +27,7 @@ from stetd.history.excluding import NOTHING_EXCLUDED
 from stetd.planning.calls import PlanDialect, plan_dialects, plan_directly
 from stetd.planning.planner import Planning, Ready, RecordedPlan, Replay, given_up
 from stetd.planning.world import CallWorld
-from stetd.processes import framing
-from stetd.processes.framing import Declined
+from stetd.processes.children import Declined, Message
 from stetd.state.workspace import PlanOutdated
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
@@ -327,7 +326,7 @@ def message(content: bytes, size: int | None = None) -> bytes:
     return struct.pack("!I", len(content) if size is None else size) + content
 
 
-def said(message_: framing.Message) -> bytes:
+def said(message_: Message) -> bytes:
     return message(msgspec.msgpack.encode(message_))
 
 

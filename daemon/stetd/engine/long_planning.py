@@ -20,19 +20,10 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stetd import __version__
 from stetd.failpoints import reached
-from stetd.planning.planner import (
-    Planned,
-    Planning,
-    Ready,
-    RecordedPlan,
-    ToEngine,
-    encoded,
-    given_up,
-    to_engine,
-)
+from stetd.planning import planner as messages
 from stetd.planning.world import CallLimits, EditCall
-from stetd.processes import children, framing
-from stetd.processes.framing import Declined, Failed
+from stetd.processes import children
+from stetd.processes.children import Declined, Failed
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
 
@@ -70,12 +61,12 @@ class PlanningFailed(Exception):
 async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
     """Start a process with so many bytes of address space. Raises OSError."""
     planner = Planner(*children.start("stetd.planning.planner", str(max_memory)))
-    said: ToEngine | None = None
+    said: messages.ToEngine | None = None
     try:
         with suppress(PlannerLost, TimeoutError):
             async with asyncio.timeout(_READY_TIMEOUT_S):
                 said = await planner.receive()
-        if said != Ready(version=__version__):
+        if said != messages.Ready(version=__version__):
             raise OSError("it did not begin, or is of another version")
     except BaseException:
         planner.close()
@@ -96,7 +87,7 @@ class Planner:
         self._process = process
         connected.setblocking(False)
 
-    async def plan(self, asked: Planning, seconds: float) -> list[RecordedPlan]:
+    async def plan(self, asked: messages.Planning, seconds: float) -> list[messages.RecordedPlan]:
         """The plans of a call. Raises Refused if that takes more seconds, or too much memory;
         PlannerLost, PlanningFailed.
         """
@@ -104,12 +95,12 @@ class Planner:
         try:
             async with asyncio.timeout(seconds):
                 with suppress(OSError):  # the message received may say why the process has ended
-                    await loop.sock_sendall(self._socket, encoded(asked))
+                    await loop.sock_sendall(self._socket, children.encoded(asked))
                 said = await self.receive()
         except TimeoutError:
-            raise given_up("took too long") from None
+            raise messages.given_up("took too long") from None
         match said:
-            case Planned():
+            case messages.Planned():
                 return said.plans
             case Declined():
                 raise said.refusal
@@ -118,12 +109,12 @@ class Planner:
             case _:
                 raise PlannerLost(f"{type(said).__name__} is no outcome")
 
-    async def receive(self) -> ToEngine:
+    async def receive(self) -> messages.ToEngine:
         """The next message. Raises PlannerLost."""
-        (size,) = framing.LENGTH.unpack(await self._exactly(framing.LENGTH.size))
+        (size,) = children.LENGTH.unpack(await self._exactly(children.LENGTH.size))
         content = await self._exactly(size)
         try:
-            return to_engine.decode(content)
+            return messages.to_engine.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise PlannerLost(f"no message: {error}") from error
 
@@ -188,7 +179,7 @@ class Planners:
 
     async def plan(
         self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
-    ) -> list[RecordedPlan] | None:
+    ) -> list[messages.RecordedPlan] | None:
         """The plans of a call's dialects; None if no planner can be started. Raises Refused."""
         new = not self._idle
         try:
@@ -199,7 +190,7 @@ class Planners:
         try:
             await reached("beside.planning")
             clipboards = session.clipboards if session else {}
-            asked = Planning(
+            asked = messages.Planning(
                 root=workspace.root, call=call, clipboards=dict(clipboards), limits=limits
             )
             recorded = await planner.plan(asked, _PLANNING_TIMEOUT_S)

@@ -8,8 +8,8 @@ So a plan is recorded with the questions that planning has asked, digests of the
 outcome. The engine need not plan again: it asks the same questions, and if all answers are the
 same, the outcome is.
 
-Messages are MessagePack of the types below, each after its length. A planner that runs out of
-memory says so if it can, and ends, because it may have read half of a message.
+A planner that runs out of memory says so if it can, and ends, because it may have read half of a
+message.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from stetd.history.excluding import NOTHING_EXCLUDED
 from stetd.history.objects import object_id
 from stetd.planning.calls import plan_dialects, plan_directly
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes import children, framing
-from stetd.processes.framing import Declined, Failed, Message
+from stetd.processes.children import Declined, Failed, Message, attach_to_engine, encoded, receive
 from stetd.state.workspace import PlanOutdated
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
@@ -88,12 +87,6 @@ class Planned(Message, frozen=True):
 ToEngine = Ready | Planned | Declined | Failed
 to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 _to_planner = msgspec.msgpack.Decoder(Planning)
-_encoder = msgspec.msgpack.Encoder()
-
-
-def encoded(message: Message) -> bytes:
-    """A message as it is sent."""
-    return framing.framed(_encoder.encode(message))
 
 
 def given_up(why: str) -> Refused:
@@ -195,7 +188,7 @@ class Replay:
 def main(arguments: Sequence[str]) -> int:
     """Plan calls until the engine is gone."""
     descriptor, max_memory = arguments
-    connected = children.attach_to_engine(descriptor)
+    connected = attach_to_engine(descriptor)
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):
@@ -203,7 +196,7 @@ def main(arguments: Sequence[str]) -> int:
     with suppress(OSError):
         connected.sendall(encoded(Ready(version=__version__)))
         try:
-            while (content := framing.receive(connected)) is not None:
+            while (content := receive(connected)) is not None:
                 connected.sendall(encoded(_planned(_to_planner.decode(content))))
                 # Documents and their forms refer to each other. They take 15 times the file's size.
                 gc.collect()
