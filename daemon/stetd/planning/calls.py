@@ -52,7 +52,7 @@ def plan_call(
     protection: Protection,
     how: PlanDialect | Proposal = plan_directly,
 ) -> Draft:
-    """Plan a call on ``base``; check limits and draft. ``how``: or the historian's plan for it.
+    """Plan a call on ``base``, or use the historian's proposal; check limits and draft.
 
     Raises Refused, errors of ``how``, and PlanOutdated if the proposal does not hold.
     """
@@ -133,12 +133,10 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
             f'{MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
             + (f"; unknown: {', '.join(unknown)}" if unknown else ""),
         )
-    checked = []
     for number, item in enumerate(calls):
         match item:
-            case {"method": str(method), "params": dict(inner)} if len(item) == 2:
+            case {"method": str(method), "params": dict()} if len(item) == 2:
                 if method in DIALECTS:
-                    checked.append((method, inner))
                     continue
                 why = (
                     f"{method!r} can't be part of a transaction; the methods that can are: "
@@ -150,7 +148,7 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
                     'e.g. {"method": "patch", "params": {"path": "a.py", "patches": [...]}}'
                 )
         raise refuse(Kind.INVALID_PARAMS, f"call {number + 1}: {why}", call=number)
-    return checked
+    return [(item["method"], item["params"]) for item in calls]
 
 
 def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:

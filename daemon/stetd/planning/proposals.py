@@ -57,6 +57,7 @@ def proposal_of(draft: Draft, number: int) -> Proposal:
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
     """The draft on the current files. Raises PlanOutdated if one has another image; Refused."""
+    files = []
     for file in proposal.files:
         try:
             found = world.read_entry(file.path)
@@ -64,8 +65,6 @@ def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
             raise PlanOutdated(file.path) from obstacle
         if (found.image if found is not None else None) != file.found:
             raise PlanOutdated(file.path)
-    files = []
-    for file in proposal.files:
         item = world.draft_file(file.path, file.after)
         item.mode, item.old_path = file.mode, file.old_path
         files.append(item)

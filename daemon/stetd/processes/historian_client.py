@@ -12,6 +12,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -117,7 +118,7 @@ class Historian:
         self._writer: asyncio.StreamWriter | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
-        self._last_id = 0
+        self._ids = count(1)
         self._closing = False
         self._replacing = False
         self._lost = _LOST
@@ -212,11 +213,12 @@ class Historian:
 
         ``progress``: of a long question; it is updated meanwhile.
         """
-        encoded = msgspec.msgpack.encode(params)
-        self._last_id += 1
-        long = progress is not None
         asked = messages.Ask(
-            id=self._last_id, question=question, view=view, params=encoded, long=long
+            id=next(self._ids),
+            question=question,
+            view=view,
+            params=msgspec.msgpack.encode(params),
+            long=progress is not None,
         )
         found: T = msgspec.msgpack.decode(
             await self._wait_for(asked, progress), type=known_to_msgspec(result)
@@ -228,8 +230,7 @@ class Historian:
 
         ``without``: workspaces to leave out; the journal keeps their records.
         """
-        self._last_id += 1
-        await self._wait_for(messages.MakeDurable(id=self._last_id, without=list(without)))
+        await self._wait_for(messages.MakeDurable(id=next(self._ids), without=list(without)))
 
     def reconfigure(self, options: messages.Options) -> None:
         """Use other options from now on."""
