@@ -86,6 +86,22 @@ def test_a_file_added_where_a_patch_moved_one_away_is_a_new_one(site: Site, alon
     assert [0o644, 0o755] == modes
 
 
+def test_a_file_in_the_place_of_a_link_that_a_call_has_moved_is_no_link(site: Site) -> None:
+    (site.root / "link").symlink_to("a.txt")
+    again = codex("*** Delete File: moved", "*** Add File: moved", "+text")
+    site.agent.call("transaction", calls=[move("link", "moved"), again])
+    assert not (site.root / "moved").is_symlink()
+    assert {"moved": "text\n"} == texts(site)
+
+
+def test_a_file_added_where_a_call_moved_one_on_is_not_the_one_that_was_moved(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    on = codex("*** Update File: b.txt", "*** Move to: c.txt", "*** Add File: b.txt", "+two")
+    told = site.agent.call("transaction", calls=[move("a.txt", "b.txt"), on])
+    files = {each["path"]: each.get("old_path") for each in told["files"]}
+    assert {"a.txt": None, "b.txt": None, "c.txt": None} == files
+
+
 def test_a_file_that_a_patch_deletes_and_adds_is_replaced_and_keeps_its_bits(site: Site) -> None:
     site.write("x.sh", "one\n", mode=0o755)
     both = codex("*** Delete File: x.sh", "*** Add File: x.sh", "+new")

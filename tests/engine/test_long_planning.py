@@ -12,9 +12,8 @@ import pytest
 
 from planning_calls import planning
 from stet.wire.failures import Refused
-from stetd.engine.long_planning import Planners
-from stetd.planning.planner import NoPlanner, Planner, PlannerLost, Planning
-from stetd.processes.recorded_plans import RecordedPlan
+from stetd.engine.long_planning import Planner, PlannerLost, Planners
+from stetd.planning.planner import Planning, RecordedPlan
 
 
 class Lost(Planner):
@@ -86,7 +85,7 @@ def test_a_process_whose_call_is_given_up_is_ended_and_plans_no_other(
 def test_without_a_process_the_writer_plans_itself() -> None:
     async def main() -> object:
         async def none() -> Planner:
-            raise NoPlanner("as many processes as there may be")
+            raise OSError("as many processes as there may be")
 
         return await planned(Planners(none))
 

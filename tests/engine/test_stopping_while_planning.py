@@ -21,9 +21,8 @@ from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import MOST_ABANDONED, Lane
-from stetd.engine.long_planning import Planners
+from stetd.engine.long_planning import PlannerLost, Planners, begin_planner
 from stetd.engine.preparing import EditJob
-from stetd.planning.planner import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
 LARGE = "".join(f"line {n} of a large file\n" for n in range(30_000))

@@ -22,21 +22,13 @@ import pytest
 from planning_calls import planning
 from stet.wire.failures import Kind, Refused
 from stetd.editing.edits import Plan
+from stetd.engine.long_planning import Planner, PlannerLost, PlanningFailed, begin_planner
 from stetd.history.excluding import NOTHING_EXCLUDED
 from stetd.planning.calls import PlanDialect, plan_dialects, plan_directly
-from stetd.planning.planner import (
-    Exhausted,
-    NoPlanner,
-    Planner,
-    PlannerLost,
-    Planning,
-    PlanningFailed,
-    Ready,
-    begin_planner,
-)
+from stetd.planning.planner import Planning, Ready, RecordedPlan, Replay, given_up
 from stetd.planning.world import CallWorld
-from stetd.processes import framing
-from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
+from stetd.processes.children import Declined, Message
+from stetd.state.workspace import PlanOutdated
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 
@@ -259,7 +251,7 @@ def test_without_descriptors_for_it_there_is_no_process_and_nothing_stays_open(
                 taken.append(os.dup(0))
         for _ in range(left):
             os.close(taken.pop())
-        with pytest.raises(NoPlanner, match="Too many open files"):
+        with pytest.raises(OSError, match="Too many open files"):
             runner.run(begin_planner())
     finally:
         for descriptor in taken:
@@ -334,7 +326,7 @@ def message(content: bytes, size: int | None = None) -> bytes:
     return struct.pack("!I", len(content) if size is None else size) + content
 
 
-def said(message_: framing.Message) -> bytes:
+def said(message_: Message) -> bytes:
     return message(msgspec.msgpack.encode(message_))
 
 
@@ -384,7 +376,7 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
 
     def end_early() -> None:
         theirs.recv(1)
-        theirs.sendall(said(Exhausted()))
+        theirs.sendall(said(Declined.of(given_up("takes too much memory"))))
         theirs.close()
 
     ending = threading.Thread(target=end_early)

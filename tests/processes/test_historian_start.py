@@ -15,7 +15,7 @@ import pytest
 
 from stet.wire.failures import Kind, Refused
 from stetd import __version__
-from stetd.processes import framing, historian_client
+from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian, HistorianLost, Run, start_process
 from stetd.storage.journal import Position
@@ -184,7 +184,7 @@ def test_one_that_is_not_understood_is_ended_and_another_one_is_started(
     async def story() -> None:
         historian = historian_by(peers.run)
         await historian.start()
-        peers.all[0].socket.sendall(framing.framed(b"\xc1"))
+        peers.all[0].socket.sendall(b"\0\0\0\1\xc1")
         async with asyncio.timeout(20):
             while len(peers.all) < 2:
                 await asyncio.sleep(0.01)
@@ -277,7 +277,7 @@ def test_an_answer_that_comes_when_nobody_waits_any_more_is_dropped() -> None:
         await asyncio.sleep(0)
         [number] = historian._waiting
         asked.cancel()
-        historian._handle(messages.Answer(id=number, result=msgspec.Raw()))
+        historian._handle(messages.Answer(id=number, outcome=messages.Found(result=msgspec.Raw())))
         await ended(historian, peers)
 
     asyncio.run(story())

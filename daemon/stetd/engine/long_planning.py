@@ -1,25 +1,29 @@
 """Planning long calls in other processes, while the writer goes on.
 
 The writer begins to plan every call itself, but gives up soon (:mod:`stetd.editing.time_limit`).
-Then a planner (:mod:`stetd.planning.planner`) plans the call on the files as they are now. Every
-question that planning asks of the workspace is recorded, with a digest of its answer. When the
-writer carries out the call it asks the same questions again; if all answers are the same (nearly
-always), the recorded plan is the one that it would have made. So every check of a call is made by
-the writer, on the files as they are then.
+Then a planner (:mod:`stetd.planning.planner`) plans it on the files as they are now, and the writer
+uses the recorded plan if it still holds, as it nearly always does. So every check of a call is made
+by the writer, on the files as they are then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
 
 from stet.wire.failures import Kind, refuse
+from stetd import __version__
 from stetd.failpoints import reached
-from stetd.planning.planner import NoPlanner, Planner, PlannerLost, Planning, begin_planner
+from stetd.planning import planner as messages
 from stetd.planning.world import CallLimits, EditCall
-from stetd.processes.recorded_plans import RecordedPlan
+from stetd.processes import children
+from stetd.processes.children import Declined, Failed
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
 
@@ -27,6 +31,10 @@ from stetd.state.workspace import Workspace
 WRITER_PLANNING_S = 0.01
 #: The writer never plans calls of more bytes: their tokens may have to be counted.
 WRITER_PLANNING_BYTES = 60_000
+#: Bytes of address space of a planner.
+_MAX_MEMORY = 4 << 30
+#: Seconds in which a new planner must be ready.
+_READY_TIMEOUT_S = 10.0
 #: Seconds after which a planner gives up.
 _PLANNING_TIMEOUT_S = 120.0
 #: Planners that work at the same time.
@@ -40,6 +48,96 @@ _LOST = refuse(
     "The process that planned this call ended unexpectedly; nothing was changed. Send several "
     "smaller calls, search for exact text, or edit a smaller file.",
 )
+
+
+class PlannerLost(Exception):
+    """The process that planned a call has ended."""
+
+
+class PlanningFailed(Exception):
+    """A defect of stetd made planning fail: the exception's text, and its traceback."""
+
+
+async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
+    """Start a process with so many bytes of address space. Raises OSError."""
+    planner = Planner(*children.start("stetd.planning.planner", str(max_memory)))
+    said: messages.ToEngine | None = None
+    try:
+        with suppress(PlannerLost, TimeoutError):
+            async with asyncio.timeout(_READY_TIMEOUT_S):
+                said = await planner.receive()
+        if said != messages.Ready(version=__version__):
+            raise OSError("it did not begin, or is of another version")
+    except BaseException:
+        planner.close()
+        raise
+    return planner
+
+
+class Planner:
+    """One process, on the event loop. It plans one call at a time.
+
+    Unusable after a call was cancelled or refused for its time or memory.
+    """
+
+    def __init__(
+        self, connected: socket.socket, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self._socket = connected
+        self._process = process
+        connected.setblocking(False)
+
+    async def plan(self, asked: messages.Planning, seconds: float) -> list[messages.RecordedPlan]:
+        """The plans of a call. Raises Refused if that takes more seconds, or too much memory;
+        PlannerLost, PlanningFailed.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                with suppress(OSError):  # the message received may say why the process has ended
+                    await loop.sock_sendall(self._socket, children.encoded(asked))
+                said = await self.receive()
+        except TimeoutError:
+            raise messages.given_up("took too long") from None
+        match said:
+            case messages.Planned():
+                return said.plans
+            case Declined():
+                raise said.refusal
+            case Failed():
+                raise PlanningFailed(said.reason, said.traceback)
+            case _:
+                raise PlannerLost(f"{type(said).__name__} is no outcome")
+
+    async def receive(self) -> messages.ToEngine:
+        """The next message. Raises PlannerLost."""
+        (size,) = children.LENGTH.unpack(await self._exactly(children.LENGTH.size))
+        content = await self._exactly(size)
+        try:
+            return messages.to_engine.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PlannerLost(f"no message: {error}") from error
+
+    async def _exactly(self, size: int) -> bytearray:
+        content = bytearray(size)
+        missing = memoryview(content)
+        loop = asyncio.get_running_loop()
+        while missing:
+            try:
+                count = await loop.sock_recv_into(self._socket, missing)
+            except OSError as error:
+                raise PlannerLost(repr(error)) from error
+            if not count:
+                raise PlannerLost("it is gone")
+            missing = missing[count:]
+        return content
+
+    def close(self) -> None:
+        """Kill the process; the call that it plans is lost."""
+        self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 class Planners:
@@ -81,18 +179,18 @@ class Planners:
 
     async def plan(
         self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
-    ) -> list[RecordedPlan] | None:
+    ) -> list[messages.RecordedPlan] | None:
         """The plans of a call's dialects; None if no planner can be started. Raises Refused."""
         new = not self._idle
         try:
             planner = await self._begin() if new else self._idle.pop()
-        except NoPlanner as error:
+        except OSError as error:
             _log.error("no process to plan in, so the writer does it: %s", error)
             return None
         try:
             await reached("beside.planning")
             clipboards = session.clipboards if session else {}
-            asked = Planning(
+            asked = messages.Planning(
                 root=workspace.root, call=call, clipboards=dict(clipboards), limits=limits
             )
             recorded = await planner.plan(asked, _PLANNING_TIMEOUT_S)

@@ -28,10 +28,10 @@ from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
 from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_directly
+from stetd.planning.planner import RecordedPlan, Replay
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
 from stetd.processes.historian_client import Historian
-from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, Replay
 from stetd.processes.remembered import Key
 from stetd.refusals import (
     contended,
@@ -46,7 +46,7 @@ from stetd.session.modes import RESTRICTED
 from stetd.session.sessions import Session, check_clipboards
 from stetd.state.session_records import Sessions
 from stetd.state.state import State
-from stetd.state.workspace import Base, Workspace
+from stetd.state.workspace import Base, PlanOutdated, Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.request_record import RequestRecord
 from stetd.transaction.drafts import Draft
@@ -273,8 +273,8 @@ class Preparer:
         call, session, response = job.call, job.session, job.response
         limits, protection = self.limits, self._protection
 
-        def plan(plan_dialect: PlanDialect = plan_directly) -> Draft:
-            return plan_call(workspace, base, call, session, limits, protection, plan_dialect)
+        def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
+            return plan_call(workspace, base, call, session, limits, protection, how)
 
         if isinstance(response, Exception):
             raise response
@@ -283,8 +283,8 @@ class Preparer:
                 check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
-            workspace.check_unchanged(response.number, paths, response.reverts)
-            return plan_call(workspace, base, call, session, limits, protection, proposal=response)
+            workspace.check_unchanged(response.number, paths, response.draft.reverts)
+            return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))
         if not self._has_planners or job.planned:

@@ -27,8 +27,7 @@ from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.questions import Library, answer
 from stetd.processes import historian_messages as messages
-from stetd.processes.children import attach_to_engine
-from stetd.processes.framing import Message
+from stetd.processes.children import Declined, Failed, Message, attach_to_engine, encoded
 from stetd.processes.remembered import fingerprints
 from stetd.repository.git_writer import GitWriter
 from stetd.storage.disk import Disk, SyncFailed
@@ -143,7 +142,7 @@ class Historian:
         self._send(messages.NewCommits(shadow=shadow))
 
     def _send(self, message: Message) -> None:
-        content = messages.encoded(message)
+        content = encoded(message)
         # If the engine is gone, the main thread notices.
         with self._sending, suppress(OSError):
             self._connected.sendall(content)
@@ -165,22 +164,25 @@ class Historian:
         self._workers.submit(work)
 
     def _answer(self, asked: messages.Ask, progress: Progress) -> None:
+        outcome: messages.Found | Declined | Failed
         try:
             found = msgspec.msgpack.encode(answer(self._library, asked, progress))
+            outcome = messages.Found(result=msgspec.Raw(found))
         except Refused as refusal:
-            self._send(messages.Declined.of(refusal, id=asked.id))
+            outcome = Declined.of(refusal)
         except BaseException as error:  # noqa: BLE001 - the engine logs it, and answers
-            trace = traceback.format_exc()
-            self._send(messages.Failed(id=asked.id, reason=repr(error), traceback=trace))
-        else:
-            self._send(messages.Answer(id=asked.id, result=msgspec.Raw(found)))
+            outcome = Failed(reason=repr(error), traceback=traceback.format_exc())
+        self._send(messages.Answer(id=asked.id, outcome=outcome))
 
     # -- checkpoints
 
     def _make_durable(self, asked: messages.MakeDurable) -> None:
-        number, trouble = asked.id, self._following.trouble_but_of(asked.without)
+        def say(outcome: messages.Found | messages.Cannot) -> None:
+            self._send(messages.Answer(id=asked.id, outcome=outcome))
+
+        trouble = self._following.trouble_but_of(asked.without)
         if trouble is not None:
-            self._send(messages.Cannot(id=number, reason=trouble))
+            say(messages.Cannot(reason=trouble))
             return
         requests, self._following.requests = self._following.requests, []
         options = self._library.options
@@ -197,9 +199,9 @@ class Historian:
                 done.result()
             except SyncFailed as error:
                 reason = error.strerror or str(error)
-                self._send(messages.Cannot(id=number, reason=reason, sync_failed=True))
+                say(messages.Cannot(reason=reason, sync_failed=True))
             else:
-                self._send(messages.Answer(id=number))
+                say(messages.Found())
 
         self._git_writer.checkpoint(store).add_done_callback(tell)
 

@@ -50,29 +50,24 @@ def plan_call(
     session: Session | None,
     limits: CallLimits,
     protection: Protection,
-    plan_dialect: PlanDialect = plan_directly,
-    proposal: Proposal | None = None,
+    how: PlanDialect | Proposal = plan_directly,
 ) -> Draft:
-    """Plan a call on ``base``; check limits and draft. ``proposal``: the historian's plan for it.
+    """Plan a call on ``base``, or use the historian's proposal; check limits and draft.
 
-    Raises Refused, errors of ``plan_dialect``, and PlanOutdated if the proposal does not hold.
+    Raises Refused, errors of ``how``, and PlanOutdated if the proposal does not hold.
     """
     clipboards = session.clipboards if session else {}
     with closing(CallWorld(workspace.worktree, call, limits, clipboards, base.files)) as world:
-        if proposal is None:
-            plans = plan_dialects(call, world, workspace.excludes, plan_dialect)
-            draft = _draft(plans, call, world)
-        else:
+        if isinstance(how, Proposal):
             _check_if_match(call.if_match, call.params, world)
-            draft = draft_of(proposal, world)
+            draft = draft_of(how, world)
             draft.preview = call.preview
-    try:
+        else:
+            draft = _draft(plan_dialects(call, world, workspace.excludes, how), call, world)
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
         check_draft(draft, base, call, protection)
-    except BaseException:
-        draft.close()
-        raise
+        world.hand_over(draft.files)
     return draft
 
 
@@ -89,12 +84,18 @@ def plan_dialects(
 
     Raises Refused, and errors of ``plan_dialect``.
     """
-    _check_if_match(call.if_match, call.params, world)
-    if call.method != TRANSACTION:
-        plan = plan_dialect(call.method, call.params, world)
+
+    def planned(method: str, params: Mapping[str, Any], if_match: IfMatch | None) -> Plan:
+        _check_if_match(if_match, params, world)
+        plan = plan_dialect(method, params, world)
         check_plan(plan, excludes)
         world.check_links(plan)
-        return [plan]
+        world.apply(plan)
+        return plan
+
+    if call.method != TRANSACTION:
+        return [planned(call.method, call.params, call.if_match)]
+    _check_if_match(call.if_match, call.params, world)
     plans: list[Plan] = []
     for number, (method, inner) in enumerate(_transaction_calls(call.params)):
         common, own = split_common(inner)
@@ -103,11 +104,8 @@ def plan_dialects(
                 raise invalid(
                     f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
                 )
-            _check_if_match(convert(Common, method, common).if_match, own, world)
             time_limit.check_time()
-            plan = plan_dialect(method, own, world)
-            check_plan(plan, excludes)
-            world.check_links(plan)
+            plan = planned(method, own, convert(Common, method, common).if_match)
             if plan.preview and not call.preview:
                 raise invalid(
                     "a transaction is carried out as one, so it can't hold a call that is only "
@@ -120,7 +118,6 @@ def plan_dialects(
                 for each in refusal.failures
             ]
             raise Refused(*failures, extra=refusal.extra) from refusal
-        world.apply(plan)
         reports = tuple(replace(each, call=number) for each in plan.edits)
         results = tuple(replace(each, call=number) for each in plan.results)
         plans.append(replace(plan, edits=reports, results=results))
@@ -136,12 +133,10 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
             f'{MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
             + (f"; unknown: {', '.join(unknown)}" if unknown else ""),
         )
-    checked = []
     for number, item in enumerate(calls):
         match item:
-            case {"method": str(method), "params": dict(inner)} if len(item) == 2:
+            case {"method": str(method), "params": dict()} if len(item) == 2:
                 if method in DIALECTS:
-                    checked.append((method, inner))
                     continue
                 why = (
                     f"{method!r} can't be part of a transaction; the methods that can are: "
@@ -153,43 +148,27 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
                     'e.g. {"method": "patch", "params": {"path": "a.py", "patches": [...]}}'
                 )
         raise refuse(Kind.INVALID_PARAMS, f"call {number + 1}: {why}", call=number)
-    return checked
+    return [(item["method"], item["params"]) for item in calls]
 
 
 def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
-    """Join plans: the last content of every file, the last text of every clipboard."""
-    after: dict[str, bytes | None] = {}
-    modes: dict[str, int | None] = {}
-    new: set[str] = set()
-    clipboards: dict[str, str] = {}
-    for plan in plans:
-        clipboards.update(plan.clipboards)
-        for planned in plan.files:
-            after[planned.path] = planned.after
-            # The file that was there is gone, and its mode with it.
-            gone = planned.after is None or planned.new
-            if gone or planned.mode is not None:
-                modes[planned.path] = planned.mode
-            if gone:
-                new.add(planned.path)
+    """The changes of plans that the world has applied, as one draft."""
+    files = world.changed
     failures = [
         Failure(
             Kind.NOT_A_FILE.value,
             f"{path}: the same call makes {above} a file, so nothing can stand below it.",
             path=path,
         )
-        for path, above in files_above(path for path, data in after.items() if data is not None)
+        for path, above in files_above(p for p, item in files.items() if item.after is not None)
     ]
     if failures:
         raise Refused(*failures)
-    files = {path: world.draft_file(path, content) for path, content in after.items()}
-    for path, old_path in _moves(plans).items():
-        item, source = files[path], files.get(old_path)
+    for item in files.values():
+        source = files.get(item.old_path or "")
         gone = source is not None and source.found is not None and source.after is None
-        if gone and item.found is None and item.after is not None:
-            item.old_path = old_path
-    for path, item in files.items():
-        item.mode, item.new = modes.get(path), path in new
+        if item.found is not None or item.after is None or not gone:
+            item.old_path = None  # the call itself made the file that it moved, say
     preview = call.preview or any(plan.preview for plan in plans)
     messages = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
     results = [result for plan in plans for result in plan.results]
@@ -207,27 +186,11 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
         edits=[report for plan in plans for report in plan.edits],
         message=message,
         warnings=[warning for plan in plans for warning in plan.warnings],
-        clipboards=clipboards,
+        clipboards={name: text for plan in plans for name, text in plan.clipboards.items()},
         clipboard_notes=[note for plan in plans for note in plan.clipboard_notes],
         preview=preview,
         result=result,
     )
-
-
-def _moves(plans: Sequence[Plan]) -> dict[str, str]:
-    """New path to old path of every file that was moved, in one step or several."""
-    origins: dict[str, str] = {}
-    for plan in plans:
-        moved = {
-            planned.path: origins.get(planned.old_path, planned.old_path)
-            for planned in plan.files
-            if planned.old_path is not None
-        }
-        for planned in plan.files:
-            if planned.after is None:
-                origins.pop(planned.path, None)
-        origins.update(moved)
-    return origins
 
 
 def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: CallWorld) -> None:

@@ -1,59 +1,65 @@
-"""Processes that plan long calls.
+"""Plans that are made in another process, and used by the engine.
 
-Threads can't do this: most of planning holds the interpreter's lock, and a thread can't be stopped.
+Threads can't plan long calls: most of planning holds the interpreter's lock, and a thread can't be
+stopped. This process, the planner, plans them on the files as they are on disk. It changes nothing.
 
-The engine sends a call; the process plans it on the files as they are on disk, and answers with the
-recorded plans (:mod:`stetd.processes.recorded_plans`). It changes nothing. Messages are MessagePack
-of the types below, each after its length. A process that runs out of memory says so if it can, and
-ends, because it may have read half of a message.
+A dialect is a function of its parameters and of the world's answers (:mod:`stetd.editing.edits`).
+So a plan is recorded with the questions that planning has asked, digests of the answers, and the
+outcome. The engine need not plan again: it asks the same questions, and if all answers are the
+same, the outcome is.
+
+A planner that runs out of memory says so if it can, and ends, because it may have read half of a
+message.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
+import hashlib
 import os
 import resource
-import socket
-import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any, Literal
 
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__
-from stetd.editing.edits import Plan, World
+from stetd.editing.edits import Plan, SourceFile, World
 from stetd.history.excluding import NOTHING_EXCLUDED
+from stetd.history.objects import object_id
 from stetd.planning.calls import plan_dialects, plan_directly
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes import children, framing
-from stetd.processes.framing import Declined, Failed, Message
-from stetd.processes.recorded_plans import RecordedPlan, RecordingWorld
+from stetd.processes.children import Declined, Failed, Message, attach_to_engine, encoded, receive
+from stetd.state.workspace import PlanOutdated
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 
 #: Niceness of a planner: other processes are more urgent.
 _NICE = 5
-#: Bytes of address space of a planner.
-_MAX_MEMORY = 4 << 30
-#: Seconds in which a new process must be ready.
-_READY_TIMEOUT_S = 10.0
+#: A kind of question: a file, the entry at a path itself, the clipboards.
+Question = Literal["read", "look", "clipboards"]
+Answer = SourceFile | Mapping[str, str] | Refused
 
 
-class NoPlanner(Exception):
-    """No process could be started."""
+class Asked(msgspec.Struct, frozen=True):
+    """A question about a path ("" for the clipboards), and the digest of its answer."""
+
+    kind: Question
+    path: str
+    digest: bytes
 
 
-class PlannerLost(Exception):
-    """The process that planned a call has ended."""
+class RecordedPlan(msgspec.Struct, frozen=True):
+    """One planned call of a dialect: its plan, or its refusal."""
 
-
-class PlanningFailed(Exception):
-    """A defect of stetd made planning fail: the exception's text, and its traceback."""
+    method: str
+    asked: list[Asked]
+    plan: Plan | None = None
+    refusal: Declined | None = None
 
 
 class Planning(Message, frozen=True):
@@ -77,118 +83,103 @@ class Planned(Message, frozen=True):
     plans: list[RecordedPlan]
 
 
-class Exhausted(Message, frozen=True):
-    """Planning ran out of memory. The process ends."""
-
-
-ToEngine = Ready | Planned | Exhausted | Failed
-_encoder = msgspec.msgpack.Encoder()
+#: Declined: planning was given up. The refusal of a call is among the plans.
+ToEngine = Ready | Planned | Declined | Failed
+to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 _to_planner = msgspec.msgpack.Decoder(Planning)
-_to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 
 
-def _encoded(message: Message) -> bytes:
-    return framing.framed(_encoder.encode(message))
+def given_up(why: str) -> Refused:
+    """The refusal of a call whose planning was stopped."""
+    return refuse(
+        Kind.INPUT_TOO_LARGE,
+        f"Planning this call {why}; it was stopped and nothing was changed. Send several smaller "
+        "calls, search for exact text, or edit a smaller file.",
+    )
 
 
-async def begin_planner(max_memory: int = _MAX_MEMORY) -> Planner:
-    """Start a process with so many bytes of address space. Raises NoPlanner."""
+#: Made in advance: there is no memory to make it when it is sent.
+_OUT_OF_MEMORY = encoded(Declined.of(given_up("takes too much memory")))
+
+
+# -- recording and replaying
+
+
+class RecordingWorld:
+    """A world that records the questions that it is asked."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.root = world.root
+        self.asked: list[Asked] = []
+
+    def read(self, path: str) -> SourceFile:
+        """The file at a path. Raises Refused."""
+        found: SourceFile = self._answered("read", path)
+        return found
+
+    def look(self, path: str) -> SourceFile:
+        """The entry at a path itself. Raises Refused."""
+        found: SourceFile = self._answered("look", path)
+        return found
+
+    @property
+    def clipboards(self) -> Mapping[str, str]:
+        """The session's clipboards by name."""
+        found: Mapping[str, str] = self._answered("clipboards")
+        return found
+
+    def _answered(self, kind: Question, path: str = "") -> Any:
+        found = _answer(self._world, kind, path)
+        self.asked.append(Asked(kind, path, _digest(found)))
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+
+def _answer(world: World, kind: Question, path: str) -> Answer:
+    """Ask the world; a refusal is an answer, too."""
     try:
-        near, process = children.start(__name__, str(max_memory))
-    except OSError as error:
-        raise NoPlanner(str(error)) from error
-    planner = Planner(near, process)
-    with ExitStack() as unless_ready:
-        unless_ready.callback(planner.close)
-        if not await planner.ready():
-            raise NoPlanner("it did not begin, or is of another version")
-        unless_ready.pop_all()
-    return planner
+        match kind:
+            case "read":
+                return world.read(path)
+            case "look":
+                return world.look(path)
+            case "clipboards":
+                return world.clipboards
+    except Refused as refusal:
+        return refusal.copy()
 
 
-class Planner:
-    """The engine's side of one process, on the event loop. It plans one call at a time.
-
-    Unusable after a call was cancelled or refused for its time or memory.
-    """
-
-    def __init__(
-        self, connected: socket.socket, process: subprocess.Popen[bytes] | None = None
-    ) -> None:
-        self._socket = connected
-        self._process = process
-        connected.setblocking(False)
-
-    async def ready(self) -> bool:
-        """Wait until the process is ready; returns whether it is."""
-        try:
-            async with asyncio.timeout(_READY_TIMEOUT_S):
-                return await self._receive() == Ready(version=__version__)
-        except (PlannerLost, TimeoutError):
-            return False
-
-    async def plan(self, asked: Planning, seconds: float) -> list[RecordedPlan]:
-        """The plans of a call. Raises Refused if that takes more seconds, or too much memory;
-        PlannerLost, PlanningFailed.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(seconds):
-                with suppress(OSError):  # the message received may say why the process has ended
-                    await loop.sock_sendall(self._socket, _encoded(asked))
-                said = await self._receive()
-        except TimeoutError:
-            raise _TOO_LONG.copy() from None
-        match said:
-            case Planned():
-                return said.plans
-            case Exhausted():
-                raise _TOO_MUCH_MEMORY.copy()
-            case Failed():
-                raise PlanningFailed(said.reason, said.traceback)
-            case _:
-                raise PlannerLost(f"{type(said).__name__} is no outcome")
-
-    async def _receive(self) -> ToEngine:
-        (size,) = framing.LENGTH.unpack(await self._exactly(framing.LENGTH.size))
-        content = await self._exactly(size)
-        try:
-            return _to_engine.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise PlannerLost(f"no message: {error}") from error
-
-    async def _exactly(self, size: int) -> bytearray:
-        content = bytearray(size)
-        missing = memoryview(content)
-        loop = asyncio.get_running_loop()
-        while missing:
-            try:
-                count = await loop.sock_recv_into(self._socket, missing)
-            except OSError as error:
-                raise PlannerLost(repr(error)) from error
-            if not count:
-                raise PlannerLost("it is gone")
-            missing = missing[count:]
-        return content
-
-    def close(self) -> None:
-        """Kill the process; the call that it plans is lost."""
-        self._socket.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+def _digest(answer: Answer) -> bytes:
+    match answer:
+        case Refused():
+            said = repr((answer.failures, answer.extra))
+        case SourceFile(path, data, mode):
+            said = repr((path, mode, None if data is None else object_id("blob", data)))
+        case _:
+            said = repr(sorted(answer.items()))
+    return hashlib.sha256(said.encode()).digest()
 
 
-_TOO_LONG = refuse(
-    Kind.INPUT_TOO_LARGE,
-    "Planning this call took too long; it was stopped and nothing was changed. Send several "
-    "smaller calls, search for exact text, or edit a smaller file.",
-)
-_TOO_MUCH_MEMORY = refuse(
-    Kind.INPUT_TOO_LARGE,
-    "Planning this call takes too much memory; it was stopped and nothing was changed. Send "
-    "several smaller calls, search for exact text, or edit a smaller file.",
-)
+class Replay:
+    """Plans calls as they were recorded. Raises PlanOutdated if a plan is not valid any more."""
+
+    def __init__(self, recorded: Iterable[RecordedPlan]) -> None:
+        self._left = iter(recorded)
+
+    def __call__(self, method: str, _params: Mapping[str, Any], world: World) -> Plan:
+        """The next recorded plan, which must be one of this method. Raises its refusal."""
+        known = next(self._left, None)
+        if known is None or known.method != method:
+            raise PlanOutdated("")
+        for asked in known.asked:
+            if _digest(_answer(world, asked.kind, asked.path)) != asked.digest:
+                raise PlanOutdated(asked.path)
+        if known.refusal is not None:
+            raise known.refusal.refusal
+        assert known.plan is not None, "BUG: neither a plan nor a refusal"
+        return known.plan
 
 
 # -- in the planning process
@@ -197,20 +188,20 @@ _TOO_MUCH_MEMORY = refuse(
 def main(arguments: Sequence[str]) -> int:
     """Plan calls until the engine is gone."""
     descriptor, max_memory = arguments
-    connected = children.attach_to_engine(descriptor)
+    connected = attach_to_engine(descriptor)
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (int(max_memory), int(max_memory)))
     with suppress(OSError):
-        connected.sendall(_encoded(Ready(version=__version__)))
+        connected.sendall(encoded(Ready(version=__version__)))
         try:
-            while (content := framing.receive(connected)) is not None:
-                connected.sendall(_encoded(_planned(_to_planner.decode(content))))
+            while (content := receive(connected)) is not None:
+                connected.sendall(encoded(_planned(_to_planner.decode(content))))
                 # Documents and their forms refer to each other. They take 15 times the file's size.
                 gc.collect()
         except MemoryError:  # half of a message may have been read, so the process must end
-            connected.sendall(_encoded(Exhausted()))
+            connected.sendall(_OUT_OF_MEMORY)
     return 0
 
 

@@ -9,11 +9,12 @@ Otherwise the engine asks for another proposal. (:func:`draft_of` checks the ima
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from stetd.history.objects import Image
 from stetd.history.reverting_commits import InTheWay
 from stetd.planning.world import CallLimits, CallWorld, EditCall
-from stetd.processes.recorded_plans import PlanOutdated
+from stetd.state.workspace import PlanOutdated
 from stetd.transaction.drafts import Draft
 
 
@@ -35,39 +36,28 @@ class ProposedFile(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A draft (:class:`stetd.transaction.drafts.Draft`) as data."""
+    """A draft as data: ``draft`` is without its files.
 
-    kind: str
-    subject: str
+    ``number``: of the last record of the history that was read.
+    """
+
+    draft: Draft
     files: list[ProposedFile]
-    message: str
-    warnings: list[str]
-    reverts: tuple[str, ...]
-    leftover_directories: list[str]
-    commit_if_unchanged: bool
-    #: Number of the last record of the history that was read.
     number: int
 
 
-_AS_IN_A_DRAFT = (
-    "kind", "subject", "message", "warnings", "reverts", "leftover_directories",
-    "commit_if_unchanged",
-)  # fmt: skip
-
-
 def proposal_of(draft: Draft, number: int) -> Proposal:
-    """A draft as data; its descriptors are closed."""
+    """A draft as data."""
     files = []
-    draft.close()
     for item in draft.files:
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
-    same = {name: getattr(draft, name) for name in _AS_IN_A_DRAFT}
-    return Proposal(files=files, number=number, **same)
+    return Proposal(replace(draft, files=[]), files, number)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
     """The draft on the current files. Raises PlanOutdated if one has another image; Refused."""
+    files = []
     for file in proposal.files:
         try:
             found = world.read_entry(file.path)
@@ -75,9 +65,7 @@ def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
             raise PlanOutdated(file.path) from obstacle
         if (found.image if found is not None else None) != file.found:
             raise PlanOutdated(file.path)
-    files = []
-    for file in proposal.files:
         item = world.draft_file(file.path, file.after)
         item.mode, item.old_path = file.mode, file.old_path
         files.append(item)
-    return Draft(files=files, **{name: getattr(proposal, name) for name in _AS_IN_A_DRAFT})
+    return replace(proposal.draft, files=files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -149,17 +149,24 @@ class CallWorld:
         self._followed: set[str] = set()
         #: Canonical path to the file that was read.
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
-        #: Canonical path to the file as earlier calls of the same transaction leave it.
-        self._planned: dict[str, SourceFile] = {}
+        #: Canonical path to the file as the calls planned so far leave it.
+        self.changed: dict[str, DraftFile] = {}
 
     def apply(self, plan: Plan) -> None:
-        """Let the next call of a transaction see the changes of this one."""
+        """Make the changes of a plan, so that the next call of a transaction sees them."""
         for planned in plan.files:
-            mode = planned.mode
-            if mode is None and planned.after is not None and not planned.new:
-                before = self._source(planned.path)
-                mode = None if before.is_link else before.mode
-            self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
+            before = self._source(planned.path)
+            item = self.changed.setdefault(planned.path, self.draft_file(planned.path, None))
+            item.after = planned.after
+            # What was there is gone, and its mode with it: also a link that becomes a file.
+            replaced = planned.new or (before.is_link and planned.mode is None)
+            gone = planned.after is None or replaced
+            item.new = item.new or gone
+            if gone or planned.mode is not None:
+                item.mode = planned.mode
+            if replaced or before.data is None:
+                source = self.changed.get(planned.old_path or "")
+                item.old_path = (source and source.old_path) or planned.old_path
         self.clipboards = {**self.clipboards, **plan.clipboards}
         self._followed = set()
 
@@ -200,9 +207,9 @@ class CallWorld:
         Links that earlier calls make or remove are not on disk yet, and can't be followed: then the
         entry itself is returned, as the earlier calls leave it.
         """
-        if self._planned or self._unpublished:
+        if self.changed or self._unpublished:
             own = self.look(path)
-            if own.path in self._planned or own.path in self._unpublished:
+            if own.path in self.changed or own.path in self._unpublished:
                 return own
         return self._source(self._canonical(path, follow_last=True))
 
@@ -213,7 +220,7 @@ class CallWorld:
             self._spelled[key] = self._read_target(target), target.links
         canonical, links = self._spelled[key]
         for link in links:
-            if link in self._planned:
+            if link in self.changed:
                 raise refuse(
                     Kind.INVALID_PARAMS,
                     f"{path}: this path leads through the link {link}, which a call before it in "
@@ -237,7 +244,7 @@ class CallWorld:
             # Perhaps an earlier call removes the file that is in the way.
             if refusal.kind == Kind.NOT_A_FILE and None in self._unpublished.values():
                 raise NotYetPublished from refusal
-            removed = any(each.data is None for each in self._planned.values())
+            removed = any(each.after is None for each in self.changed.values())
             if refusal.kind == Kind.NOT_A_FILE and removed:
                 raise refuse(
                     Kind.NOT_A_FILE,
@@ -264,10 +271,12 @@ class CallWorld:
 
     def _source(self, canonical: str) -> SourceFile:
         """The file at a path that was read, as earlier calls leave it."""
-        if canonical in self._planned:
-            return self._planned[canonical]
         _, found = self.seen[canonical]
-        return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
+        data, mode = (found.data, found.mode) if found is not None else (None, None)
+        item = self.changed.get(canonical)
+        if item is not None:
+            data, mode = item.after, item.mode if item.new else item.mode or mode
+        return SourceFile(canonical, data, mode)
 
     def read_entry(self, canonical: str) -> OnDisk | None:
         """The file at a path of the history; a link is not followed. Raises InTheWay, Refused."""
@@ -306,12 +315,15 @@ class CallWorld:
         return target.path
 
     def draft_file(self, path: str, after: bytes | None) -> DraftFile:
-        """Make a file of the draft. The draft takes over the descriptor of its directory."""
-        target, found = self.seen[path]
-        self.seen[path] = (Target(target.path, -1, target.missing, target.name), found)
-        return DraftFile(target, found, after)
+        """Make a file of a draft."""
+        return DraftFile(*self.seen[path], after)
+
+    def hand_over(self, files: Iterable[DraftFile]) -> None:
+        """Leave it to a draft to close the descriptors of its files."""
+        for item in files:
+            del self.seen[item.target.path]
 
     def close(self) -> None:
-        """Close the descriptors of files that were only read."""
+        """Close the descriptors of all files that were not handed over."""
         for target, _ in self.seen.values():
             target.close()

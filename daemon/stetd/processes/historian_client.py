@@ -12,6 +12,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ from stet.wire.first_use import known_to_msgspec
 from stetd import __version__
 from stetd.processes import children
 from stetd.processes import historian_messages as messages
-from stetd.processes.framing import Message
+from stetd.processes.children import Declined, Failed, Message
 from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
@@ -117,7 +118,7 @@ class Historian:
         self._writer: asyncio.StreamWriter | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Waiting] = {}
-        self._last_id = 0
+        self._ids = count(1)
         self._closing = False
         self._replacing = False
         self._lost = _LOST
@@ -189,7 +190,7 @@ class Historian:
             self._watching.cancel()
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
-                self._settle(number, error=HistorianLost("the historian has ended"))
+                self._settle(number, HistorianLost("the historian has ended"))
         if not self._closing and not self._replacing:
             _log.error("the historian has ended (%d); another one is started", status)
             self.trouble = "the process that keeps it has ended"
@@ -212,11 +213,12 @@ class Historian:
 
         ``progress``: of a long question; it is updated meanwhile.
         """
-        encoded = msgspec.msgpack.encode(params)
-        self._last_id += 1
-        long = progress is not None
         asked = messages.Ask(
-            id=self._last_id, question=question, view=view, params=encoded, long=long
+            id=next(self._ids),
+            question=question,
+            view=view,
+            params=msgspec.msgpack.encode(params),
+            long=progress is not None,
         )
         found: T = msgspec.msgpack.decode(
             await self._wait_for(asked, progress), type=known_to_msgspec(result)
@@ -228,8 +230,7 @@ class Historian:
 
         ``without``: workspaces to leave out; the journal keeps their records.
         """
-        self._last_id += 1
-        await self._wait_for(messages.MakeDurable(id=self._last_id, without=list(without)))
+        await self._wait_for(messages.MakeDurable(id=next(self._ids), without=list(without)))
 
     def reconfigure(self, options: messages.Options) -> None:
         """Use other options from now on."""
@@ -269,11 +270,11 @@ class Historian:
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, error=self._lost.copy())
+                self._settle(number, self._lost.copy())
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:
-            self._writer.write(messages.encoded(message))
+            self._writer.write(children.encoded(message))
 
     def _send_position(self) -> None:
         if self._send_timer is not None:
@@ -305,17 +306,16 @@ class Historian:
     def _handle(self, said: messages.ToEngine) -> None:
         self._heard_at = time.monotonic()
         match said:
-            case messages.Answer():
-                self._settle(said.id, said.result)
-            case messages.Declined():
-                self._settle(said.id, error=said.refusal)
-            case messages.Cannot(reason=reason):
-                lost = HistorianLost(reason)
-                failed = SyncFailed(errno.EIO, reason) if said.sync_failed else lost
-                self._settle(said.id, error=failed)
-            case messages.Failed():
-                _log.error("a question failed: %s\n%s", said.reason, said.traceback)
-                self._settle(said.id, error=_DEFECT.copy())
+            case messages.Answer(id=number, outcome=messages.Found(result=result)):
+                self._settle(number, result)
+            case messages.Answer(id=number, outcome=Declined() as declined):
+                self._settle(number, declined.refusal)
+            case messages.Answer(id=number, outcome=messages.Cannot() as cannot):
+                lost, failed = HistorianLost(cannot.reason), SyncFailed(errno.EIO, cannot.reason)
+                self._settle(number, failed if cannot.sync_failed else lost)
+            case messages.Answer(id=number, outcome=Failed() as failure):
+                _log.error("a question failed: %s\n%s", failure.reason, failure.traceback)
+                self._settle(number, _DEFECT.copy())
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
             case messages.StoredReplies():
@@ -331,15 +331,15 @@ class Historian:
                 why = f"stetd was upgraded to {said.version} meanwhile: restart it with stet stop."
                 self._lost = refuse(Kind.OVERLOADED, f"{why} Nothing was changed.")
 
-    def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
+    def _settle(self, number: int, outcome: msgspec.Raw | Exception) -> None:
         """Resolve a question's future, unless it is cancelled."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.future.done():
             return
-        if error is not None:
-            waiting.future.set_exception(error)
+        if isinstance(outcome, Exception):
+            waiting.future.set_exception(outcome)
         else:
-            waiting.future.set_result(result)
+            waiting.future.set_result(outcome)
 
     def _watch(self) -> None:
         """Ask for the progress of long work; kill a historian that hangs."""

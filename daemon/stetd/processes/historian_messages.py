@@ -10,12 +10,13 @@ import socket
 
 import msgspec
 
-from stetd.processes import framing
+from stetd.processes import children
+from stetd.processes.children import Declined, Failed, Message
 from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
 
-class WorkspaceView(framing.Message, frozen=True):
+class WorkspaceView(Message, frozen=True):
     """The workspace that a question is about, as it was when the question was asked.
 
     ``number``: the record up to which Git must have the history; 0: any. ``directory``: that of the
@@ -35,7 +36,7 @@ class WorkspaceView(framing.Message, frozen=True):
 # -- from the engine
 
 
-class Options(framing.Message, frozen=True):
+class Options(Message, frozen=True):
     """The historian's part of the configuration; bytes, seconds."""
 
     exclude: list[str]
@@ -74,7 +75,7 @@ class StartingPoint(msgspec.Struct):
         return cls(mark, starts, held, first)
 
 
-class Begin(framing.Message, frozen=True):
+class Begin(Message, frozen=True):
     """The first message."""
 
     version: str
@@ -83,14 +84,14 @@ class Begin(framing.Message, frozen=True):
     base: StartingPoint
 
 
-class Durable(framing.Message, frozen=True):
+class Durable(Message, frozen=True):
     """All records before this position are durable and settled (published or voided)."""
 
     segment: int
     offset: int
 
 
-class MakeDurable(framing.Message, frozen=True):
+class MakeDurable(Message, frozen=True):
     """Make Git durable as far as the journal is; then answer.
 
     ``without``: workspaces to leave out, because the journal keeps their records.
@@ -100,7 +101,7 @@ class MakeDurable(framing.Message, frozen=True):
     without: list[str]
 
 
-class Ask(framing.Message, frozen=True):
+class Ask(Message, frozen=True):
     """A question, by its name; ``params``: its parameters in MessagePack.
 
     ``long``: long questions are answered one after the other, and their progress is reported.
@@ -113,96 +114,81 @@ class Ask(framing.Message, frozen=True):
     long: bool = False
 
 
-class Ping(framing.Message, frozen=True):
+class Ping(Message, frozen=True):
     """Asks for a Pong."""
 
 
-class End(framing.Message, frozen=True):
+class End(Message, frozen=True):
     """Write everything, then end."""
 
 
 # -- from the historian
 
 
-class Cannot(framing.Message, frozen=True):
+class Found(Message, frozen=True):
+    """What was asked for, in MessagePack; nil (0xC0) if there is nothing to say."""
+
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+
+
+class Cannot(Message, frozen=True):
     """Git can't be made durable now. ``sync_failed``: nor later, because a sync has failed."""
 
-    id: int
     reason: str
     sync_failed: bool = False
 
 
-class Answer(framing.Message, frozen=True):
-    """The answer to a question, in MessagePack; nil (0xC0) if there is nothing to say."""
+class Answer(Message, frozen=True):
+    """The answer to a question."""
 
     id: int
-    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+    outcome: Found | Cannot | Declined | Failed
 
 
-class Declined(framing.Declined, frozen=True):
-    """A refusal, as the answer to a question."""
-
-    id: int
-
-
-class Failed(framing.Failed, frozen=True):
-    """A defect of stetd, instead of an answer."""
-
-    id: int
-
-
-class Trouble(framing.Message, frozen=True):
+class Trouble(Message, frozen=True):
     """``reason``: why Git can't be written at present; None: it can again."""
 
     reason: str | None
     failures: int
 
 
-class NewCommits(framing.Message, frozen=True):
+class NewCommits(Message, frozen=True):
     """A repository has new commits."""
 
     shadow: str
 
 
-class StoredReplies(framing.Message, frozen=True):
+class StoredReplies(Message, frozen=True):
     """The ids of all stored replies (:func:`stetd.processes.remembered.fingerprints`)."""
 
     ids: bytes
 
 
-class Pong(framing.Message, frozen=True):
+class Pong(Message, frozen=True):
     """A sign of life. ``work``: the progress of long work, by the question's id."""
 
     work: dict[int, Progress]
 
 
-class OtherVersion(framing.Message, frozen=True):
+class OtherVersion(Message, frozen=True):
     """The historian has another version than the engine, and ends."""
 
     version: str
 
 
 ToHistorian = Begin | Durable | MakeDurable | Ask | Options | Ping | End
-ToEngine = (
-    Cannot | Answer | Declined | Failed | Trouble | NewCommits | StoredReplies | Pong | OtherVersion
-)
-_encoder = msgspec.msgpack.Encoder()
+ToEngine = Answer | Trouble | NewCommits | StoredReplies | Pong | OtherVersion
 _to_historian = msgspec.msgpack.Decoder(ToHistorian)
 _to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 
 
-def encoded(message: framing.Message) -> bytes:
-    """A message as it is sent."""
-    return framing.framed(_encoder.encode(message))
-
-
 async def read(reader: asyncio.StreamReader) -> ToEngine:
     """The next message, on the engine's side. Raises EOFError, OSError, msgspec.MsgspecError."""
-    (size,) = framing.LENGTH.unpack(await reader.readexactly(framing.LENGTH.size))
+    (size,) = children.LENGTH.unpack(await reader.readexactly(children.LENGTH.size))
     return _to_engine.decode(await reader.readexactly(size))
 
 
 def receive(connected: socket.socket) -> ToHistorian | None:
     """The next message, on the historian's side; None at the end."""
-    content = framing.receive(connected)
+    content = children.receive(connected)
     return None if content is None else _to_historian.decode(content)

@@ -10,7 +10,6 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
-from stetd.processes.recorded_plans import PlanOutdated
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
@@ -20,6 +19,14 @@ from stetd.transaction.transaction import Prepared
 
 #: Records that are remembered to check proposals.
 _REMEMBERED = 1000
+
+
+class PlanOutdated(Exception):
+    """The file at ``path``, or the history, is not what a plan was made from."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 class Workspace:

@@ -8,8 +8,9 @@ import pytest
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.edits import SourceFile
-from stetd.processes.framing import Declined
-from stetd.processes.recorded_plans import PlanOutdated, RecordedPlan, RecordingWorld, Replay
+from stetd.planning.planner import RecordedPlan, RecordingWorld, Replay
+from stetd.processes.children import Declined
+from stetd.state.workspace import PlanOutdated
 
 
 class OneFile:
