@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -100,6 +101,15 @@ def test_a_file_added_where_a_call_moved_one_on_is_not_the_one_that_was_moved(si
     told = site.agent.call("transaction", calls=[move("a.txt", "b.txt"), on])
     files = {each["path"]: each.get("old_path") for each in told["files"]}
     assert {"a.txt": None, "b.txt": None, "c.txt": None} == files
+
+
+def test_a_link_that_a_patch_moves_to_the_place_of_another_is_a_link(site: Site) -> None:
+    (site.root / "a").symlink_to("one.txt")
+    (site.root / "b").symlink_to("two.txt")
+    both = ["*** Delete File: b", "*** Update File: a", "*** Move to: b"]
+    site.agent.call("transaction", calls=[codex(*both)])
+    assert "one.txt" == os.readlink(site.root / "b")
+    assert ["b"] == sorted(os.listdir(site.root))
 
 
 def test_a_file_that_a_patch_deletes_and_adds_is_replaced_and_keeps_its_bits(site: Site) -> None:

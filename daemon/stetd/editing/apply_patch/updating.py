@@ -325,11 +325,12 @@ class Composition(msgspec.Struct):
         moved = {node.origin for path, node in self.nodes.items() if node.origin != path}
         for path, node in self.nodes.items():
             before = self._before[path]
-            mode = node.mode if node.mode != before.mode else None
             new = path in moved and node.data is not None and node.mode is None
-            same_kind = node.is_link == before.is_link and mode is None and not new
-            if node.data == before.data and same_kind:
+            same_mode = node.is_link == before.is_link and node.mode in (None, before.mode)
+            if node.data == before.data and same_mode and not new:
                 continue
+            # Without a mode, what is in a link's place is a file.
+            mode = node.mode if node.is_link or node.mode != before.mode else None
             # The old path of a moved file, if it has no file now.
             old_path = node.origin if before.data is None else None
             if old_path is not None and self.nodes[old_path].data is not None:
