@@ -29,9 +29,10 @@ import msgspec
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
+from stetd.repository.object_files import all_loose_ids
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
-from stetd.repository.stored_ids import all_loose_ids, each_id
+from stetd.repository.stored_ids import each_id
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, lower_priority
 

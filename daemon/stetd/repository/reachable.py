@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import SortedIds
 
 _SUBMODULE = b"160000"
@@ -30,15 +31,19 @@ class BrokenHistory(Exception):
 
 
 class Marks(SortedIds):
-    """A mark for each object of a repository."""
+    """A mark for each object of a repository. Walks from references and marks what it reaches."""
 
-    def __init__(self, ids: bytes) -> None:
+    def __init__(self, files: ObjectFiles, ids: bytes) -> None:
         super().__init__(ids)
+        self._files = files
+        self._shallow = frozenset(map(bytes.fromhex, read_shallow(files.path)))
         self._marked = bytearray(len(self))
         #: Marked objects that came after the ids were listed.
         self._late: set[bytes] = set()
+        #: The entries of the trees that were read last, by path.
+        self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
         #: Called with the index of each object when it is marked.
-        self.on_mark: Callable[[int], None] | None = None
+        self.on_mark: Callable[[int], object] = lambda _: None
 
     def mark(self, oid: bytes) -> bool:
         """Mark an object; returns whether it was unmarked."""
@@ -49,7 +54,7 @@ class Marks(SortedIds):
             return new
         new = not self._marked[number]
         self._marked[number] = 1
-        if new and self.on_mark is not None:
+        if new:
             self.on_mark(number)
         return new
 
@@ -63,16 +68,6 @@ class Marks(SortedIds):
         """The number of unmarked objects."""
         return self._marked.count(0)
 
-
-class Marking:
-    """Walks from references and marks the objects that it reaches."""
-
-    def __init__(self, files: ObjectFiles, marks: Marks, shallow: Iterable[str]) -> None:
-        self._files = files
-        self.marks = marks
-        self._shallow = frozenset(bytes.fromhex(oid) for oid in shallow)
-        self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
-
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark everything reachable from these objects. Raises BrokenHistory."""
         self._mark([(b"", bytes.fromhex(oid)) for oid in roots], parents=True)
@@ -85,7 +80,7 @@ class Marking:
         """Mark these objects and all that they lead to; each with the path of a tree."""
         while waiting:
             path, oid = waiting.pop()
-            if not self.marks.mark(oid):
+            if not self.mark(oid):
                 continue
             kind, _, content = self.read(oid)
             if kind == "tree":
@@ -109,7 +104,7 @@ class Marking:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
                 trees.append((path + b"/" + name, child))
-            elif mode != _SUBMODULE and self.marks.mark(child) and self.marks.find(child) is None:
+            elif mode != _SUBMODULE and self.mark(child) and self.find(child) is None:
                 self.read(child)  # it came after the listing, or it is missing
         return trees
 

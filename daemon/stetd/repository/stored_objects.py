@@ -18,6 +18,7 @@ from stetd.repository.object_files import (
     Damaged,
     Missing,
     ObjectFiles,
+    all_loose_ids,
     as_damage,
     loose_name,
     pack_names,
@@ -31,7 +32,6 @@ from stetd.repository.references import (
     why_no_pin_name,
 )
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import all_loose_ids
 
 #: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
