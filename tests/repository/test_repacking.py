@@ -18,12 +18,12 @@ from e2e.running_daemon import git
 from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
 from stetd.repository import packing, repacking
-from stetd.repository.making_repository import create_repository
 from stetd.repository.object_files import ObjectFiles
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import set_pin
 from stetd.repository.repacking import Repacking
+from stetd.repository.shadow_repo import create_repository
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from storage.histories import Histories, blob
