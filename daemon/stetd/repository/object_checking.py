@@ -50,28 +50,17 @@ class Fault(NamedTuple):
     oid: str | None = None
 
 
-class _Ids(SortedIds):
-    """Ordered ids with the kind of each; 0 until the object was found intact."""
-
-    def __init__(self, ids: bytes) -> None:
-        super().__init__(ids)
-        self.kinds = bytearray(len(self))
-
-    def kind_of(self, oid: bytes) -> int:
-        at = self.find(oid)
-        return 0 if at is None else self.kinds[at]
-
-
 class ObjectCheck:
     """The objects in the files of one repository, and their faults."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
-        #: By the pack's name, or ``objects`` for all that are loose.
-        self._found: dict[str, _Ids] = {}
+        #: The ids, each with its kind if it was found intact: by the pack's name, or ``objects``
+        #: for all that are loose.
+        self._found: dict[str, SortedIds] = {}
         #: Objects that appeared after they were listed.
         self._late: dict[bytes, int] = {}
-        self._last = _Ids(b"")
+        self._last = SortedIds(b"")
         self._files = ObjectFiles(repository)
         self.faults: list[Fault] = []
         #: Packs without an index; a kill between two renames may leave one.
@@ -85,7 +74,7 @@ class ObjectCheck:
     def objects(self) -> int:
         """The number of intact objects; two copies count twice."""
         found = self._found.values()
-        return sum(len(ids) - ids.kinds.count(0) for ids in found) + len(self._late)
+        return sum(len(ids) - ids.known.count(0) for ids in found) + len(self._late)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
         """Kind and content of an object; None if there is no intact copy."""
@@ -99,7 +88,8 @@ class ObjectCheck:
         key = bytes.fromhex(oid)
         # Related objects are mostly in the same file.
         for ids in (self._last, *self._found.values()):
-            kind = ids.kind_of(key)
+            number = ids.find(key)
+            kind = ids.known[number] if number is not None else 0
             if kind:
                 self._last = ids
                 return KINDS[kind]
@@ -122,10 +112,10 @@ class ObjectCheck:
                 self._late[bytes.fromhex(oid)] = NUMBERS[found[0]]
 
     def _scan_loose(self) -> None:
-        ids = self._found["objects"] = _Ids(all_loose_ids(self._repository))
+        ids = self._found["objects"] = SortedIds(all_loose_ids(self._repository))
         for number, oid in enumerate(map(bytes.hex, each_id(ids.ids))):
             try:
-                ids.kinds[number] = NUMBERS[read_loose(self._repository, oid)[0]]
+                ids.known[number] = NUMBERS[read_loose(self._repository, oid)[0]]
             except FileNotFoundError:
                 continue  # packed meanwhile
             except (Damaged, OSError) as error:
@@ -135,7 +125,7 @@ class ObjectCheck:
         for name in pack_names(self._repository):
             if name in self._found:
                 continue
-            self._found[name] = _Ids(b"")
+            self._found[name] = SortedIds(b"")
             try:
                 with closing(Pack(self._repository, name)) as pack:
                     self._scan_pack(pack)
@@ -151,7 +141,7 @@ class ObjectCheck:
 
     def _scan_pack(self, pack: Pack) -> None:
         self._check_sums(pack)
-        ids = _Ids(pack.all_ids())
+        ids = SortedIds(pack.all_ids())
         self._check_order(pack, ids)
         self._found[pack.name] = ids
         # In the order of offsets, so that bases of deltas are in the cache.
@@ -160,7 +150,7 @@ class ObjectCheck:
         for number in sorted(range(pack.count), key=offsets.__getitem__):
             oid = ids.at(number).hex()
             try:
-                ids.kinds[number] = NUMBERS[pack.read(number, oid)[0]]
+                ids.known[number] = NUMBERS[pack.read(number, oid)[0]]
             except Damaged as error:
                 self._add_fault(error, oid)
 
@@ -178,7 +168,7 @@ class ObjectCheck:
             elif path == pack.pack_name and expected != index_sums[:20]:
                 self._add_fault(Damaged(pack.index_name, "it is the index of another pack"))
 
-    def _check_order(self, pack: Pack, ids: _Ids) -> None:
+    def _check_order(self, pack: Pack, ids: SortedIds) -> None:
         last, starts = b"", [0, *pack.fanout]
         for number in range(pack.count):
             oid = ids.at(number)

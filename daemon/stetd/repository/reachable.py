@@ -37,7 +37,6 @@ class Marks(SortedIds):
         super().__init__(ids)
         self._files = files
         self._shallow = frozenset(map(bytes.fromhex, read_shallow(files.path)))
-        self._marked = bytearray(len(self))
         #: Marked objects that came after the ids were listed.
         self._late: set[bytes] = set()
         #: The entries of the trees that were read last, by path.
@@ -52,8 +51,8 @@ class Marks(SortedIds):
             new = oid not in self._late
             self._late.add(oid)
             return new
-        new = not self._marked[number]
-        self._marked[number] = 1
+        new = not self.known[number]
+        self.known[number] = 1
         if new:
             self.on_mark(number)
         return new
@@ -61,12 +60,12 @@ class Marks(SortedIds):
     def has(self, oid: bytes) -> bool:
         """Whether an object is marked."""
         number = self.find(oid)
-        return oid in self._late if number is None else bool(self._marked[number])
+        return oid in self._late if number is None else bool(self.known[number])
 
     @property
     def unmarked(self) -> int:
         """The number of unmarked objects."""
-        return self._marked.count(0)
+        return self.known.count(0)
 
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark everything reachable from these objects. Raises BrokenHistory."""

@@ -32,6 +32,8 @@ class SortedIds:
 
     def __init__(self, ids: bytes) -> None:
         self.ids = ids
+        #: A byte for each id, for what its user finds out about the object; 0 at first.
+        self.known = bytearray(len(self))
 
     def __len__(self) -> int:
         return len(self.ids) // 20
