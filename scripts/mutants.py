@@ -184,11 +184,11 @@ MUTANTS = [
         "packs-removed-early",
         "old packs go before the new one is durable",
         "repository/repacking.py",
-        "        written = self._write(new) if len(chosen) else []\n",
-        "        for pack in packs:\n"
-        "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
-        '            failpoint("gc.removed_pack")\n'
-        "        written = self._write(new) if len(chosen) else []\n",
+        "            written = self._write(new) if len(new.chosen) else []\n",
+        "            for pack in copied:\n"
+        "                remove_pack(os.path.join(self.repository, pack.name), self.disk)\n"
+        '                failpoint("gc.removed_pack")\n'
+        "            written = self._write(new) if len(new.chosen) else []\n",
         ("tests/repository/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
     ),
     Mutant(

@@ -22,9 +22,8 @@ from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
-from stetd.repository.making_repository import create_repository
 from stetd.repository.packing import write_pack
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.state.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal

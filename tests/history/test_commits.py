@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from stet.wire.results import Peer
 from stetd.history.commits import CommitMeta, commit_object, parse_commit, rfc3339
 from stetd.history.objects import EMPTY_TREE, NewObject
-from stetd.repository.making_repository import create_repository
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.storage.disk import Disk
 
 FULL = CommitMeta(

@@ -26,8 +26,7 @@ from stetd.history.objects import (
     same_image,
     stored_tree,
 )
-from stetd.repository.making_repository import create_repository
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.storage.disk import Disk
 
 Files = dict[str, tuple[int, str]]

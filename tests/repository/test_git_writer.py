@@ -16,8 +16,7 @@ import pytest
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject
 from stetd.repository.git_writer import GitWriter, Unwritten
-from stetd.repository.making_repository import create_repository
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk, SyncFailed
 from storage.histories import blob

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stetd.repository.kept_handles import KeptHandles
-from stetd.repository.making_repository import create_repository
+from stetd.repository.shadow_repo import create_repository
+from stetd.repository.stored_objects import KeptHandles
 from stetd.storage.disk import Disk
 
 

@@ -13,14 +13,11 @@ from pathlib import Path
 import pytest
 
 from stetd.history.objects import NewObject, object_id
-from stetd.repository.kept_handles import KeptHandles
-from stetd.repository.making_repository import create_repository
-from stetd.repository.object_files import Damaged, Missing, ObjectFiles, Pack
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles, Pack, all_loose_ids
 from stetd.repository.packing import write_pack
 from stetd.repository.references import HISTORY, write_reference
-from stetd.repository.shadow_repo import ShadowRepository
-from stetd.repository.stored_ids import all_loose_ids
-from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
+from stetd.repository.stored_objects import KeptHandles, MissingObject, StoredObjects
 from stetd.storage.disk import Disk
 from storage.histories import blob
 

@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from e2e.running_daemon import git
-from stetd.repository.making_repository import create_repository
 from stetd.repository.packing import merge_packs, remove_pack, write_pack
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.storage.disk import Disk
 from storage.histories import blob
 

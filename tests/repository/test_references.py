@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.running_daemon import git
-from stetd.repository.making_repository import create_repository
 from stetd.repository.references import (
     HISTORY,
     PINS,
@@ -25,6 +24,7 @@ from stetd.repository.references import (
     why_no_pin_name,
     write_reference,
 )
+from stetd.repository.shadow_repo import create_repository
 from stetd.storage.disk import Disk, NotRegular
 from storage.histories import Histories
 

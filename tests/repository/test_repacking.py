@@ -18,12 +18,12 @@ from e2e.running_daemon import git
 from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
 from stetd.repository import packing, repacking
-from stetd.repository.making_repository import create_repository
 from stetd.repository.object_files import ObjectFiles
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import set_pin
 from stetd.repository.repacking import Repacking
+from stetd.repository.shadow_repo import create_repository
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from storage.histories import Histories, blob
@@ -57,11 +57,8 @@ def repack(repository: str, *, drop: bool = False, before_sweep: object = None) 
             before_sweep()
         run()
 
-    work = Repacking(repository, Disk(), on_background, Progress(), drop=drop)
-    try:
-        work.run()
-    finally:
-        work.close()
+    work = Repacking(repository, Disk(), on_background, Progress(), drop)
+    work.run()
     return work
 
 
@@ -321,13 +318,13 @@ def test_joining_small_packs_leaves_those_of_plain_git_alone(histories: Historie
     assert fsck(histories.path) == ""
 
 
-def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
+def test_joining_small_packs_keeps_deltas_right(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Repacking, "_chosen_packs", lambda _, packs: [])  # only loose objects
     for turn in range(20):
         grown(histories, 6, start=turn * 6)
-        incremental = Repacking(histories.path, Disk(), lambda run: run(), Progress(), drop=False)
-        incremental._chosen_packs = lambda marks: []  # type: ignore[method-assign]
-        incremental.run()
-        incremental.close()
+        repack(histories.path)
     before = all_objects(histories.path)
     assert len(packs(histories.path)) > 30
     assert merge_packs(histories.path, Disk()) != []

@@ -8,8 +8,7 @@ from typing import Any
 
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
-from stetd.repository.making_repository import create_repository
-from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository, create_repository
 from stetd.storage.disk import Disk
 from stetd.transaction.heads import Head, HistoryBuilder
 

@@ -42,11 +42,10 @@ from stetd.processes.long_work import (
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
-from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
-from stetd.repository.stored_objects import MissingObject
+from stetd.repository.stored_objects import KeptHandles, MissingObject
 from stetd.state.read_view import ReadView
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk

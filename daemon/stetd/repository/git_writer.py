@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -29,9 +29,10 @@ import msgspec
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
+from stetd.repository.object_files import all_loose_ids
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.shadow_repo import ShadowRepository
-from stetd.repository.stored_ids import all_loose_ids, each_id
+from stetd.repository.stored_ids import each_id
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, lower_priority
 
@@ -48,24 +49,26 @@ _MUCH = 256 << 10
 _REMEMBERED = 4_000
 
 
-class _Objects(msgspec.Struct, frozen=True):
+class _Objects(msgspec.Struct, frozen=True, eq=False):
+    """The objects of a record, and the head that it makes."""
+
     repository: str
     objects: list[NewObject]
     head: str
+    future: Future[None] = msgspec.field(default_factory=Future)
 
 
-class _Checkpoint(msgspec.Struct, frozen=True):
-    sync_more: Callable[[], None]
-    future: Future[None]
+class _Task(msgspec.Struct, frozen=True, eq=False):
+    """A function to run. ``repository`` None: it is a checkpoint."""
 
-
-class _Task(msgspec.Struct, frozen=True):
-    repository: str
+    repository: str | None
     run: Callable[[], None]
-    future: Future[None]
+    #: Errors that belong to whoever asked; after others it is tried again.
+    final: type[BaseException]
+    future: Future[None] = msgspec.field(default_factory=Future)
 
 
-_Item = _Objects | _Checkpoint | _Task
+_Item = _Objects | _Task
 
 
 class _Unsynced(msgspec.Struct):
@@ -104,7 +107,8 @@ class GitWriter:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._queue: deque[_Item] = deque()
+        #: What is to be done, in order, by repository; None: checkpoints.
+        self._queue: dict[str | None, list[_Item]] = {}
         self._changed = threading.Condition()
         self._stopping = False
         self._hurried = False
@@ -114,9 +118,8 @@ class GitWriter:
         self.failure: str | None = None
         #: Numbers of failed attempts, by repository; None: of checkpoints.
         self._failures: Counter[str | None] = Counter()
-        #: Numbers of records whose objects were handed over, and written, by repository.
-        self._handed_over: Counter[str] = Counter()
-        self._written: Counter[str] = Counter()
+        #: Done when the last record that was handed over is written, by repository.
+        self._last: dict[str, Future[None]] = {}
         #: Called on this thread with the path of a repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
         #: Called on this thread when writing fails or works again: reason (or None), failures.
@@ -138,9 +141,7 @@ class GitWriter:
 
         The future fails only with SyncFailed; after other errors the checkpoint is tried again.
         """
-        future: Future[None] = Future()
-        self._put(_Checkpoint(sync_more, future))
-        return future
+        return self._put(_Task(None, lambda: self._sync(sync_more), SyncFailed))
 
     def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
         """Run a function on this thread, after all that was handed over for this repository before.
@@ -148,9 +149,7 @@ class GitWriter:
         For changes of a repository's files: nothing is written to it meanwhile. The function is not
         tried again, and must be quick, because readers may wait for later objects.
         """
-        future: Future[None] = Future()
-        self._put(_Task(repository, task, future))
-        return future
+        return self._put(_Task(repository, task, BaseException))
 
     @contextmanager
     def not_joining(self, repository: str) -> Iterator[None]:
@@ -172,15 +171,16 @@ class GitWriter:
 
         self.run(repository, carry_out).result()
 
-    def _put(self, item: _Item) -> None:
+    def _put(self, item: _Item) -> Future[None]:
         with self._changed:
-            self._queue.append(item)
             if isinstance(item, _Objects):
-                self._handed_over[item.repository] += 1
+                self._last[item.repository] = item.future
             else:
                 self._hurried = True
-            if len(self._queue) == 1 or self._hurried:
+            if self._hurried or not self._queue:
                 self._changed.notify_all()  # else the thread gathers, or is busy
+            self._queue.setdefault(item.repository, []).append(item)
+        return item.future
 
     def wait_for(self, repository: str) -> None:
         """Wait until all that was handed over for a repository is written.
@@ -188,17 +188,15 @@ class GitWriter:
         Raises Unwritten after a minute, or if an attempt fails meanwhile.
         """
         with self._changed:
-            wanted, failures = self._handed_over[repository], self._failures[repository]
-            if self._written[repository] < wanted:
-                self._hurried = True
-                self._changed.notify_all()
+            last, failures = self._last.get(repository), self._failures[repository]
+            if last is None or last.done():
+                return
+            self._hurried = True
+            self._changed.notify_all()
             self._changed.wait_for(
-                lambda: (
-                    self._written[repository] >= wanted or self._failures[repository] != failures
-                ),
-                _PATIENCE_S,
+                lambda: last.done() or self._failures[repository] != failures, _PATIENCE_S
             )
-            if self._written[repository] < wanted:
+            if not last.done():
                 raise Unwritten(self.failure)
 
     def close(self) -> None:
@@ -210,35 +208,33 @@ class GitWriter:
 
     def _run(self) -> None:
         lower_priority(BEHIND_EDITS)
-        while items := self._next_items():
-            if self._round(items):
+        while waiting := self._next_round():
+            if self._round(waiting):
                 if self.failure is not None:
                     self.failure = None
                     self.on_trouble(None, self.failures)
             elif self._stopping:
                 break
 
-    def _next_items(self) -> Sequence[_Item]:
+    def _next_round(self) -> dict[str | None, list[_Item]]:
         """All queued items, once somebody waits for them or they have gathered long enough."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
             if self._queue:
                 self._changed.wait_for(lambda: self._hurried or self._stopping, _GATHER_S)
                 self._hurried = False
-            return list(self._queue)
+            return {repository: list(items) for repository, items in self._queue.items()}
 
-    def _round(self, items: Sequence[_Item]) -> bool:
+    def _round(self, waiting: dict[str | None, list[_Item]]) -> bool:
         """Carry out the queued items that can be; returns whether all were.
 
         A repository that can't be written delays no other repository, but all checkpoints.
         """
-        checkpoints = [item for item in items if isinstance(item, _Checkpoint)]
-        others = [item for item in items if not isinstance(item, _Checkpoint)]
+        checkpoints = waiting.pop(None, [])
         all_done = True
-        for repository in dict.fromkeys(item.repository for item in others):
-            own = [item for item in others if item.repository == repository]
+        for repository, items in waiting.items():
             # All objects up to the next task are written together.
-            steps = (list(step) for _, step in groupby(own, type))
+            steps = (list(step) for _, step in groupby(items, type))
             all_done = all(self._attempt(repository, step) for step in steps) and all_done
         return all_done and all(self._attempt(None, [item]) for item in checkpoints)
 
@@ -255,41 +251,35 @@ class GitWriter:
                 self._changed.notify_all()
             self.on_trouble(self.failure, self.failures)
             return False
-        done = set(map(id, items))
         with self._changed:
-            self._written.update(item.repository for item in items if isinstance(item, _Objects))
-            self._queue = deque(item for item in self._queue if id(item) not in done)
+            del self._queue[repository][: len(items)]  # only this thread removes items
+            if not self._queue[repository]:
+                del self._queue[repository]
             self._changed.notify_all()
         return True
 
     def _do(self, items: Sequence[_Item]) -> None:
-        for item in items:
-            if isinstance(item, _Checkpoint):
-                self._sync(item)
-            elif isinstance(item, _Task):
-                try:
-                    item.run()
-                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                    item.future.set_exception(error)
-                else:
-                    item.future.set_result(None)
-        objects = [item for item in items if isinstance(item, _Objects)]
-        if objects:
+        if objects := [item for item in items if isinstance(item, _Objects)]:
             self._write(objects[0].repository, objects)
+        for task in (item for item in items if isinstance(item, _Task)):
+            try:
+                task.run()
+            except task.final as error:
+                task.future.set_exception(error)
+            else:
+                task.future.set_result(None)
 
-    def _sync(self, item: _Checkpoint) -> None:
+    def _sync(self, sync_more: Callable[[], None]) -> None:
         failpoint("checkpoint.before_sync")
         try:
             for repository, unsynced in self._unsynced.items():
                 unsynced.sync(self._disk, repository)
             failpoint("checkpoint.git_synced")
-            item.sync_more()
+            sync_more()
         except SyncFailed as error:
             _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
-            item.future.set_exception(error)
-            return
+            raise
         failpoint("checkpoint.synced")
-        item.future.set_result(None)
 
     def _write(self, path: str, items: list[_Objects]) -> None:
         repository = ShadowRepository(path)
@@ -316,3 +306,5 @@ class GitWriter:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
+        for item in items:
+            item.future.set_result(None)

@@ -25,14 +25,14 @@ from stetd.repository.object_files import (
     Missing,
     ObjectFiles,
     Pack,
+    all_loose_ids,
     as_damage,
     big_endian,
-    loose_ids,
     loose_name,
     pack_names,
     read_loose,
 )
-from stetd.repository.stored_ids import SortedIds, pack_ids
+from stetd.repository.stored_ids import SortedIds, each_id
 
 _CHUNK = 1 << 18
 
@@ -50,28 +50,17 @@ class Fault(NamedTuple):
     oid: str | None = None
 
 
-class _Ids(SortedIds):
-    """Ordered ids with the kind of each; 0 until the object was found intact."""
-
-    def __init__(self, ids: bytes) -> None:
-        super().__init__(ids)
-        self.kinds = bytearray(len(self))
-
-    def kind_of(self, oid: bytes) -> int:
-        at = self.find(oid)
-        return 0 if at is None else self.kinds[at]
-
-
 class ObjectCheck:
     """The objects in the files of one repository, and their faults."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
-        self._packs: dict[str, _Ids] = {}
-        self._loose: list[_Ids] = []
-        #: Objects that appeared after their folder was checked.
+        #: The ids, each with its kind if it was found intact: by the pack's name, or ``objects``
+        #: for all that are loose.
+        self._found: dict[str, SortedIds] = {}
+        #: Objects that appeared after they were listed.
         self._late: dict[bytes, int] = {}
-        self._last = _Ids(b"")
+        self._last = SortedIds(b"")
         self._files = ObjectFiles(repository)
         self.faults: list[Fault] = []
         #: Packs without an index; a kill between two renames may leave one.
@@ -84,8 +73,8 @@ class ObjectCheck:
     @property
     def objects(self) -> int:
         """The number of intact objects; two copies count twice."""
-        found = [*self._packs.values(), *self._loose]
-        return sum(len(ids.kinds) - ids.kinds.count(0) for ids in found) + len(self._late)
+        found = self._found.values()
+        return sum(len(ids) - ids.known.count(0) for ids in found) + len(self._late)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
         """Kind and content of an object; None if there is no intact copy."""
@@ -98,8 +87,9 @@ class ObjectCheck:
         """The kind of an object of which a whole copy was found."""
         key = bytes.fromhex(oid)
         # Related objects are mostly in the same file.
-        for ids in (self._last, *self._loose[key[0] : key[0] + 1], *self._packs.values()):
-            kind = ids.kind_of(key)
+        for ids in (self._last, *self._found.values()):
+            number = ids.find(key)
+            kind = ids.known[number] if number is not None else 0
             if kind:
                 self._last = ids
                 return KINDS[kind]
@@ -109,8 +99,7 @@ class ObjectCheck:
 
     def scan(self) -> None:
         """Check every file."""
-        for first in range(256):
-            self._scan_folder(f"{first:02x}")
+        self._scan_loose()
         self._scan_packs()
         self._look_for_lone_files()
 
@@ -122,25 +111,21 @@ class ObjectCheck:
             if found is not None:
                 self._late[bytes.fromhex(oid)] = NUMBERS[found[0]]
 
-    def _scan_folder(self, first: str) -> None:
-        names = loose_ids(self._repository, first)
-        ids = _Ids(bytes.fromhex("".join(names)))
-        self._loose.append(ids)
-        for number, oid in enumerate(names):
+    def _scan_loose(self) -> None:
+        ids = self._found["objects"] = SortedIds(all_loose_ids(self._repository))
+        for number, oid in enumerate(map(bytes.hex, each_id(ids.ids))):
             try:
-                kind, _ = read_loose(self._repository, oid)
+                ids.known[number] = NUMBERS[read_loose(self._repository, oid)[0]]
             except FileNotFoundError:
                 continue  # packed meanwhile
             except (Damaged, OSError) as error:
                 self._add_fault(as_damage(error, loose_name(oid)), oid)
-            else:
-                ids.kinds[number] = NUMBERS[kind]
 
     def _scan_packs(self) -> None:
         for name in pack_names(self._repository):
-            if name in self._packs:
+            if name in self._found:
                 continue
-            self._packs[name] = _Ids(b"")
+            self._found[name] = SortedIds(b"")
             try:
                 with closing(Pack(self._repository, name)) as pack:
                     self._scan_pack(pack)
@@ -156,20 +141,18 @@ class ObjectCheck:
 
     def _scan_pack(self, pack: Pack) -> None:
         self._check_sums(pack)
-        ids = _Ids(pack_ids(pack))
+        ids = SortedIds(pack.all_ids())
         self._check_order(pack, ids)
-        self._packs[pack.name] = ids
+        self._found[pack.name] = ids
         # In the order of offsets, so that bases of deltas are in the cache.
         table = pack.index_bytes(INDEX_HEAD + 24 * pack.count, 4 * pack.count)
         offsets = big_endian(array("I", table))
         for number in sorted(range(pack.count), key=offsets.__getitem__):
             oid = ids.at(number).hex()
             try:
-                kind, _ = pack.read(number, oid)
+                ids.known[number] = NUMBERS[pack.read(number, oid)[0]]
             except Damaged as error:
                 self._add_fault(error, oid)
-            else:
-                ids.kinds[number] = NUMBERS[kind]
 
     def _check_sums(self, pack: Pack) -> None:
         index_sums = os.pread(pack.index_fd, 40, pack.index_size - 40)
@@ -185,7 +168,7 @@ class ObjectCheck:
             elif path == pack.pack_name and expected != index_sums[:20]:
                 self._add_fault(Damaged(pack.index_name, "it is the index of another pack"))
 
-    def _check_order(self, pack: Pack, ids: _Ids) -> None:
+    def _check_order(self, pack: Pack, ids: SortedIds) -> None:
         last, starts = b"", [0, *pack.fanout]
         for number in range(pack.count):
             oid = ids.at(number)

@@ -29,6 +29,7 @@ import struct
 import sys
 import zlib
 from array import array
+from contextlib import suppress
 from itertools import pairwise
 
 from stetd.history.objects import object_id
@@ -154,13 +155,14 @@ def read_loose(repository: str, oid: str) -> tuple[str, bytes]:
     return kind, content
 
 
-def loose_ids(repository: str, first: str) -> list[str]:
-    """The ordered ids of the loose objects that begin with these two digits."""
-    try:
-        names = os.listdir(os.path.join(repository, "objects", first))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(first + name for name in names if _LOOSE_NAME.fullmatch(name))
+def all_loose_ids(repository: str) -> bytes:
+    """The ordered ids of all loose objects, 20 bytes each."""
+    ids: list[str] = []
+    for first in (f"{number:02x}" for number in range(256)):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = os.listdir(os.path.join(repository, "objects", first))
+            ids += sorted(first + name for name in names if _LOOSE_NAME.fullmatch(name))
+    return bytes.fromhex("".join(ids))
 
 
 # -- packs
@@ -246,6 +248,10 @@ class Pack:
         if len(found) < length:
             raise Damaged(self.index_name, "it is cut short")
         return found
+
+    def all_ids(self) -> bytes:
+        """The ordered ids of all objects, 20 bytes each."""
+        return self.index_bytes(INDEX_HEAD, 20 * self.count)
 
     def _bucket(self, first: int) -> tuple[int, bytes]:
         start = self.fanout[first - 1] if first else 0

@@ -34,12 +34,11 @@ from stetd.repository.object_files import (
     ID_DELTA,
     NUMBERS,
     Damaged,
-    Pack,
     big_endian,
     number_bytes,
     pack_names,
 )
-from stetd.repository.pack_entries import Chosen, PackEntries
+from stetd.repository.stored_ids import Chosen, PackEntries
 from stetd.storage.disk import Disk, write_durably
 from stetd.storage.priority import yield_processor
 
@@ -218,22 +217,21 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         joined = []
         for _, name in packs:
             with suppress(Damaged):  # a damaged pack is left alone
-                pack = opened.enter_context(closing(Pack(repository, name)))
-                entries = PackEntries(pack)
+                pack = opened.enter_context(closing(PackEntries(repository, name)))
                 # Plain git's deltas give the base by distance, which would be wrong after copying.
-                if DISTANCE_DELTA not in entries.kinds:
-                    joined.append(entries)
+                if DISTANCE_DELTA not in pack.kinds:
+                    joined.append(pack)
         if len(joined) < 2:
             return []
         chosen = Chosen(joined)
         sources = filter(None, map(chosen.source, range(len(chosen))))  # none is loose
-        copied = (entries.raw(number) for entries, number in sources)
+        copied = (pack.raw(number) for pack, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
     disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")
     remove_derived(repository, disk)
-    for entries in joined:
-        name = os.path.join(repository, entries.pack.name)
+    for pack in joined:
+        name = os.path.join(repository, pack.name)
         if name + ".pack" not in written:
             remove_pack(name, disk)
     return written

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import SortedIds
 
 _SUBMODULE = b"160000"
@@ -30,15 +31,18 @@ class BrokenHistory(Exception):
 
 
 class Marks(SortedIds):
-    """A mark for each object of a repository."""
+    """A mark for each object of a repository. Walks from references and marks what it reaches."""
 
-    def __init__(self, ids: bytes) -> None:
+    def __init__(self, files: ObjectFiles, ids: bytes) -> None:
         super().__init__(ids)
-        self._marked = bytearray(len(self))
+        self._files = files
+        self._shallow = frozenset(map(bytes.fromhex, read_shallow(files.path)))
         #: Marked objects that came after the ids were listed.
         self._late: set[bytes] = set()
+        #: The entries of the trees that were read last, by path.
+        self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
         #: Called with the index of each object when it is marked.
-        self.on_mark: Callable[[int], None] | None = None
+        self.on_mark: Callable[[int], object] = lambda _: None
 
     def mark(self, oid: bytes) -> bool:
         """Mark an object; returns whether it was unmarked."""
@@ -47,31 +51,21 @@ class Marks(SortedIds):
             new = oid not in self._late
             self._late.add(oid)
             return new
-        new = not self._marked[number]
-        self._marked[number] = 1
-        if new and self.on_mark is not None:
+        new = not self.known[number]
+        self.known[number] = 1
+        if new:
             self.on_mark(number)
         return new
 
     def has(self, oid: bytes) -> bool:
         """Whether an object is marked."""
         number = self.find(oid)
-        return oid in self._late if number is None else bool(self._marked[number])
+        return oid in self._late if number is None else bool(self.known[number])
 
     @property
     def unmarked(self) -> int:
         """The number of unmarked objects."""
-        return self._marked.count(0)
-
-
-class Marking:
-    """Walks from references and marks the objects that it reaches."""
-
-    def __init__(self, files: ObjectFiles, marks: Marks, shallow: Iterable[str]) -> None:
-        self._files = files
-        self.marks = marks
-        self._shallow = frozenset(bytes.fromhex(oid) for oid in shallow)
-        self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
+        return self.known.count(0)
 
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark everything reachable from these objects. Raises BrokenHistory."""
@@ -85,7 +79,7 @@ class Marking:
         """Mark these objects and all that they lead to; each with the path of a tree."""
         while waiting:
             path, oid = waiting.pop()
-            if not self.marks.mark(oid):
+            if not self.mark(oid):
                 continue
             kind, _, content = self.read(oid)
             if kind == "tree":
@@ -109,7 +103,7 @@ class Marking:
             mode, _, name = head.partition(b" ")
             if mode == TREE_MODE:
                 trees.append((path + b"/" + name, child))
-            elif mode != _SUBMODULE and self.marks.mark(child) and self.marks.find(child) is None:
+            elif mode != _SUBMODULE and self.mark(child) and self.find(child) is None:
                 self.read(child)  # it came after the listing, or it is missing
         return trees
 

@@ -27,6 +27,9 @@ import os
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import msgspec
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import TREE_MODE
@@ -35,12 +38,11 @@ from stetd.repository.object_files import (
     DISTANCE_DELTA,
     ID_DELTA,
     ObjectFiles,
-    Pack,
+    all_loose_ids,
     loose_name,
     pack_names,
     read_loose,
 )
-from stetd.repository.pack_entries import Chosen, PackEntries
 from stetd.repository.packing import (
     pack_folder,
     packed_delta,
@@ -50,10 +52,10 @@ from stetd.repository.packing import (
     store_pack,
     write_pack,
 )
-from stetd.repository.reachable import LINKS, Marking, Marks, named_entries
+from stetd.repository.reachable import LINKS, Marks, named_entries
 from stetd.repository.references import read_reference, references_below
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import all_loose_ids, each_id, pack_ids, union
+from stetd.repository.stored_ids import Chosen, PackEntries, each_id, union
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -72,112 +74,100 @@ _FACTOR = 2
 _LOOSE_BYTES = 300
 
 
-class Repacking:
+class Repacking(msgspec.Struct):
     """One pass over one repository. ``drop``: leave out unreachable objects.
 
     ``on_background`` runs something on the background thread and waits for it.
     """
 
-    def __init__(
-        self,
-        repository: str,
-        disk: Disk,
-        on_background: Callable[[Callable[[], None]], None],
-        progress: Progress,
-        *,
-        drop: bool,
-    ) -> None:
-        self._repository = repository
-        self._disk = disk
-        self._on_background = on_background
-        self._progress = progress
-        self._drop = drop
-        self._files = ObjectFiles(repository)
-        self._packs: list[Pack] = []
-        self._marking: Marking | None = None
-        self._loose = b""
-        #: The number of unreachable objects.
-        self.dropped = 0
-
-    def close(self) -> None:
-        """Close the files."""
-        self._files.close()
-        for pack in self._packs:
-            pack.close()
+    repository: str
+    disk: Disk
+    on_background: Callable[[Callable[[], None]], None]
+    progress: Progress
+    drop: bool
+    #: The number of unreachable objects.
+    dropped: int = 0
+    _loose: bytes = b""
+    _marks: Marks | None = None
 
     # -- the pass
 
     def run(self) -> None:
         """Run the pass. Raises BrokenHistory, DamagedReference, Damaged, OSError."""
-        self._progress.begin("listing")
-        roots = references(self._repository)
-        self._packs = [Pack(self._repository, name) for name in pack_names(self._repository)]
-        self._loose = all_loose_ids(self._repository)
-        marks = self._marked(roots) if self._drop else None
-        sources = self._chosen_packs(marks)
-        if not self._loose and not sources:
-            return
-        packs = [source.pack for source in sources]
-        # Of two copies prefer the one in a pack with deltas, then the one in the larger pack.
-        sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
-        self._progress.begin("choosing")
-        chosen = Chosen(sources, self._loose, lambda oid: marks is None or marks.has(oid))
-        new = _NewPack(self._files, chosen)
-        self._progress.begin("comparing versions", len(chosen))
-        new.find_bases(roots, self._progress)
-        written = self._write(new) if len(chosen) else []
-        self._sweep(packs, written)
+        self.progress.begin("listing")
+        roots = references(self.repository)
+        with ExitStack() as opened:
+            files = opened.enter_context(closing(ObjectFiles(self.repository)))
+            packs = [
+                opened.enter_context(closing(PackEntries(self.repository, name)))
+                for name in pack_names(self.repository)
+            ]
+            self._loose = all_loose_ids(self.repository)
+            if self.drop:
+                self._mark(roots, files, packs)
+            copied = self._chosen_packs(packs)
+            if not self._loose and not copied:
+                return
+            # Of two copies prefer the one in a pack with deltas, then the one in the larger pack.
+            preferred = sorted(copied, key=lambda pack: (not pack.has_deltas, -pack.size))
+            self.progress.begin("choosing")
+            new = _NewPack(files, Chosen(preferred, self._loose, self._is_wanted))
+            self.progress.begin("comparing versions", len(new.chosen))
+            new.find_bases(roots, self.progress)
+            written = self._write(new) if len(new.chosen) else []
+            self._sweep(copied, written)
 
-    def _marked(self, roots: list[str]) -> Marks:
-        marks = Marks(union([*map(pack_ids, self._packs), self._loose]))
-        self._marking = Marking(self._files, marks, read_shallow(self._repository))
-        self._progress.begin("looking for what is needed", len(marks))
-        marks.on_mark = lambda _: self._progress.step()
-        self._marking.mark_from(roots)
+    def _mark(self, roots: list[str], files: ObjectFiles, packs: list[PackEntries]) -> None:
+        self._marks = marks = Marks(files, union([*(p.all_ids() for p in packs), self._loose]))
+        self.progress.begin("looking for what is needed", len(marks))
+        marks.on_mark = lambda _: self.progress.step()
+        marks.mark_from(roots)
         self.dropped = marks.unmarked
-        return marks
 
-    def _chosen_packs(self, marks: Marks | None) -> list[PackEntries]:
+    def _is_wanted(self, oid: bytes) -> bool:
+        return self._marks is None or self._marks.has(oid)
+
+    def _chosen_packs(self, packs: list[PackEntries]) -> list[PackEntries]:
         """The packs to write again: small ones, as long as the next is not much larger than all
         before it; with ``drop`` also packs with garbage, and packs without deltas.
         """
-        by_size = sorted(self._packs, key=lambda pack: pack.size)
+        by_size = sorted(packs, key=lambda pack: pack.size)
         joined, total = 0, _LOOSE_BYTES * len(self._loose) // 20
         for number, pack in enumerate(by_size, 1):
             if pack.size < _FACTOR * total:
                 joined = number
             total += pack.size
-        chosen = [PackEntries(pack) for pack in by_size[:joined]]
-        if marks is not None:
+        chosen = by_size[:joined]
+        if self.drop:
             chosen += (
-                entries
-                for entries in map(PackEntries, by_size[joined:])
-                if not (entries.has_deltas and all(map(marks.has, each_id(entries.ids.ids))))
+                pack
+                for pack in by_size[joined:]
+                if not (pack.has_deltas and all(map(self._is_wanted, each_id(pack.all_ids()))))
             )
         return chosen
 
     def _write(self, new: _NewPack) -> list[str]:
         """Write the new pack durably; returns the paths of its files."""
-        self._progress.begin("packing", len(new.chosen))
+        self.progress.begin("packing", len(new.chosen))
         failpoint("gc.before_pack")
-        entries = new.entries(self._progress)
-        written = store_pack(self._repository, new.chosen.ids, entries, self._disk, staged_as="gc")
+        entries = new.entries(self.progress)
+        written = store_pack(self.repository, new.chosen.ids, entries, self.disk, staged_as="gc")
         failpoint("gc.pack_written")
-        self._disk.sync_directory(pack_folder(self._repository))
+        self.disk.sync_directory(pack_folder(self.repository))
         failpoint("gc.pack_durable")
         return written
 
     # -- sweeping
 
-    def _sweep(self, packs: list[Pack], written: list[str]) -> None:
-        self._progress.begin("removing what was copied", len(self._loose) // 20)
-        gone = [p.name for p in packs if os.path.join(self._repository, p.pack_name) not in written]
+    def _sweep(self, packs: list[PackEntries], written: list[str]) -> None:
+        self.progress.begin("removing what was copied", len(self._loose) // 20)
+        gone = [p.name for p in packs if os.path.join(self.repository, p.pack_name) not in written]
         # Garbage may become reachable until it is removed, so it is removed in one step.
         at_once, later = (self._loose, b"") if self.dropped else (b"", self._loose)
-        self._on_background(lambda: self._remove(gone, at_once))
+        self.on_background(lambda: self._remove(gone, at_once))
         for at in range(0, len(later), 20 * _STEP):
             self._unlink(later[at : at + 20 * _STEP])
-            self._progress.step(_STEP)
+            self.progress.step(_STEP)
         failpoint("gc.swept")
 
     def _remove(self, packs: list[str], loose: bytes) -> None:
@@ -185,28 +175,28 @@ class Repacking:
         if self.dropped:
             self._rescue()
         failpoint("gc.before_removing")
-        remove_derived(self._repository, self._disk)
+        remove_derived(self.repository, self.disk)
         for name in packs:
-            remove_pack(os.path.join(self._repository, name), self._disk)
+            remove_pack(os.path.join(self.repository, name), self.disk)
             failpoint("gc.removed_pack")
         self._unlink(loose)
 
     def _rescue(self) -> None:
         """Write objects again that were unreachable when marked, and are reachable now."""
-        assert self._marking is not None, "BUG: nothing was marked"
+        assert self._marks is not None, "BUG: nothing was marked"
         needed: list[int] = []
-        marks = self._marking.marks
+        marks = self._marks
         marks.on_mark = needed.append
-        self._marking.mark_from(references(self._repository))
+        marks.mark_from(references(self.repository))
         self.dropped -= len(needed)
         if needed:
-            objects = map(self._marking.read, map(marks.at, needed))
-            write_pack(self._repository, objects, self._disk)
-            self._disk.sync_directory(pack_folder(self._repository))
+            objects = map(marks.read, map(marks.at, needed))
+            write_pack(self.repository, objects, self.disk)
+            self.disk.sync_directory(pack_folder(self.repository))
 
     def _unlink(self, ids: bytes) -> None:
         for oid in each_id(ids):
-            self._disk.unlink(os.path.join(self._repository, loose_name(oid.hex())))
+            self.disk.unlink(os.path.join(self.repository, loose_name(oid.hex())))
             failpoint("gc.removed_loose")
 
 
@@ -291,15 +281,15 @@ class _NewPack:
                 return entry
         if source is None:
             return packed_object(*read_loose(self._files.path, oid.hex()), _THOROUGH)
-        entries, number = source
-        raw = entries.checked(number)
+        pack, number = source
+        raw = pack.checked(number)
         if raw[0] >> 4 & 7 not in (DISTANCE_DELTA, ID_DELTA):
             return raw
         # A delta stays one, with its base given by id, if the base is in the new pack, too.
-        start = entries.starts[number]
-        _, size, kept_base, data = entries.pack.entry_head(start)
+        start = pack.starts[number]
+        _, size, kept_base, data = pack.entry_head(start)
         if not isinstance(kept_base, bytes):
-            kept_base = entries.id_at_offset(kept_base)
+            kept_base = pack.id_at_offset(kept_base)
         if self.chosen.find(kept_base) is None:
             return packed_object(*self._files.read(oid.hex()), _THOROUGH)
         return packed_delta(kept_base, size, raw[data - start :])

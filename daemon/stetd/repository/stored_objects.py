@@ -7,7 +7,10 @@ added or removed meanwhile are noticed. Ids are 40 hex digits. An instance belon
 from __future__ import annotations
 
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -18,6 +21,7 @@ from stetd.repository.object_files import (
     Damaged,
     Missing,
     ObjectFiles,
+    all_loose_ids,
     as_damage,
     loose_name,
     pack_names,
@@ -31,13 +35,13 @@ from stetd.repository.references import (
     why_no_pin_name,
 )
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import all_loose_ids
 
 #: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
 #: Commits in a handle's cache (some 1 KB each).
 _COMMITS = 2_000
-
+#: Histories in a pool, and handles of each.
+_HISTORIES, _HANDLES = 4, 2
 #: Bytes of raw trees in the cache, and the overhead that is counted for each: a small directory
 #: takes less than that.
 _KEPT_BYTES, _TO_KEEP_ONE = 4 << 20, 320
@@ -202,3 +206,43 @@ class StoredObjects(ObjectFiles):
 
 def _tree(entry: Entry | None) -> str | None:
     return entry.oid if entry is not None and entry.mode == TREE else None
+
+
+class KeptHandles:
+    """A pool of handles, kept between questions with the commits in their caches.
+
+    Several threads use it; each handle is used by one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._kept: OrderedDict[str, list[StoredObjects]] = OrderedDict()
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[StoredObjects]:
+        """A context with a handle on this history. Raises BrokenRepository."""
+        with self._changing:
+            home = self._kept.setdefault(path, [])
+            kept = home.pop() if home else None
+        handle = kept or StoredObjects(path)
+        try:
+            yield handle
+        except BaseException:
+            handle.close()
+            raise
+        with self._changing:
+            if self._kept.get(path) is not home or len(home) == _HANDLES:
+                home = [handle]  # dropped meanwhile: close it
+            else:
+                home.append(handle)
+                self._kept.move_to_end(path)
+                home = self._kept.popitem(last=False)[1] if len(self._kept) > _HISTORIES else []
+        for left in home:
+            left.close()
+
+    def drop(self, path: str) -> None:
+        """Close all handles on a history, because its commits or packs have changed."""
+        with self._changing:
+            left = self._kept.pop(path, [])
+        for handle in left:
+            handle.close()

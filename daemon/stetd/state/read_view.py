@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.repository.kept_handles import KeptHandles
+from stetd.repository.stored_objects import KeptHandles
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress

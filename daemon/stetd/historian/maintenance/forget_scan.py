@@ -39,40 +39,40 @@ _MAX_TREES = 20_000
 
 def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
     """Write the history without the path into packs, and the file of new ids. Raises Refused."""
-    if view.head is None:
-        raise _unknown(asked.path)
-    disk, progress = view.disk, view.progress
+    head, disk, progress = view.head, view.disk, view.progress
+    packs = None if asked.preview else PackStream(view.shadow, disk, "forget")
     with closing(StoredObjects(view.shadow)) as repository:
-        unwanted: set[str] = set()
-        if asked.contents:
-            progress.begin("looking for its contents")
-            looking = _Rewriting(repository, asked.path, unwanted, None, progress)
-            looking.follow(view.head)
-            unwanted = looking.blobs
-        packs = None if asked.preview else PackStream(view.shadow, disk, "forget")
-        rewriting = _Rewriting(repository, asked.path, unwanted, packs, progress)
-        progress.begin("rewriting")
-        rewriting.follow(view.head)
-        if not rewriting.blobs:
-            raise _unknown(asked.path)
-        _check_references(repository, rewriting, view.head)
-        left: set[str] = set()
-        also_at: list[str] = []
-        if not asked.contents:
-            progress.begin("looking for its contents")
-            anywhere = _Rewriting(repository, asked.path, rewriting.blobs, None, progress)
-            anywhere.follow(view.head)
-            paths = rewriting.paths
-            left = {oid for path, oid in anywhere.left_out if path not in paths}
-            also_at = sorted(anywhere.removed.keys() - paths)[:_MAX_PATHS_TOLD]
+
+        def without(unwanted: Collection[str], *, rewrite: bool) -> _Rewriting:
+            progress.begin("rewriting" if rewrite else "looking for its contents")
+            found = _Rewriting(
+                repository, asked.path, unwanted, packs if rewrite else None, progress
+            )
+            found.follow(head)
+            return found
+
+        at_path = without((), rewrite=not asked.contents)
+        if head is None or not at_path.blobs:
+            raise refuse(
+                Kind.FILE_NOT_FOUND,
+                f"{asked.path}: the history has no such file, nor a directory of that name with "
+                "files; there is nothing to forget.",
+                path=asked.path,
+            )
+        everywhere = without(at_path.blobs, rewrite=asked.contents)
+        rewriting = everywhere if asked.contents else at_path
+        _check_references(repository, rewriting, head)
+        paths = rewriting.paths
+        left = {oid for path, oid in everywhere.left_out if path not in paths}
+        also_at = sorted(everywhere.removed.keys() - paths)[:_MAX_PATHS_TOLD]
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
         return RewrittenHistory(
-            last=view.head,
-            head=rewriting.new_id(view.head),
+            last=head,
+            head=rewriting.new_id(head),
             tree=rewriting.tree,
-            paths=sorted(rewriting.paths),
+            paths=sorted(paths),
             blobs=sorted(rewriting.blobs),
             touched=rewriting.touched,
             rewritten=len(rewriting.new_ids),
@@ -97,15 +97,6 @@ def finish(shadow: str, asked: FinishForgetting, disk: Disk) -> dict[str, str]:
     with suppress(FileNotFoundError):
         os.unlink(stat_cache_path(shadow))
     return new_ids
-
-
-def _unknown(path: str) -> Exception:
-    return refuse(
-        Kind.FILE_NOT_FOUND,
-        f"{path}: the history has no such file, nor a directory of that name with "
-        "files; there is nothing to forget.",
-        path=path,
-    )
 
 
 def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: str) -> None:
@@ -205,10 +196,9 @@ class _Rewriting(msgspec.Struct):
         """The blobs that were left out."""
         return {oid for _, oid in self.left_out}
 
-    def follow(self, head: str) -> None:
-        """Rewrite all commits up to ``head``."""
+    def follow(self, oid: str | None) -> None:
+        """Rewrite this commit and all before it."""
         chain = bytearray()
-        oid: str | None = head
         while oid is not None:
             chain += bytes.fromhex(oid)
             self.progress.step()
@@ -227,11 +217,7 @@ class _Rewriting(msgspec.Struct):
         lines = header.split(b"\n")
         tree = lines[0][5:].decode()
         new_tree, removed = self._without(tree, "")
-        changed = sorted(
-            path
-            for path in {*removed, *self.removed}
-            if removed.get(path) != self.removed.get(path)
-        )
+        changed = sorted({path for path, _ in removed.items() ^ self.removed.items()})
         self.removed = removed
         self.tree = new_tree
         self.left_out.update(removed.items())

@@ -16,13 +16,12 @@ from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
 from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy
 from stetd.repository.git_writer import GitWriter
-from stetd.repository.object_files import Damaged, ObjectFiles, pack_names
-from stetd.repository.pack_entries import stored_sizes
-from stetd.repository.reachable import Marking, Marks
+from stetd.repository.object_files import Damaged, ObjectFiles, all_loose_ids, pack_names
+from stetd.repository.reachable import Marks
 from stetd.repository.references import named_commits
 from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import all_loose_ids, each_id
+from stetd.repository.stored_ids import each_id, stored_sizes
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
@@ -52,12 +51,9 @@ def collected(
     Raises BrokenHistory, Damaged, OSError; nothing is lost then.
     """
     before = directory_bytes(shadow)
-    remove = partial(git_writer.remove, shadow)
+    work = Repacking(shadow, disk, partial(git_writer.remove, shadow), progress, drop)
     try:
-        with (
-            git_writer.not_joining(shadow),
-            closing(Repacking(shadow, disk, remove, progress, drop=drop)) as work,
-        ):
+        with git_writer.not_joining(shadow):
             work.run()
     except Damaged:
         if drop:
@@ -146,7 +142,6 @@ def _fitting(
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)
-    marks = Marks(ids)
     total, room = 0, int(policy.bytes * _SPARE)
 
     def count(number: int) -> None:
@@ -154,11 +149,11 @@ def _fitting(
         nonlocal total
         total += sizes[number]
 
-    marks.on_mark = count
     with closing(ObjectFiles(repository.path)) as files:
-        marking = Marking(files, marks, read_shallow(repository.path))
+        marks = Marks(files, ids)
+        marks.on_mark = count
         for number, oid in enumerate(each_id(chain)):
-            marking.mark_one_commit(oid)
+            marks.mark_one_commit(oid)
             progress.step()
             if total > room:
                 return max(number - 1, 0)

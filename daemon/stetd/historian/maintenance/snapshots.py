@@ -7,6 +7,8 @@ import shutil
 from collections import Counter
 from contextlib import closing, suppress
 
+import msgspec
+
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SnapshotResult
 from stetd.failpoints import failpoint
@@ -29,101 +31,97 @@ _RESERVE = 64 << 20
 
 def taken(view: ReadView, asked: SnapshotLimits) -> SnapshotTree:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
+    progress, cache = view.progress, StatCache(stat_cache_path(view.shadow))
+    progress.begin("looking at the files")
     with closing(StoredObjects(view.shadow)) as repository:
-        return _Snapshot(view, asked).take(repository)
-
-
-class _Snapshot:
-    def __init__(self, view: ReadView, asked: SnapshotLimits) -> None:
-        self._view, self._shadow, self._asked = view, view.shadow, asked
-        self._progress = view.progress
-        self._permissions: dict[str, int] = {}
-
-    def take(self, repository: StoredObjects) -> SnapshotTree:
-        view = self._view
-        self._progress.begin("looking at the files")
-        cache = StatCache(stat_cache_path(self._shadow))
         tree = repository.commit(view.head).tree if view.head is not None else None
         scan = Scan(
             view.worktree,
             repository.load_tree,
             tree,
             cache.folder,
-            max_files=self._asked.max_files,
-            max_file_bytes=self._asked.max_file_bytes,
+            max_files=asked.max_files,
+            max_file_bytes=asked.max_file_bytes,
             excludes=view.excludes,
         )
         for _ in scan.walk():
-            self._progress.step(scan.files - self._progress.done)
-        self._check_limits(scan)
-        packs = PackStream(self._shadow, view.disk, "snapshot")
-        self._read(scan, packs)
-        new = self._write_trees(scan, packs)
+            progress.step(scan.files - progress.done)
+        _check_limits(view.shadow, asked, scan)
+        packs = PackStream(view.shadow, view.disk, "snapshot")
+        snapshot = _Snapshot(view, asked, scan, packs)
+        snapshot.read()
+        new = snapshot.write_trees()
         packs.flush()
         changed = Counter(
             "A" if was is None else "D" if now is None else "M"
             for _, was, now in repository.changed(tree, new)
         )
-        cached = ((folder.path, folder.cached) for folder in scan.folders)
-        write_stat_cache(stat_cache_path(self._shadow), cached, view.disk)
-        result = SnapshotResult(
-            commit=None,
-            files=scan.files - len(scan.large),
-            bytes=scan.bytes,
-            added=changed["A"],
-            modified=changed["M"],
-            removed=changed["D"],
-            skipped=scan.skipped,
-            skipped_count=scan.skipped_count,
+    cached = ((folder.path, folder.cached) for folder in scan.folders)
+    write_stat_cache(stat_cache_path(view.shadow), cached, view.disk)
+    result = SnapshotResult(
+        commit=None,
+        files=scan.files - len(scan.large),
+        bytes=scan.bytes,
+        added=changed["A"],
+        modified=changed["M"],
+        removed=changed["D"],
+        skipped=scan.skipped,
+        skipped_count=scan.skipped_count,
+    )
+    return SnapshotTree(tree=new, result=result, permissions=list(snapshot.permissions.items()))
+
+
+def _check_limits(shadow: str, limits: SnapshotLimits, scan: Scan) -> None:
+    if scan.files > limits.max_files:
+        most = ", ".join(f"{name} {n:,}" for name, n in scan.by_top.most_common(5))
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the workspace has {scan.files:,} files that no .gitignore leaves out; a snapshot "
+            f"takes {limits.max_files:,} at most (snapshot_max_files). Most are in: {most}. "
+            "Leave out what is made by programs, in a .gitignore. Nothing was written.",
         )
-        return SnapshotTree(tree=new, result=result, permissions=list(self._permissions.items()))
+    if scan.large and not limits.skip_large:
+        named = ", ".join(f"{path} ({size:,} bytes)" for size, path in scan.large[:5])
+        raise refuse(
+            Kind.FILE_TOO_LARGE,
+            f"{len(scan.large)} files have more than {limits.max_file_bytes:,} bytes "
+            f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
+            "skip_large: true. Nothing was written.",
+        )
+    for size, path in scan.large:
+        scan.skip(path, f"it has {size:,} bytes, more than {limits.max_file_bytes:,}")
+    if scan.bytes > limits.max_bytes:
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the workspace's files have {scan.bytes:,} bytes; a snapshot takes "
+            f"{limits.max_bytes:,} at most (snapshot_max_bytes). Leave out what is made by "
+            "programs, in a .gitignore. Nothing was written.",
+        )
+    free = shutil.disk_usage(shadow).free - _RESERVE
+    if scan.unknown_bytes > free:
+        raise refuse(
+            Kind.STORAGE_FULL,
+            f"{scan.unknown_bytes:,} bytes may have to be written to the history, and only "
+            f"{max(free, 0):,} are free beside a reserve. Nothing was written.",
+        )
 
-    # -- limits
 
-    def _check_limits(self, scan: Scan) -> None:
-        limits = self._asked
-        if scan.files > limits.max_files:
-            most = ", ".join(f"{name} {n:,}" for name, n in scan.by_top.most_common(5))
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"the workspace has {scan.files:,} files that no .gitignore leaves out; a snapshot "
-                f"takes {limits.max_files:,} at most (snapshot_max_files). Most are in: {most}. "
-                "Leave out what is made by programs, in a .gitignore. Nothing was written.",
-            )
-        if scan.large and not self._asked.skip_large:
-            named = ", ".join(f"{path} ({size:,} bytes)" for size, path in scan.large[:5])
-            raise refuse(
-                Kind.FILE_TOO_LARGE,
-                f"{len(scan.large)} files have more than {limits.max_file_bytes:,} bytes "
-                f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
-                "skip_large: true. Nothing was written.",
-            )
-        for size, path in scan.large:
-            scan.skip(path, f"it has {size:,} bytes, more than {limits.max_file_bytes:,}")
-        if scan.bytes > limits.max_bytes:
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"the workspace's files have {scan.bytes:,} bytes; a snapshot takes "
-                f"{limits.max_bytes:,} at most (snapshot_max_bytes). Leave out what is made by "
-                "programs, in a .gitignore. Nothing was written.",
-            )
-        free = shutil.disk_usage(self._shadow).free - _RESERVE
-        if scan.unknown_bytes > free:
-            raise refuse(
-                Kind.STORAGE_FULL,
-                f"{scan.unknown_bytes:,} bytes may have to be written to the history, and only "
-                f"{max(free, 0):,} are free beside a reserve. Nothing was written.",
-            )
+class _Snapshot(msgspec.Struct):
+    """Reads the files of a scan, and writes the contents and trees that are new."""
 
-    # -- reading
+    view: ReadView
+    asked: SnapshotLimits
+    scan: Scan
+    packs: PackStream
+    permissions: dict[str, int] = {}
 
-    def _read(self, scan: Scan, packs: PackStream) -> None:
-        waiting = scan.unknown
-        self._progress.begin("reading", len(waiting))
+    def read(self) -> None:
+        waiting = self.scan.unknown
+        self.view.progress.begin("reading", len(waiting))
         for round_number in range(_ROUNDS):
             for folder, name in waiting:
-                self._read_one(scan, packs, folder, name)
-                self._progress.step(not round_number)
+                self._read_one(folder, name)
+                self.view.progress.step(not round_number)
             failpoint("snapshot.read")
             waiting = [
                 (folder, name)
@@ -133,16 +131,16 @@ class _Snapshot:
             if not waiting:
                 return
 
-    def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> None:
+    def _read_one(self, folder: Folder, name: str) -> None:
         """Read a file, and pack its content if the history does not have it."""
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
         folder.stamps.pop(name, None)
-        self._permissions.pop(folder.path + name, None)
+        self.permissions.pop(folder.path + name, None)
         before = self._stamp(folder, name)
         if before is not None:  # an unreadable file is tried again only if it changes
             folder.stamps[name] = before
-        found = self._look(scan, folder, name)
+        found = self._look(folder, name)
         if found is None or found.data is None or before is None:
             return
         image = Image(found.oid, found.mode)
@@ -154,15 +152,15 @@ class _Snapshot:
         if tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, found.oid):
             permissions = unusual_permissions(found.mode)
             if permissions is not None:
-                self._permissions[folder.path + name] = permissions
-            packs.add("blob", found.oid, found.data)
+                self.permissions[folder.path + name] = permissions
+            self.packs.add("blob", found.oid, found.data)
 
-    def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:
+    def _look(self, folder: Folder, name: str) -> OnDisk | None:
         path = folder.path + name
         try:
-            return present(self._view.worktree, path, self._asked.max_file_bytes)
+            return present(self.view.worktree, path, self.asked.max_file_bytes)
         except Refused as refusal:
-            scan.skip(path, refusal.message)
+            self.scan.skip(path, refusal.message)
             self._keep(folder, name)
             return None
 
@@ -176,7 +174,7 @@ class _Snapshot:
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
         try:
-            target = self._view.worktree.resolve_exactly(path)
+            target = self.view.worktree.resolve_exactly(path)
         except Refused:
             return None
         with target, suppress(OSError):
@@ -184,19 +182,17 @@ class _Snapshot:
                 return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
         return None
 
-    # -- trees
-
-    def _write_trees(self, scan: Scan, packs: PackStream) -> str:
+    def write_trees(self) -> str:
         """Write the trees of all directories, the deepest first; returns the root's id."""
-        self._progress.begin("writing directories", len(scan.folders))
+        self.view.progress.begin("writing directories", len(self.scan.folders))
         below: dict[str, dict[str, Entry]] = {}
-        passed = {path.rstrip("/") for path in scan.passed}
-        for folder in reversed(scan.folders):
+        passed = {path.rstrip("/") for path in self.scan.passed}
+        for folder in reversed(self.scan.folders):
             for name in folder.tracked:
                 if folder.path + name in passed:
                     self._keep(folder, name)
             entries = folder.entries | below.pop(folder.path, {})
-            self._progress.step()
+            self.view.progress.step()
             if not entries and folder.path:
                 continue
             content = tree_content(entries)
@@ -205,7 +201,7 @@ class _Snapshot:
             if folder.path:
                 below.setdefault(parent + "/" if parent else "", {})[name] = Entry(TREE, oid)
             if oid != folder.tree:
-                packs.add("tree", oid, content)
+                self.packs.add("tree", oid, content)
             if not folder.path:
                 return oid
         return EMPTY_TREE

@@ -56,11 +56,8 @@ def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: Ca
         if item.found is not None and stat.S_ISREG(item.found.mode):
             bits = stat.S_IMODE(item.found.mode)
         item.mode = full_mode(then, bits)
-        done = "Would restore" if call.preview else "Restored"
-        message = f"{done} {path} as it was after {at[:8]}."
-    else:
-        done = "Would remove" if call.preview else "Removed"
-        message = f"{done} {path}: there was none after {at[:8]}."
+    act, state = ("restore", " as it was") if then is not None else ("remove", ": there was none")
+    done = f"Would {act}" if call.preview else f"{act.capitalize()}d"
     warnings = []
     if found_later:
         warnings.append(
@@ -74,7 +71,7 @@ def plan_restore(lookup: CommitLookup, view: ReadView, call: EditCall, world: Ca
         kind="restore",
         subject=f"restore {path} as of {at[:8]}",
         files=[item],
-        message=message,
+        message=f"{done} {path}{state} after {at[:8]}.",
         warnings=warnings,
         leftover_directories=[
             made

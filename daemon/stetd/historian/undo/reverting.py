@@ -6,8 +6,9 @@ the files on disk.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
@@ -189,8 +190,7 @@ def _in_the_way(
 ) -> Refused:
     """The refusal for conflicts; names the commits that changed each file since."""
     own = {commit.oid for commit in chosen}
-    standing: dict[str, list[StoredCommit]] = {}
-    unrecorded: set[str] = set()
+    since: dict[str, tuple[Sequence[StoredCommit], bool]] = {}
     for path in {each.path for each in conflicts}:
         others = lookup.touching_since(chosen[-1].oid, path) - own
         try:
@@ -199,27 +199,24 @@ def _in_the_way(
             around = lookup.around(path)
             differs = not around
             others |= lookup.touching_since(chosen[-1].oid, *around)
-        found = lookup.find(others) if others else []
-        standing[path] = [each.commit for each in found if each.undone_by is None]
-        if differs:
-            unrecorded.add(path)
-    return conflict(conflicts, standing, unrecorded)
+        standing = [each.commit for each in lookup.find(others) if each.undone_by is None]
+        since[path] = standing, differs
+    return conflict(conflicts, since)
 
 
 def conflict(
     conflicts: Sequence[FileConflict],
-    standing: Mapping[str, Sequence[StoredCommit]] | None = None,
-    unrecorded: Collection[str] = (),
+    since: Mapping[str, tuple[Sequence[StoredCommit], bool]] = MappingProxyType({}),
 ) -> Refused:
     """The refusal for conflicts, with their hunks and the commits in the way.
 
-    ``standing``: by path, the commits in effect that changed a file since, newest first;
-    ``unrecorded``: paths with changes that no commit has.
+    ``since``: by path, the commits in effect that changed a file since, newest first, and whether
+    it has changes that no commit has.
     """
     failures, details = [], []
     for each in conflicts:
-        others = (standing or {}).get(each.path, ())
-        names = ["an edit outside that is not recorded yet"] if each.path in unrecorded else []
+        others, unrecorded = since.get(each.path, ((), False))
+        names = ["an edit outside that is not recorded yet"] if unrecorded else []
         names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in others]
         if len(names) > _MAX_NAMED:
             names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
