@@ -15,7 +15,7 @@ from stetd.storage.journal_format import Abort, Change, Published, Record
 from stetd.storage.worktree import Worktree
 from stetd.transaction import transaction
 from stetd.transaction.drafts import Draft, DraftFile, Requester
-from stetd.transaction.heads import HistoryBuilder, SealedRecord
+from stetd.transaction.heads import HistoryBuilder
 from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 from storage.histories import Histories
@@ -77,16 +77,17 @@ class Calls:
         self.journal.told.clear()
         return prepared
 
-    def aborted(self, prepared: Prepared, cause: Displaced) -> SealedRecord[Abort]:
-        found, _ = abort(
+    def aborted(self, prepared: Prepared, cause: Displaced) -> HistoryBuilder:
+        history = self.history()
+        abort(
             [prepared],
             cause,
-            history=self.history(),
+            history=history,
             number=2,
             journal=self.journal,
             worktree=self.worktree,
         )
-        return found
+        return history
 
     def history(self) -> HistoryBuilder:
         return HistoryBuilder(self.histories.head, self.histories.repository.load_tree, 0)
@@ -120,7 +121,7 @@ def test_a_file_that_was_deleted_meanwhile_stays_so_and_that_is_recorded(calls: 
     assert isinstance(record, Abort)
     assert record.stands == {"f": None}
     assert [commit.meta.subject for commit in record.commits] == ["changed outside: f"]
-    assert aborted.history.head.commit == record.commits[-1].oid
+    assert aborted.head.commit == record.commits[-1].oid
     assert os.listdir(calls.root) == []
 
 

@@ -314,8 +314,7 @@ class FileRecovery(msgspec.Struct):
         steps = [(subject, {path: each.image if each else None}) for each in found]
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
         history = workspace.history(now)
-        sealed = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
-        record = sealed.record
+        record = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
         if write is not None:
             before, after = write
             content = None
@@ -339,7 +338,7 @@ class FileRecovery(msgspec.Struct):
         self.state.number = number
         self.records.append(record)
         workspace.head = history.head
-        self.objects += sealed.objects
+        self.objects += history.new_objects(record.blobs)
 
     def journal(self, journal: Journal) -> None:
         """Make the decisions durable."""

@@ -23,13 +23,12 @@ from stetd.failpoints import failpoint
 from stetd.history.objects import Image, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Abort, Change, Published
+from stetd.storage.journal_format import Abort, Change, PathChange, Published
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.heads import (
     Head,
     HistoryBuilder,
-    SealedRecord,
     outside_changes,
     seal_outside,
     split_blobs,
@@ -67,6 +66,11 @@ class PreparedFile(msgspec.Struct):
     def changes(self) -> bool:
         """Whether the call changes the file."""
         return self.before_image != self.after
+
+    @property
+    def path_change(self) -> PathChange:
+        """The change as the journal has it."""
+        return PathChange(self.target.path, self.before_image, self.after, self.temporary)
 
     def close(self) -> None:
         """Close the descriptor of the displaced file."""
@@ -252,15 +256,15 @@ def abort(
     number: int,
     journal: Journal,
     worktree: Worktree,
-) -> tuple[SealedRecord[Abort], int]:
+) -> tuple[Abort, int]:
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
     One record, with this ``number``, is synced before any file is restored (step 6). It
     names for every path the image that holds afterwards, and keeps the displaced content.
-    ``history`` is at the head before the first voided record.
+    ``history`` is at the head before the first voided record; all commits are added to it.
 
-    Returns the abort with its commits, and the number of the last record: each save that is found
-    while restoring is one more record. Raises OSError or JournalBroken if a record
+    Returns the record, and the number of the last one: each save that is found while restoring is
+    one more record. Raises OSError or JournalBroken if a record
     can't be written or a file can't be restored; all other files are restored even then.
     """
     parent = history.head.commit
@@ -297,7 +301,7 @@ def abort(
         restorer.restore_all(voided[0].files)
     mark_published(journal, *range(number, restorer.number + 1))
     failpoint("abort.done")
-    return SealedRecord(record, history), restorer.number
+    return record, restorer.number
 
 
 def _images_after_abort(
@@ -430,16 +434,17 @@ class Restorer(msgspec.Struct):
     ) -> None:
         """Journal what somebody has done to a file meanwhile; None: deleted it."""
         self.number += 1
-        sealed = seal_outside(
+        history = msgspec.structs.replace(self.history, commits=[], objects=[])
+        record = seal_outside(
             [("changed outside", {work.target.path: file.image if file else None})],
             {file.oid: file.data} if file and file.data is not None else {},
-            msgspec.structs.replace(self.history, commits=[], objects=[]),
+            history,
             number=self.number,
             workspace=self.workspace,
         )
-        self.history.head = sealed.history.head
-        self.history.objects += sealed.objects
+        self.history.head = history.head
+        self.history.objects += history.new_objects(record.blobs)
         # performed=False: until the caller marks it, recovery has to put it in place.
-        self.journal.append(msgspec.structs.replace(sealed.record, performed=False))
+        self.journal.append(msgspec.structs.replace(record, performed=False))
         if sync:
             self.journal.sync()
