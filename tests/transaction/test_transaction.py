@@ -125,6 +125,31 @@ def test_a_file_that_was_deleted_meanwhile_stays_so_and_that_is_recorded(calls: 
     assert os.listdir(calls.root) == []
 
 
+def test_of_a_file_whose_directory_is_gone_no_file_above_is_recorded(calls: Calls) -> None:
+    (calls.root / "d").mkdir()
+    (calls.root / "f").write_text("another file\n")
+    prepared = calls.sealed("d/f", b"one\n")
+    (calls.root / "d").rename(calls.root / "elsewhere")
+    cause = displaced(calls, prepared)
+    prepared.close()
+    assert (cause.path, cause.found) == ("d/f", None)
+
+
+def test_a_created_file_whose_temporary_file_somebody_removed_is_written_again(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = calls.sealed("f", b"one\n")
+
+    def failpoint(name: str) -> None:
+        if name == "publish.staged":
+            (calls.root / prepared.files[0].temporary).unlink()
+
+    monkeypatch.setattr(transaction, "failpoint", failpoint)
+    cause = displaced(calls, prepared)
+    prepared.close()
+    assert (cause.path, cause.found) == ("f", None)
+
+
 def _deleted(path: Path) -> None:
     path.unlink()
 
