@@ -28,14 +28,12 @@ from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
-from stetd.storage.journal_format import Change, CommitRecord, Reached, Rewritten
+from stetd.storage.journal_format import Change, Reached, Step
 from stetd.storage.worktree import OnDisk, beside, temporary_name
 from stetd.transaction.heads import seal_outside
 from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
-#: A commit, or the history that was rewritten to forget a path, and the number of its record.
-RecordedCommit = tuple[int, CommitRecord | Rewritten]
 
 
 class Temporary(msgspec.Struct, frozen=True):
@@ -66,23 +64,17 @@ class PendingRecords(msgspec.Struct):
     temporaries: list[Temporary] = []
     #: Directories that an undone or voided call made: to be removed if they are empty.
     directories: list[str] = []
-    commits: list[RecordedCommit] = []
+    #: Commits (or rewritten histories), each with the number of its record.
+    commits: list[tuple[int, Step]] = []
     #: Contents, also of files that are excluded from the history.
     blobs: dict[str, bytes] = {}
 
-    def commits_after(self, start: Reached) -> list[RecordedCommit]:
+    def commits_after(self, start: Reached) -> list[tuple[int, Step]]:
         """The commits that come after a head; all of them, if the head is not among them."""
         for at in range(len(self.commits), 0, -1):
-            if step(start, self.commits[at - 1][1]).head == start.head:
+            if start.after(self.commits[at - 1][1]).head == start.head:
                 return self.commits[at:]
         return self.commits
-
-
-def step(reached: Reached, commit: CommitRecord | Rewritten) -> Reached:
-    """The head after one more commit, or in the rewritten history."""
-    if isinstance(commit, Rewritten):
-        return Reached(commit.head, commit.commits)
-    return Reached(commit.oid, reached.commits + 1)
 
 
 class Recovered(msgspec.Struct):

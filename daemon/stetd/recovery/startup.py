@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stetd.history.objects import same_image
-from stetd.recovery.files import FileRecovery, PendingRecords, Recovered, Temporary, step
+from stetd.recovery.files import FileRecovery, PendingRecords, Recovered, Temporary
 from stetd.recovery.table import ChainImage
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
@@ -31,7 +31,6 @@ from stetd.storage.journal_format import (
     Change,
     Checkpoint,
     ClipboardSet,
-    CommitRecord,
     ModeSet,
     Published,
     Reached,
@@ -39,6 +38,7 @@ from stetd.storage.journal_format import (
     Rewritten,
     SessionEnded,
     SessionOpened,
+    Step,
     Unsettled,
     UpgradeSet,
     WorkspaceAllowed,
@@ -103,7 +103,7 @@ class Recovery:
             state.load_checkpoint(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
-                self._starts[known.name] = held or Reached(known.head, known.commits)
+                self._starts[known.name] = held or known.reached
         for placed in records:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
@@ -133,7 +133,7 @@ class Recovery:
         pending.blobs.update(record.private)
         # Before the watermark only those of a damaged history: Git may lack them.
         if place >= watermark or (held is not None and held.start is not None):
-            pending.commits += [(record.number, commit) for commit in self._commits(record)]
+            pending.commits += [(record.number, step) for step in self._steps(record)]
         if isinstance(record, Change):
             self._collect_change(pending, placed.boot, record)
             return
@@ -163,12 +163,8 @@ class Recovery:
             directories = sorted(made, reverse=True)
         pending.directories += directories
 
-    def _commits(self, record: Change | Abort) -> list[CommitRecord | Rewritten]:
-        """The commits of a record that is not voided, and the history that it changes to."""
-        if record.number in self._voided:
-            return []
-        rewritten = record.rewritten if isinstance(record, Change) else None
-        return [*record.commits, *([rewritten] if rewritten and rewritten.head else [])]
+    def _steps(self, record: Change | Abort) -> Sequence[Step]:
+        return record.steps if record.number not in self._voided else ()
 
     def _apply(self, record: Record) -> None:
         state = self._state
@@ -192,9 +188,8 @@ class Recovery:
     def _apply_commits(self, record: Change | Abort) -> None:
         state = self._state
         state.number = max(state.number, record.number)
-        for commit in self._commits(record):
-            known = state.known[record.workspace]
-            reached = step(Reached(known.head, known.commits), commit)
+        for step in self._steps(record):
+            reached = state.known[record.workspace].reached.after(step)
             state.change_known(record.workspace, head=reached.head, commits=reached.commits)
 
     def _apply_call(self, record: Change) -> None:
@@ -251,7 +246,7 @@ class Recovery:
         heads = [self.start_of(name)]
         pending = self._pending.get(name)
         for _, commit in pending.commits_after(heads[0]) if pending is not None else ():
-            heads.append(step(heads[-1], commit))
+            heads.append(heads[-1].after(commit))
         return heads
 
     # -- the workspace's files

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -99,6 +99,23 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
     blobs: list[str] = []
 
 
+#: What moves the head of a history.
+Step = CommitRecord | Rewritten
+
+
+class Reached(msgspec.Struct, frozen=True, array_like=True):
+    """The head of a history without its tree: the newest commit, and the number of commits."""
+
+    head: str | None
+    commits: int
+
+    def after(self, step: Step) -> Reached:
+        """The head after one more commit, or in a rewritten history."""
+        if isinstance(step, Rewritten):
+            return Reached(step.head, step.commits)
+        return Reached(step.oid, self.commits + 1)
+
+
 class Opened(_Record, frozen=True):
     """The first record of a segment. ``boot``: the kernel's boot id when it was opened.
 
@@ -142,6 +159,12 @@ class Change(_Record, frozen=True):
     #: segment.
     private: dict[str, bytes] = {}
 
+    @property
+    def steps(self) -> Sequence[Step]:
+        """Its commits, and the rewritten history on which the next record's are made."""
+        rewritten = self.rewritten
+        return [*self.commits, rewritten] if rewritten and rewritten.head else self.commits
+
 
 class Published(_Record, frozen=True):
     """The files of record ``number`` are in place. Not synced: only a hint for recovery."""
@@ -167,6 +190,11 @@ class Abort(_Record, frozen=True):
     time: int = 0
     #: As in a :class:`Change`.
     private: dict[str, bytes] = {}
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """As of a :class:`Change`."""
+        return self.commits
 
 
 class SessionOpened(_Record, frozen=True):
@@ -233,13 +261,6 @@ class WorkspaceForgotten(_Record, frozen=True):
     name: str
 
 
-class Reached(msgspec.Struct, frozen=True, array_like=True):
-    """The head of a history without its tree: the newest commit, and the number of commits."""
-
-    head: str | None
-    commits: int
-
-
 class Unsettled(msgspec.Struct, frozen=True, array_like=True):
     """The place of the records that recovery could not settle in a workspace, because its
     directory is missing, a file can't be written, or its history is damaged.
@@ -279,6 +300,11 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     forgetting: Rewritten | None = None
     #: Unrestricted until the grant ends, whatever ``mode`` says.
     grant: Grant | None = None
+
+    @property
+    def reached(self) -> Reached:
+        """The head of its history."""
+        return Reached(self.head, self.commits)
 
     @property
     def standing(self) -> Standing:
