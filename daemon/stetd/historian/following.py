@@ -33,6 +33,7 @@ from stetd.storage.journal_format import (
     WorkspaceAllowed,
     decode,
     payloads,
+    steps,
 )
 from stetd.storage.priority import yield_processor
 from stetd.storage.request_record import RequestRecord, answered
@@ -154,7 +155,7 @@ class Following(msgspec.Struct):
 
     def _take(self, record: Change | Abort) -> None:
         name = record.workspace
-        if not record.steps or name in self._troubles:
+        if not steps(record) or name in self._troubles:
             return
         shadow = shadow_path(self.begin.state, name)
         try:
@@ -176,7 +177,7 @@ class Following(msgspec.Struct):
 def _made(line: _Line, record: Change | Abort) -> list[NewObject]:
     """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
     history = HistoryBuilder(line.head, line.repository.load_tree, 0)
-    for step in record.steps:
+    for step in steps(record):
         if isinstance(step, Rewritten):
             line.repository.reopen()
             history.head = head_at(line.repository, step.head, step.commits)

@@ -112,7 +112,6 @@ class FileRecovery(msgspec.Struct):
             if temporary.settled:
                 continue
             try:
-                self._finish_swap(temporary)
                 found = self._read(temporary.path, temporary.name)
                 if found is None:
                     continue
@@ -129,12 +128,6 @@ class FileRecovery(msgspec.Struct):
                 self.kept_temporaries.add(temporary.name)
         for first, found_saves in saves.values():
             self._put_back(first, found_saves)
-
-    def _finish_swap(self, temporary: Temporary) -> None:
-        worktree = self.workspace.worktree
-        with worktree.resolve_exactly(temporary.path) as target:
-            if not target.missing:
-                worktree.finish_swap(target, temporary.name)
 
     def _images(self, temporary: Temporary) -> list[Image | None]:
         """The image that a temporary file's record found at the path, and those that we put there:
@@ -365,16 +358,16 @@ class FileRecovery(msgspec.Struct):
 
     # -- reading
 
-    def _read(self, path: str, name: str | None = None) -> OnDisk | None:
-        """The current file at a path, or at another name in its directory."""
-        with self.workspace.worktree.resolve_exactly(path) as target:
-            try:
-                if target.missing:
-                    return None
-                name = name or target.name
-                return self.workspace.worktree.read_name(target.dir_fd, name, path=path)
-            except FileNotFoundError:
+    def _read(self, path: str, temporary: str | None = None) -> OnDisk | None:
+        """The current file at a path, or the temporary one beside it, after its swap."""
+        worktree = self.workspace.worktree
+        with worktree.resolve_exactly(path) as target, suppress(FileNotFoundError):
+            if target.missing:
                 return None
+            if temporary is not None:
+                worktree.finish_swap(target, temporary)
+            return worktree.read_name(target.dir_fd, temporary or target.name, path=path)
+        return None
 
     def _content(self, image: Image) -> bytes:
         known = self.pending.blobs.get(image.oid)

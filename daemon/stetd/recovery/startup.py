@@ -44,6 +44,7 @@ from stetd.storage.journal_format import (
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
+    steps,
 )
 from stetd.storage.request_record import answered
 from stetd.transaction.heads import Head, HistoryBuilder, RecordContradicts, remake
@@ -164,7 +165,7 @@ class Recovery:
         pending.directories += directories
 
     def _steps(self, record: Change | Abort) -> Sequence[Step]:
-        return record.steps if record.number not in self._voided else ()
+        return steps(record) if record.number not in self._voided else ()
 
     def _apply(self, record: Record) -> None:
         state = self._state

@@ -159,12 +159,6 @@ class Change(_Record, frozen=True):
     #: segment.
     private: dict[str, bytes] = {}
 
-    @property
-    def steps(self) -> Sequence[Step]:
-        """Its commits, and the rewritten history on which the next record's are made."""
-        rewritten = self.rewritten
-        return [*self.commits, rewritten] if rewritten and rewritten.head else self.commits
-
 
 class Published(_Record, frozen=True):
     """The files of record ``number`` are in place. Not synced: only a hint for recovery."""
@@ -191,10 +185,11 @@ class Abort(_Record, frozen=True):
     #: As in a :class:`Change`.
     private: dict[str, bytes] = {}
 
-    @property
-    def steps(self) -> Sequence[Step]:
-        """As of a :class:`Change`."""
-        return self.commits
+
+def steps(record: Change | Abort) -> Sequence[Step]:
+    """The commits of a record, and the history that it changes to."""
+    rewritten = record.rewritten if isinstance(record, Change) else None
+    return [*record.commits, rewritten] if rewritten and rewritten.head else record.commits
 
 
 class SessionOpened(_Record, frozen=True):

@@ -24,6 +24,7 @@ from stetd.storage.journal_format import (
     Step,
     WorkspaceAllowed,
     read_segment,
+    steps,
 )
 
 
@@ -55,7 +56,7 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
                 changes.append((place, 0, None))
             case Change() | Abort() if record.workspace == workspace:
-                changes.append((place, record.number, record.steps))
+                changes.append((place, record.number, steps(record)))
                 if isinstance(record, Abort):
                     voided.update(record.voided)
     mark, reached = (0, 0), Reached(None, 0)
@@ -73,10 +74,10 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
 def _follow(
     reached: Reached, changes: Sequence[tuple[int, Sequence[Step] | None]], damage: list[str]
 ) -> JournalHead:
-    for number, steps in changes:
-        if steps is None:
+    for number, made in changes:
+        if made is None:
             reached = Reached(None, 0)
-        for step in steps or ():
+        for step in made or ():
             if isinstance(step, CommitRecord) and step.parent != reached.head:
                 damage.append(
                     f"record {number} of the journal continues {step.parent}, but the history "
