@@ -131,7 +131,7 @@ def test_a_temporary_file_that_may_be_the_only_copy_of_a_save_stays() -> None:
     parts: Any = {
         "workspace": SimpleNamespace(worktree=worktree),
         "pending": SimpleNamespace(temporaries=temporaries),
-        **dict.fromkeys(("state", "published", "report")),
+        **dict.fromkeys(("state", "report")),
     }
     files = FileRecovery(**parts, boot="", kept_temporaries={"1"}, unsettled={"unsettled": "EIO"})
     files.clear_temporaries()

@@ -71,7 +71,7 @@ def test_a_record_of_what_was_found_says_what_the_history_had_before_each(
         workspace="w",
     )
     expected = [PathChange("f", X, Y), PathChange("new", None, X), PathChange("f", Y, None)]
-    assert expected == found.record.paths
+    assert expected == found.paths
 
 
 def test_only_permission_bits_that_git_cannot_say_are_kept() -> None:

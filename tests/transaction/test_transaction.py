@@ -15,7 +15,7 @@ from stetd.storage.journal_format import Abort, Change, Published, Record
 from stetd.storage.worktree import Worktree
 from stetd.transaction import transaction
 from stetd.transaction.drafts import Draft, DraftFile, Requester
-from stetd.transaction.heads import HistoryBuilder, SealedRecord
+from stetd.transaction.heads import HistoryBuilder
 from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 from storage.histories import Histories
@@ -77,16 +77,17 @@ class Calls:
         self.journal.told.clear()
         return prepared
 
-    def aborted(self, prepared: Prepared, cause: Displaced) -> SealedRecord[Abort]:
-        found, _ = abort(
+    def aborted(self, prepared: Prepared, cause: Displaced) -> HistoryBuilder:
+        history = self.history()
+        abort(
             [prepared],
             cause,
-            history=self.history(),
+            history=history,
             number=2,
             journal=self.journal,
             worktree=self.worktree,
         )
-        return found
+        return history
 
     def history(self) -> HistoryBuilder:
         return HistoryBuilder(self.histories.head, self.histories.repository.load_tree, 0)
@@ -120,8 +121,33 @@ def test_a_file_that_was_deleted_meanwhile_stays_so_and_that_is_recorded(calls: 
     assert isinstance(record, Abort)
     assert record.stands == {"f": None}
     assert [commit.meta.subject for commit in record.commits] == ["changed outside: f"]
-    assert aborted.history.head.commit == record.commits[-1].oid
+    assert aborted.head.commit == record.commits[-1].oid
     assert os.listdir(calls.root) == []
+
+
+def test_of_a_file_whose_directory_is_gone_no_file_above_is_recorded(calls: Calls) -> None:
+    (calls.root / "d").mkdir()
+    (calls.root / "f").write_text("another file\n")
+    prepared = calls.sealed("d/f", b"one\n")
+    (calls.root / "d").rename(calls.root / "elsewhere")
+    cause = displaced(calls, prepared)
+    prepared.close()
+    assert (cause.path, cause.found) == ("d/f", None)
+
+
+def test_a_created_file_whose_temporary_file_somebody_removed_is_written_again(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = calls.sealed("f", b"one\n")
+
+    def failpoint(name: str) -> None:
+        if name == "publish.staged":
+            (calls.root / prepared.files[0].temporary).unlink()
+
+    monkeypatch.setattr(transaction, "failpoint", failpoint)
+    cause = displaced(calls, prepared)
+    prepared.close()
+    assert (cause.path, cause.found) == ("f", None)
 
 
 def _deleted(path: Path) -> None:

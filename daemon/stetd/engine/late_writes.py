@@ -21,7 +21,7 @@ from stetd.history.objects import Image, object_id, paths_in_the_way, same_image
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.heads import SealedRecord, seal_outside
+from stetd.transaction.heads import HistoryBuilder, seal_outside
 from stetd.transaction.transaction import PreparedFile
 
 _log = logging.getLogger(__name__)
@@ -121,8 +121,8 @@ def _read_again(watched: _Watched) -> LateWrite | None:
     )
 
 
-def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None:
-    """Two outside commits: the late bytes, then the current content again.
+def seal_late_write(late: LateWrite, history: HistoryBuilder, number: int) -> Change | None:
+    """Two outside commits on the head: the late bytes, then the current content again.
 
     None if the late bytes are the current content.
     """
@@ -140,7 +140,7 @@ def seal_late_write(late: LateWrite, number: int) -> SealedRecord[Change] | None
             ("the file as it stands", current),
         ],
         {image.oid: late.data},
-        workspace.history(int(time.time())),
+        history,
         number=number,
         workspace=workspace.name,
     )

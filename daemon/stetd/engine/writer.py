@@ -516,13 +516,14 @@ class Writer:
         jobs to try again.
         """
         voided, jobs = _prepared(outcomes), [job for job, _ in outcomes]
+        history = workspace.history(int(time.time()))
         # Names were exchanged and exchanged back: without a sync the disk may hold either.
         self._note_unsynced(workspace, voided[0])
         try:
-            aborted, number = abort(
+            record, number = abort(
                 voided,
                 cause,
-                history=workspace.history(int(time.time())),
+                history=history,
                 number=self.state.number + 1,
                 journal=self.journal,
                 worktree=workspace.worktree,
@@ -534,9 +535,9 @@ class Writer:
         for work in voided[0].files:
             self._grace.watch(workspace, work)
         self.state.number = number
-        if aborted.history.head.commit != workspace.head.commit:
-            workspace.head = aborted.history.head
-            self.committed(workspace, number, aborted.objects)
+        if history.head.commit != workspace.head.commit:
+            workspace.head = history.head
+            self.committed(workspace, number, history.new_objects(record.blobs))
         if isinstance(cause, Displaced):
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
@@ -617,17 +618,18 @@ class Writer:
     def record_late_writes(self, *, all_of_them: bool = False) -> None:
         """Record what was written to displaced files whose grace period is over, or to all."""
         for late in self._grace.expired(all_of_them=all_of_them):
-            found = seal_late_write(late, self.state.number + 1)
-            if found is None:
+            history = late.workspace.history(int(time.time()))
+            record = seal_late_write(late, history, self.state.number + 1)
+            if record is None:
                 continue
             try:
-                self.record(found.record)
+                self.record(record)
             except Refused as error:
                 _log.error("a late write to %s could not be recorded: %s", late.path, error)
                 continue
             self.state.number += 1
-            late.workspace.head = found.history.head
-            self.committed(late.workspace, self.state.number, found.objects)
+            late.workspace.head = history.head
+            self.committed(late.workspace, record.number, history.new_objects(record.blobs))
 
 
 def _settle(future: Future[T], answer: T | BaseException) -> None:

@@ -33,6 +33,7 @@ from stetd.storage.journal_format import (
     WorkspaceAllowed,
     decode,
     payloads,
+    steps,
 )
 from stetd.storage.priority import yield_processor
 from stetd.storage.request_record import RequestRecord, answered
@@ -153,10 +154,8 @@ class Following(msgspec.Struct):
         self._place = end
 
     def _take(self, record: Change | Abort) -> None:
-        rewritten = record.rewritten if isinstance(record, Change) else None
         name = record.workspace
-        nothing = not record.commits and not (rewritten and rewritten.head)
-        if nothing or name in self._troubles:
+        if not steps(record) or name in self._troubles:
             return
         shadow = shadow_path(self.begin.state, name)
         try:
@@ -166,7 +165,7 @@ class Following(msgspec.Struct):
                 head = head_at(repository, start.head, start.commits)
                 self._lines[name] = _Line(repository, head)
             line = self._lines[name]
-            objects = _made(line, record, rewritten)
+            objects = _made(line, record)
         except (BrokenRepository, MissingObject, RecordContradicts, OSError) as error:
             self._troubles[name] = str(error)
             _log.error("the history in %s can't be gone on with: %s", shadow, error)
@@ -175,17 +174,16 @@ class Following(msgspec.Struct):
         self.git_writer.write(shadow, objects, line.head.commit)
 
 
-def _made(line: _Line, record: Change | Abort, rewritten: Rewritten | None) -> list[NewObject]:
+def _made(line: _Line, record: Change | Abort) -> list[NewObject]:
     """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
     history = HistoryBuilder(line.head, line.repository.load_tree, 0)
-    for commit in record.commits:
+    for step in steps(record):
+        if isinstance(step, Rewritten):
+            line.repository.reopen()
+            history.head = head_at(line.repository, step.head, step.commits)
         # Records that are kept for a deferred workspace may begin before Git's head.
-        if line.begun or commit.parent == history.head.commit:
-            remake(history, record.number, commit)
+        elif line.begun or step.parent == history.head.commit:
+            remake(history, record.number, step)
             line.begun = True
-    if rewritten is not None and rewritten.head:
-        line.repository.reopen()
-        history.head = head_at(line.repository, rewritten.head, rewritten.commits)
     line.head = history.head
-    blobs = [NewObject("blob", oid, data) for oid, data in record.blobs.items()]
-    return blobs + history.objects
+    return history.new_objects(record.blobs)

@@ -24,7 +24,7 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
-from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
+from stetd.history.objects import Image, LoadTree, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, FilesBefore
 from stetd.observing.current_content import CurrentContent, ScanResult, first_few
@@ -133,7 +133,7 @@ def observe(
         record=record,
         result=result,
         files=[],
-        objects=[NewObject("blob", oid, data) for oid, data in blobs.items()] + history.objects,
+        objects=history.new_objects(blobs),
         head=history.head,
         session=session,
         targets=[],

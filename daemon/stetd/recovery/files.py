@@ -28,40 +28,26 @@ from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
-from stetd.storage.journal_format import Change, CommitRecord, PathChange, Rewritten
+from stetd.storage.journal_format import Change, Reached, Step
 from stetd.storage.worktree import OnDisk, beside, temporary_name
 from stetd.transaction.heads import seal_outside
 from stetd.transaction.transaction import Displaced, PreparedFile, Restorer, install, mark_published
 
 _log = logging.getLogger(__name__)
-#: A commit (or a rewritten history), and the number of its record.
-RecordedCommit = tuple[int, CommitRecord | Rewritten]
 
 
-class Temporary(msgspec.Struct, frozen=True, kw_only=True):
+class Temporary(msgspec.Struct, frozen=True):
     """A temporary file that a record names, in the directory of ``path``.
 
-    ``settled_by``: number of the record, or of the abort that voids it. If that is marked as
-    published, the file is not needed. ``position``: of the record's image in the path's chain.
+    ``settled``: the record, or the abort that voids it, is marked as published: the file is not
+    needed. ``position``: of the record's image in the path's chain; the image before it is the one
+    that the record found.
     """
 
     path: str
     name: str
-    settled_by: int
-    boot: str
-    before: Image | None
+    settled: bool
     position: int
-
-
-class MadeDirectories(msgspec.Struct, frozen=True):
-    """Directories that an undone or voided call made: to be removed if they are empty.
-
-    ``settled_by`` as for a temporary file; the deepest first.
-    """
-
-    paths: list[str]
-    settled_by: int
-    boot: str
 
 
 class PendingRecords(msgspec.Struct):
@@ -73,24 +59,20 @@ class PendingRecords(msgspec.Struct):
 
     first: tuple[int, int]
     last: int = 0
-    #: Numbers of these records.
-    numbers: set[int] = set()
     #: Path to its images in the order of the journal.
     chains: dict[str, list[ChainImage]] = {}
-    #: Path to the boot id of its last record.
-    boots: dict[str, str] = {}
     temporaries: list[Temporary] = []
-    directories: list[MadeDirectories] = []
-    commits: list[RecordedCommit] = []
+    #: Directories that an undone or voided call made: to be removed if they are empty.
+    directories: list[str] = []
+    #: Commits (or rewritten histories), each with the number of its record.
+    commits: list[tuple[int, Step]] = []
+    #: Contents, also of files that are excluded from the history.
     blobs: dict[str, bytes] = {}
-    #: Contents of files that are excluded from the history.
-    private: dict[str, bytes] = {}
 
-    def commits_after(self, head: str | None) -> list[RecordedCommit]:
+    def commits_after(self, start: Reached) -> list[tuple[int, Step]]:
         """The commits that come after a head; all of them, if the head is not among them."""
         for at in range(len(self.commits), 0, -1):
-            commit = self.commits[at - 1][1]
-            if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
+            if start.after(self.commits[at - 1][1]).head == start.head:
                 return self.commits[at:]
         return self.commits
 
@@ -111,7 +93,6 @@ class FileRecovery(msgspec.Struct):
     workspace: Workspace
     pending: PendingRecords
     boot: str
-    published: set[int]
     report: Recovered
     records: list[Change] = []
     works: list[tuple[int, PreparedFile]] = []
@@ -128,10 +109,9 @@ class FileRecovery(msgspec.Struct):
         """Find displaced saves that were not put back (ARCHITECTURE.md 6)."""
         saves: dict[str, tuple[Temporary, list[OnDisk]]] = {}
         for temporary in self.pending.temporaries:
-            if temporary.settled_by in self.published:
+            if temporary.settled:
                 continue
             try:
-                self._finish_swap(temporary)
                 found = self._read(temporary.path, temporary.name)
                 if found is None:
                     continue
@@ -149,25 +129,23 @@ class FileRecovery(msgspec.Struct):
         for first, found_saves in saves.values():
             self._put_back(first, found_saves)
 
-    def _finish_swap(self, temporary: Temporary) -> None:
-        worktree = self.workspace.worktree
-        with worktree.resolve_exactly(temporary.path) as target:
-            if not target.missing:
-                worktree.finish_swap(target, temporary.name)
-
-    def _images_since(self, temporary: Temporary) -> list[Image | None]:
-        """The images that we put at a path: by a temporary file's record, and later."""
-        return [link.image for link in self.pending.chains[temporary.path][temporary.position :]]
+    def _images(self, temporary: Temporary) -> list[Image | None]:
+        """The image that a temporary file's record found at the path, and those that we put there:
+        by that record, and later.
+        """
+        chain = self.pending.chains[temporary.path]
+        return [link.image for link in chain[temporary.position - 1 :]]
 
     def _is_ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
         """Whether the current file at a path is one of these images, or a torn one."""
         image = now.image if now else None
         if now is not None and image is None:
             return False
-        images = self._images_since(temporary)
+        _, *images = self._images(temporary)
         if any(same_image(image, each) for each in images):
             return True
-        if now is None or now.data is None or self.pending.boots[temporary.path] == self.boot:
+        last = self.pending.chains[temporary.path][-1]
+        if now is None or now.data is None or last.boot == self.boot:
             return False
         return looks_torn(now.data, self._contents(images))
 
@@ -179,16 +157,16 @@ class FileRecovery(msgspec.Struct):
         is not in place.
         """
         assert found.data is not None, "BUG: no file"
-        images = [temporary.before, *self._images_since(temporary)]
+        images = self._images(temporary)
         if any(image is not None and image.oid == found.oid for image in images):
             return False
         if not looks_torn(found.data, self._contents(images)):
             return True
-        if temporary.boot != self.boot:
+        if self.pending.chains[temporary.path][temporary.position].boot != self.boot:
             return False
         now = self._read(temporary.path)
         in_place = self._is_ours(temporary, now)
-        return in_place and not same_image(now.image if now else None, temporary.before)
+        return in_place and not same_image(now.image if now else None, images[0])
 
     def _put_back(self, temporary: Temporary, saves: list[OnDisk]) -> None:
         """Record displaced saves, and put the last one back if our content is still in place."""
@@ -227,7 +205,7 @@ class FileRecovery(msgspec.Struct):
         The chain has None for a directory. If the file in place is an image after that, it is a
         save that was made later.
         """
-        images = self._images_since(temporary)[1:]
+        images = self._images(temporary)[2:]
         return None not in images or not any(
             same_image(now.image, image) for image in images[images.index(None) :]
         )
@@ -241,12 +219,8 @@ class FileRecovery(msgspec.Struct):
 
     def remove_directories(self) -> None:
         """Remove the directories that undone or voided calls have made, if they are empty."""
-        for made in self.pending.directories:
-            # A mark says that they were removed; after a power cut they may be there again.
-            if made.settled_by in self.published and made.boot == self.boot:
-                continue
-            for directory in made.paths:
-                self.workspace.worktree.remove_directory(directory)
+        for directory in self.pending.directories:
+            self.workspace.worktree.remove_directory(directory)
 
     def _discard(self, temporary: Temporary) -> None:
         self.workspace.worktree.discard_path(beside(temporary.path, temporary.name))
@@ -258,7 +232,7 @@ class FileRecovery(msgspec.Struct):
         for path, chain in self.pending.chains.items():
             if path in self.handled:
                 continue
-            same_boot = self.pending.boots.get(path) == self.boot
+            same_boot = chain[-1].boot == self.boot
             try:
                 self._decide(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:
@@ -314,8 +288,7 @@ class FileRecovery(msgspec.Struct):
         steps = [(subject, {path: each.image if each else None}) for each in found]
         blobs = {each.oid: each.data for each in found if each and each.data is not None}
         history = workspace.history(now)
-        sealed = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
-        record = sealed.record
+        record = seal_outside(steps, blobs, history, number=number, workspace=workspace.name)
         if write is not None:
             before, after = write
             content = None
@@ -331,15 +304,18 @@ class FileRecovery(msgspec.Struct):
                     version=__version__,
                 )
                 history.add(meta, {path: after})
-            change = PathChange(path, before.image if before else None, after, temporary)
+            work = PreparedFile(target, before, content, after, temporary)
             record = msgspec.structs.replace(
-                record, paths=[*record.paths, change], commits=history.commits, performed=False
+                record,
+                paths=[*record.paths, work.path_change],
+                commits=history.commits,
+                performed=False,
             )
-            self.works.append((number, PreparedFile(target, before, content, after, temporary)))
+            self.works.append((number, work))
         self.state.number = number
         self.records.append(record)
         workspace.head = history.head
-        self.objects += sealed.objects
+        self.objects += history.new_objects(record.blobs)
 
     def journal(self, journal: Journal) -> None:
         """Make the decisions durable."""
@@ -382,22 +358,20 @@ class FileRecovery(msgspec.Struct):
 
     # -- reading
 
-    def _read(self, path: str, name: str | None = None) -> OnDisk | None:
-        """The current file at a path, or at another name in its directory."""
-        with self.workspace.worktree.resolve_exactly(path) as target:
-            try:
-                if target.missing:
-                    return None
-                name = name or target.name
-                return self.workspace.worktree.read_name(target.dir_fd, name, path=path)
-            except FileNotFoundError:
+    def _read(self, path: str, temporary: str | None = None) -> OnDisk | None:
+        """The current file at a path, or the temporary one beside it, after its swap."""
+        worktree = self.workspace.worktree
+        with worktree.resolve_exactly(path) as target, suppress(FileNotFoundError):
+            if target.missing:
                 return None
+            if temporary is not None:
+                worktree.finish_swap(target, temporary)
+            return worktree.read_name(target.dir_fd, temporary or target.name, path=path)
+        return None
 
     def _content(self, image: Image) -> bytes:
-        for known in (self.pending.blobs, self.pending.private):
-            if image.oid in known:
-                return known[image.oid]
-        return self.workspace.repository.blob(image.oid)
+        known = self.pending.blobs.get(image.oid)
+        return self.workspace.repository.blob(image.oid) if known is None else known
 
     def _contents(self, images: Sequence[Image | None]) -> list[bytes]:
         contents = []

@@ -14,12 +14,11 @@ same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import FileRecovery, MadeDirectories, PendingRecords, Recovered, Temporary
+from stetd.history.objects import same_image
+from stetd.recovery.files import FileRecovery, PendingRecords, Recovered, Temporary
 from stetd.recovery.table import ChainImage
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
@@ -32,7 +31,6 @@ from stetd.storage.journal_format import (
     Change,
     Checkpoint,
     ClipboardSet,
-    CommitRecord,
     ModeSet,
     Published,
     Reached,
@@ -40,11 +38,13 @@ from stetd.storage.journal_format import (
     Rewritten,
     SessionEnded,
     SessionOpened,
+    Step,
     Unsettled,
     UpgradeSet,
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
+    steps,
 )
 from stetd.storage.request_record import answered
 from stetd.transaction.heads import Head, HistoryBuilder, RecordContradicts, remake
@@ -69,16 +69,6 @@ def with_new_history(known: WorkspaceState) -> WorkspaceState:
     )
 
 
-class Settled(NamedTuple):
-    """``objects``: new in the history. ``touched``: paths to sync at the next checkpoint.
-    ``unsettled``: paths that could not be brought to their last image, each with its error.
-    """
-
-    objects: list[NewObject]
-    touched: set[str]
-    unsettled: dict[str, str]
-
-
 class Recovery:
     """One recovery: :meth:`replay`, then :meth:`head_of` and :meth:`settle` for every workspace.
 
@@ -90,6 +80,8 @@ class Recovery:
         self._state = state
         self._boot = boot
         self._pending: dict[str, PendingRecords] = {}
+        #: The same, by the number of each of their records.
+        self._pending_with: dict[int, PendingRecords] = {}
         #: Each history's head that Git durably has, by the checkpoint.
         self._starts: dict[str, Reached] = {}
         self._published: set[int] = set()
@@ -112,7 +104,7 @@ class Recovery:
             state.load_checkpoint(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
-                self._starts[known.name] = held or Reached(known.head, known.commits)
+                self._starts[known.name] = held or known.reached
         for placed in records:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
@@ -127,10 +119,8 @@ class Recovery:
     def _collect(self, placed: PlacedRecord, watermark: tuple[int, int]) -> None:
         """Collect a record if its effect on the workspace's files, or on Git, may be missing."""
         record, place = placed.record, (placed.segment, placed.offset)
-        if isinstance(record, Published):
-            for pending in self._pending.values():
-                if record.number in pending.numbers:
-                    pending.last = placed.segment
+        if isinstance(record, Published) and record.number in self._pending_with:
+            self._pending_with[record.number].last = placed.segment
         if not isinstance(record, Change | Abort):
             return
         known = self._state.known.get(record.workspace)
@@ -139,27 +129,51 @@ class Recovery:
             return
         pending = self._pending.setdefault(record.workspace, PendingRecords(first=place))
         pending.last = placed.segment
-        pending.numbers.add(record.number)
+        self._pending_with[record.number] = pending
         pending.blobs.update(record.blobs)
-        pending.private.update(record.private)
-        if isinstance(record, Change):
-            self._note_change(pending, placed.boot, record)
-        else:
-            marked = record.number in self._published
-            for path, image in record.stands.items():
-                pending.chains.setdefault(path, []).append(ChainImage(image, published=marked))
-                pending.boots[path] = placed.boot
+        pending.blobs.update(record.private)
+        # Before the watermark only those of a damaged history: Git may lack them.
         if place >= watermark or (held is not None and held.start is not None):
-            self._collect_commits(pending, record)
+            pending.commits += [(record.number, step) for step in self._steps(record)]
+        if isinstance(record, Change):
+            self._collect_change(pending, placed.boot, record)
+            return
+        marked = record.number in self._published
+        for path, image in record.stands.items():
+            pending.chains.setdefault(path, []).append(ChainImage(image, marked, placed.boot))
+
+    def _collect_change(self, pending: PendingRecords, boot: str, record: Change) -> None:
+        settled_by = self._voided.get(record.number, record.number)
+        settled = settled_by in self._published
+        for change in record.paths:
+            chain = pending.chains.setdefault(change.path, [])
+            if not chain or not same_image(chain[-1].image, change.before):
+                chain.append(ChainImage(change.before, published=True))
+            chain.append(ChainImage(change.after, record.performed or settled, boot))
+            if change.temporary:
+                position = len(chain) - 1
+                pending.temporaries.append(
+                    Temporary(change.path, change.temporary, settled, position)
+                )
+        # A mark says that they were removed; after a power cut they may be there again.
+        if settled and boot == self._boot:
+            return
+        directories = record.leftover_directories
+        if settled_by != record.number:
+            made = {path for commit in record.commits for path in commit.meta.directories}
+            directories = sorted(made, reverse=True)
+        pending.directories += directories
+
+    def _steps(self, record: Change | Abort) -> Sequence[Step]:
+        return steps(record) if record.number not in self._voided else ()
 
     def _apply(self, record: Record) -> None:
         state = self._state
         match record:
-            case Change():
-                self._apply_change(record)
-            case Abort(number, workspace):
-                state.number = max(state.number, number)
-                self._apply_commits(workspace, record.commits)
+            case Change() | Abort():
+                self._apply_commits(record)
+                if isinstance(record, Change) and record.number not in self._voided:
+                    self._apply_call(record)
             case SessionOpened() | SessionEnded() | ModeSet() | UpgradeSet() | ClipboardSet():
                 state.apply(record)
             case WorkspaceAllowed(name, root, anew):
@@ -172,44 +186,20 @@ class Recovery:
             case WorkspaceForgotten(name):
                 state.change_known(name, allowed=False)
 
-    def _note_change(self, pending: PendingRecords, boot: str, record: Change) -> None:
-        settled_by = self._voided.get(record.number, record.number)
-        marked = record.performed or settled_by in self._published
-        for change in record.paths:
-            chain = pending.chains.setdefault(
-                change.path, [ChainImage(change.before, published=True)]
-            )
-            if not same_image(chain[-1].image, change.before):
-                chain.append(ChainImage(change.before, published=True))
-            chain.append(ChainImage(change.after, published=marked))
-            pending.boots[change.path] = boot
-            if change.temporary:
-                temporary = Temporary(
-                    path=change.path,
-                    name=change.temporary,
-                    settled_by=settled_by,
-                    boot=boot,
-                    before=change.before,
-                    position=len(chain) - 1,
-                )
-                pending.temporaries.append(temporary)
-        paths = record.leftover_directories
-        if settled_by != record.number:
-            made = {path for commit in record.commits for path in commit.meta.directories}
-            paths = sorted(made, reverse=True)
-        if paths:
-            pending.directories.append(MadeDirectories(paths, settled_by, boot))
-
-    def _apply_change(self, record: Change) -> None:
+    def _apply_commits(self, record: Change | Abort) -> None:
         state = self._state
         state.number = max(state.number, record.number)
-        if record.number in self._voided:
-            return
-        self._apply_commits(record.workspace, record.commits)
+        for step in self._steps(record):
+            reached = state.known[record.workspace].reached.after(step)
+            state.change_known(record.workspace, head=reached.head, commits=reached.commits)
+
+    def _apply_call(self, record: Change) -> None:
+        state = self._state
         if record.cut is not None:
             state.change_known(record.workspace, cut=record.cut)
         if record.rewritten is not None:
-            self._apply_rewritten(record.workspace, record.rewritten)
+            forgetting = record.rewritten if record.rewritten.head else None
+            state.change_known(record.workspace, forgetting=forgetting)
         session = state.sessions.get((record.workspace, record.session or ""))
         if session is not None:
             session = with_clipboards(session, record.clipboards)
@@ -221,31 +211,6 @@ class Recovery:
         if record.request is not None:
             known = answered(record)
             state.requests[known.key] = known
-
-    def _collect_commits(self, pending: PendingRecords, record: Change | Abort) -> None:
-        """Collect the commits of a record, which Git may lack: before the watermark, if it is
-        damaged.
-        """
-        if record.number in self._voided:
-            return
-        pending.commits += [(record.number, commit) for commit in record.commits]
-        rewritten = record.rewritten if isinstance(record, Change) else None
-        if rewritten is not None and rewritten.head:
-            pending.commits.append((record.number, rewritten))
-
-    def _apply_rewritten(self, name: str, rewritten: Rewritten) -> None:
-        if not rewritten.head:
-            self._state.change_known(name, forgetting=None)
-            return
-        self._state.change_known(
-            name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
-        )
-
-    def _apply_commits(self, name: str, commits: list[CommitRecord]) -> None:
-        if not commits:
-            return
-        count = self._state.known[name].commits + len(commits)
-        self._state.change_known(name, head=commits[-1].oid, commits=count)
 
     # -- Git
 
@@ -260,7 +225,7 @@ class Recovery:
         history = HistoryBuilder(
             head_at(repository, start.head, start.commits), repository.load_tree, 0
         )
-        for number, commit in pending.commits_after(start.head):
+        for number, commit in pending.commits_after(start):
             if isinstance(commit, Rewritten):
                 history.head = head_at(repository, commit.head, commit.commits)
             else:
@@ -281,16 +246,13 @@ class Recovery:
         """The heads of a history: the one that Git has, and that of each later commit."""
         heads = [self.start_of(name)]
         pending = self._pending.get(name)
-        for _, commit in pending.commits_after(heads[0].head) if pending is not None else ():
-            if isinstance(commit, Rewritten):
-                heads.append(Reached(commit.head, commit.commits))
-            else:
-                heads.append(Reached(commit.oid, heads[-1].commits + 1))
+        for _, commit in pending.commits_after(heads[0]) if pending is not None else ():
+            heads.append(heads[-1].after(commit))
         return heads
 
     # -- the workspace's files
 
-    def settle(self, workspace: Workspace, journal: Journal) -> Settled:
+    def settle(self, workspace: Workspace, journal: Journal) -> FileRecovery:
         """Bring the files of a workspace to their last image, after :meth:`head_of`; adds commits
         to its head.
 
@@ -299,21 +261,19 @@ class Recovery:
         lacks content that is needed. If a path stays unsettled, the workspace is deferred.
         """
         pending = self._pending[workspace.name]
-        settling = FileRecovery(
-            self._state, workspace, pending, self._boot, self._published, self.report
-        )
-        settling.check_temporaries()
-        settling.check_paths()
-        settling.journal(journal)
-        settling.carry_out(journal)
-        settling.clear_temporaries()
-        settling.remove_directories()
-        if settling.unsettled:
+        files = FileRecovery(self._state, workspace, pending, self._boot, self.report)
+        files.check_temporaries()
+        files.check_paths()
+        files.journal(journal)
+        files.carry_out(journal)
+        files.clear_temporaries()
+        files.remove_directories()
+        if files.unsettled:
             pending.last = journal.position.segment  # the decisions are kept as well
             self.defer(workspace.name)
         else:
             self.forget(workspace.name)
-        return Settled(settling.objects, set(pending.chains), settling.unsettled)
+        return files
 
     def defer(self, name: str, *, damaged: bool = False) -> None:
         """Keep the workspace's records, here and in the journal, until it can be opened.

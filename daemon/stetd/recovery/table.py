@@ -28,10 +28,14 @@ class Decision(Enum):
 
 
 class ChainImage(msgspec.Struct, frozen=True):
-    """One image of a chain. ``published``: its record, or the abort that voids it, has a mark."""
+    """One image of a chain. ``published``: its record, or the abort that voids it, has a mark.
+
+    ``boot``: id of the boot in which the record was written.
+    """
 
     image: Image | None
     published: bool = False
+    boot: str = ""
 
 
 def looks_torn(data: bytes, contents: Sequence[bytes]) -> bool:
@@ -65,13 +69,10 @@ def decide(
     """
     if other:
         return Decision.KEEP
-    matches = [i for i, link in enumerate(chain) if same_image(link.image, found)]
-    if matches:
-        latest = matches[-1]
-        if latest == len(chain) - 1:
-            return Decision.DONE
-        put_back_by_hand = same_boot and chain[latest + 1].published
-        return Decision.KEEP if put_back_by_hand else Decision.WRITE_LAST
-    if torn and not same_boot:
-        return Decision.RESTORE_TORN
-    return Decision.KEEP
+    matches = [at for at, link in enumerate(chain, 1) if same_image(link.image, found)]
+    if not matches:
+        return Decision.RESTORE_TORN if torn and not same_boot else Decision.KEEP
+    later = chain[matches[-1] :]
+    if not later:
+        return Decision.DONE
+    return Decision.KEEP if same_boot and later[0].published else Decision.WRITE_LAST

@@ -142,7 +142,7 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)
         cleared = workspace.worktree.clear_leftovers()
-        self.state.unsynced[known.name] = settled.touched | cleared
+        self.state.unsynced[known.name] = settled.pending.chains.keys() | cleared
         if workspace.head.commit is not None:  # questions wait until Git has all that was settled
             workspace.number = self.state.number
         return settled.objects

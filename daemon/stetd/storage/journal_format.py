@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -99,6 +99,23 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
     blobs: list[str] = []
 
 
+#: What moves the head of a history.
+Step = CommitRecord | Rewritten
+
+
+class Reached(msgspec.Struct, frozen=True, array_like=True):
+    """The head of a history without its tree: the newest commit, and the number of commits."""
+
+    head: str | None
+    commits: int
+
+    def after(self, step: Step) -> Reached:
+        """The head after one more commit, or in a rewritten history."""
+        if isinstance(step, Rewritten):
+            return Reached(step.head, step.commits)
+        return Reached(step.oid, self.commits + 1)
+
+
 class Opened(_Record, frozen=True):
     """The first record of a segment. ``boot``: the kernel's boot id when it was opened.
 
@@ -169,6 +186,12 @@ class Abort(_Record, frozen=True):
     private: dict[str, bytes] = {}
 
 
+def steps(record: Change | Abort) -> Sequence[Step]:
+    """The commits of a record, and the history that it changes to."""
+    rewritten = record.rewritten if isinstance(record, Change) else None
+    return [*record.commits, rewritten] if rewritten and rewritten.head else record.commits
+
+
 class SessionOpened(_Record, frozen=True):
     """A new session, or one with another agent."""
 
@@ -233,13 +256,6 @@ class WorkspaceForgotten(_Record, frozen=True):
     name: str
 
 
-class Reached(msgspec.Struct, frozen=True, array_like=True):
-    """The head of a history without its tree: the newest commit, and the number of commits."""
-
-    head: str | None
-    commits: int
-
-
 class Unsettled(msgspec.Struct, frozen=True, array_like=True):
     """The place of the records that recovery could not settle in a workspace, because its
     directory is missing, a file can't be written, or its history is damaged.
@@ -279,6 +295,11 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     forgetting: Rewritten | None = None
     #: Unrestricted until the grant ends, whatever ``mode`` says.
     grant: Grant | None = None
+
+    @property
+    def reached(self) -> Reached:
+        """The head of its history."""
+        return Reached(self.head, self.commits)
 
     @property
     def standing(self) -> Standing:

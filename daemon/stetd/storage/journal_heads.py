@@ -8,7 +8,7 @@ meanwhile, FileNotFoundError is raised, and the caller asks again with a new pos
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stetd.storage.disk import read_file
@@ -17,21 +17,15 @@ from stetd.storage.journal_format import (
     Abort,
     Change,
     Checkpoint,
+    CommitRecord,
     FormatError,
+    Reached,
     Record,
+    Step,
     WorkspaceAllowed,
     read_segment,
+    steps,
 )
-
-
-class _Commits(NamedTuple):
-    """The commits of one record: (id, parent), oldest first. ``place``: segment and offset."""
-
-    place: tuple[int, int]
-    number: int
-    commits: list[tuple[str, str | None]]
-    #: The new head and number of commits, if the record begins or changes to another history.
-    start: tuple[str | None, int] | None = None
 
 
 class JournalHead(NamedTuple):
@@ -52,46 +46,45 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
     """
     damage: list[str] = []
     checkpoint: Checkpoint | None = None
-    changes: list[_Commits] = []
+    # Place, number and steps of each record; no steps: a new history begins.
+    changes: list[tuple[tuple[int, int], int, Sequence[Step] | None]] = []
     voided: set[int] = set()
     for place, record in _records(directory, until, damage):
         match record:
             case Checkpoint():
                 checkpoint = record
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
-                changes.append(_Commits(place, 0, [], start=(None, 0)))
+                changes.append((place, 0, None))
             case Change() | Abort() if record.workspace == workspace:
-                start = None
+                changes.append((place, record.number, steps(record)))
                 if isinstance(record, Abort):
                     voided.update(record.voided)
-                elif record.rewritten is not None and record.rewritten.head:
-                    start = record.rewritten.head, record.rewritten.commits
-                commits = [(commit.oid, commit.parent) for commit in record.commits]
-                changes.append(_Commits(place, record.number, commits, start))
-    mark, head, count = (0, 0), None, 0
+    mark, reached = (0, 0), Reached(None, 0)
     if checkpoint is not None:
         for number in range(checkpoint.segment, until.segment + 1):
             os.stat(segment_path(directory, number))
         mark = checkpoint.segment, checkpoint.offset
         for known in checkpoint.workspaces:
             if known.name == workspace:
-                head, count = known.head, known.commits
-    valid = [each for each in changes if each.place >= mark and each.number not in voided]
-    return _follow(head, count, valid, damage)
+                reached = known.reached
+    valid = [each[1:] for each in changes if each[0] >= mark and each[1] not in voided]
+    return _follow(reached, valid, damage)
 
 
-def _follow(head: str | None, count: int, valid: list[_Commits], damage: list[str]) -> JournalHead:
-    for change in valid:
-        if change.start is not None:
-            head, count = change.start
-        for oid, parent in change.commits:
-            if parent != head:
+def _follow(
+    reached: Reached, changes: Sequence[tuple[int, Sequence[Step] | None]], damage: list[str]
+) -> JournalHead:
+    for number, made in changes:
+        if made is None:
+            reached = Reached(None, 0)
+        for step in made or ():
+            if isinstance(step, CommitRecord) and step.parent != reached.head:
                 damage.append(
-                    f"record {change.number} of the journal continues {parent}, but the history "
-                    f"stood at {head}"
+                    f"record {number} of the journal continues {step.parent}, but the history "
+                    f"stood at {reached.head}"
                 )
-            head, count = oid, count + 1
-    return JournalHead(head, count, damage)
+            reached = reached.after(step)
+    return JournalHead(reached.head, reached.commits, damage)
 
 
 def _records(

@@ -266,13 +266,8 @@ class Resolver:
                         inside = [p for p in link.split("/") if p not in ("", ".")]
                     todo.extend(reversed(inside))
                     continue
-                if not todo:
-                    name = "/".join([*done, part])
-                    return Target(name, fds.pop(), (), part, links=tuple(links))
-                if not _open_component(fds, part, path):
-                    return _with_missing_directories(
-                        path, done, fds, [part, *reversed(todo)], links
-                    )
+                if not todo or not _open_component(fds, part, path):
+                    return _target(path, done, fds, [part, *reversed(todo)], links)
                 done.append(part)
             raise _not_a_file(path)
         finally:
@@ -328,10 +323,12 @@ def _open_component(fds: list[int], part: str, path: str) -> bool:
     return True
 
 
-def _with_missing_directories(
+def _target(
     path: str, done: list[str], fds: list[int], rest: list[str], links: list[str]
 ) -> Target:
-    """The target if directories are missing; the ``rest`` of the path can have no links."""
+    """The target below the last descriptor. ``rest``: the directories that are missing, so that no
+    link can be among them, and the name.
+    """
     if ".." in rest:
         raise refuse(
             Kind.INVALID_PARAMS,

@@ -142,9 +142,8 @@ class Scan(msgspec.Struct):
         self.folders.append(folder)
         ignores = here.ignores
         if not here.ignored:
-            own = self._ignore_file(folder) if ".gitignore" in names else None
+            own = self._ignore_file(folder, there=".gitignore" in names)
             ignores = [*ignores, own] if own else ignores
-            self._note_ignore_change(folder)
         known = self.known(here.path)
         for name in sorted(names):
             info = names[name]
@@ -232,23 +231,18 @@ class Scan(msgspec.Struct):
         self.unknown.append((folder, name))
         self.unknown_bytes += stamp.size
 
-    def _note_ignore_change(self, folder: Folder) -> None:
-        path = folder.path + ".gitignore"
+    def _ignore_file(self, folder: Folder, *, there: bool) -> IgnoreFile | None:
+        """The rules of a directory's ``.gitignore``; Git does not follow one that is a link."""
+        path, found = folder.path + ".gitignore", None
+        if there:
+            with suppress(Refused):
+                found = self.worktree.read_path(path, _LARGEST_IGNORE_FILE)
+        if found is not None and found.data is not None and not found.is_link:
+            self.ignores[path] = found.oid
+            self.rules[folder.path] = IgnoreFile(found.data, folder.path)
         tracked = folder.tracked.get(".gitignore")
         recorded = tracked.oid if tracked is not None and tracked.mode != TREE else ""
         followed = self.ignores.get(path, "")
         if followed != recorded:
             self.changed_ignores[path] = followed
-
-    def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
-        """The rules of a directory's ``.gitignore``; Git does not follow one that is a link."""
-        path = folder.path + ".gitignore"
-        try:
-            found = self.worktree.read_path(path, _LARGEST_IGNORE_FILE)
-        except Refused:
-            return None
-        if found is None or found.data is None or found.is_link:
-            return None
-        self.ignores[path] = found.oid
-        self.rules[folder.path] = IgnoreFile(found.data, folder.path)
-        return self.rules[folder.path]
+        return self.rules.get(folder.path)

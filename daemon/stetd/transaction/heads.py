@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
 
 import msgspec
 
@@ -25,7 +24,7 @@ from stetd.history.objects import (
     same_image,
     stored_tree,
 )
-from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange
+from stetd.storage.journal_format import Change, CommitRecord, PathChange
 
 _PLAIN_PERMISSIONS = (0o644, 0o755)
 
@@ -95,6 +94,10 @@ class HistoryBuilder(msgspec.Struct):
             version=__version__,
         )
         return self.add(meta, changes)
+
+    def new_objects(self, blobs: Mapping[str, bytes]) -> list[NewObject]:
+        """The contents of a record (by blob id), and the objects that were added."""
+        return [*(NewObject("blob", oid, data) for oid, data in blobs.items()), *self.objects]
 
 
 class RecordContradicts(Exception):
@@ -215,22 +218,6 @@ def split_blobs(
     return public, {oid: data for oid, data in blobs.items() if oid not in kept}
 
 
-R = TypeVar("R", Change, Abort)
-
-
-class SealedRecord(msgspec.Struct, Generic[R]):
-    """A record that no plan made (outside edits, an abort), and the history with its commits."""
-
-    record: R
-    history: HistoryBuilder
-
-    @property
-    def objects(self) -> list[NewObject]:
-        """The objects that are new in Git."""
-        blobs = [NewObject("blob", oid, data) for oid, data in self.record.blobs.items()]
-        return blobs + self.history.objects
-
-
 def seal_outside(
     steps: Sequence[tuple[str, Mapping[str, Image | None]]],
     blobs: Mapping[str, bytes],
@@ -238,8 +225,8 @@ def seal_outside(
     *,
     number: int,
     workspace: str,
-) -> SealedRecord[Change]:
-    """Seal edits made outside: a commit for each (subject, changes), in order.
+) -> Change:
+    """The record of edits made outside: a commit for each (subject, changes), in order.
 
     ``history`` must have no commits yet: all that it has go into the record. An excluded file gets
     no commit, and only the journal keeps its content.
@@ -252,7 +239,7 @@ def seal_outside(
         if kept:
             history.add_outside(kept, subject)
     public, private = split_blobs(blobs, [changes for _, changes in steps], history.excludes)
-    record = Change(
+    return Change(
         number=number,
         workspace=workspace,
         paths=paths,
@@ -262,4 +249,3 @@ def seal_outside(
         performed=True,
         private=private,
     )
-    return SealedRecord(record, history)

@@ -14,9 +14,9 @@ import msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.history.excluding import Excludes
 from stetd.history.git_patch import FileState, line_diff
-from stetd.history.objects import Image, NewObject, object_id
+from stetd.history.objects import Image, object_id
 from stetd.session.sessions import Session, with_clipboards
-from stetd.storage.journal_format import Change, PathChange
+from stetd.storage.journal_format import Change
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
@@ -119,7 +119,7 @@ def seal(
     record = Change(
         number=number,
         workspace=workspace,
-        paths=[PathChange(w.target.path, w.before_image, w.after, w.temporary) for w in changed],
+        paths=[work.path_change for work in changed],
         commits=history.commits,
         blobs=blobs,
         session=who.session,
@@ -136,7 +136,7 @@ def seal(
         record=record,
         result=result,
         files=changed,
-        objects=[NewObject("blob", oid, data) for oid, data in blobs.items()] + history.objects,
+        objects=history.new_objects(blobs),
         head=history.head,
         session=session,
         targets=[work.target for work in works],

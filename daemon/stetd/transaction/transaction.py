@@ -23,13 +23,12 @@ from stetd.failpoints import failpoint
 from stetd.history.objects import Image, NewObject
 from stetd.session.sessions import Session
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Abort, Change, Published
+from stetd.storage.journal_format import Abort, Change, PathChange, Published
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.heads import (
     Head,
     HistoryBuilder,
-    SealedRecord,
     outside_changes,
     seal_outside,
     split_blobs,
@@ -67,6 +66,11 @@ class PreparedFile(msgspec.Struct):
     def changes(self) -> bool:
         """Whether the call changes the file."""
         return self.before_image != self.after
+
+    @property
+    def path_change(self) -> PathChange:
+        """The change as the journal has it."""
+        return PathChange(self.target.path, self.before_image, self.after, self.temporary)
 
     def close(self) -> None:
         """Close the descriptor of the displaced file."""
@@ -142,17 +146,21 @@ class Prepared(msgspec.Struct):
 def install(work: PreparedFile, worktree: Worktree) -> None:
     """Stage a file, exchange it with the one at its path, and compare that with what was read.
 
-    Raises Displaced if they differ, or if the file's directory was moved away; OSError, with the
-    file's path, if the disk refuses.
+    Raises Displaced if they differ, or if somebody has changed the names on the way: the path, a
+    directory above it, the temporary file; OSError, with the file's path, if the disk refuses.
     """
     _check_directory(work, worktree)
     try:
         if work.content is not None and work.after is not None:
             _stage(work, work.content, work.after.mode, worktree)
         if work.before is None:
-            _create(work, worktree)
+            worktree.rename_in(work.target, work.temporary)
+            work.in_place = True
+            failpoint("publish.in_place")
         else:
             _replace(work, work.before, worktree)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        raise Displaced(work.target.path, _read_path(work, worktree)) from error
     except OSError as error:
         error.filename = work.target.path
         raise
@@ -161,22 +169,23 @@ def install(work: PreparedFile, worktree: Worktree) -> None:
 
 def _check_directory(work: PreparedFile, worktree: Worktree) -> None:
     if not worktree.resolver.in_place(work.target):
-        found = None  # no file, or one that can't be read
-        with suppress(OSError, Refused), worktree.resolve_exactly(work.target.path) as target:
-            found = worktree.read_name(target.dir_fd, target.name, limit=_MAX_RECORDED)
-        raise Displaced(work.target.path, found)
+        raise Displaced(work.target.path, _read_path(work, worktree))
+
+
+def _read_path(work: PreparedFile, worktree: Worktree) -> OnDisk | None:
+    """The file at the path now; None if it can't be read, or is no file."""
+    with suppress(OSError, Refused):
+        return worktree.read_path(work.target.path, _MAX_RECORDED)
+    return None
 
 
 def _stage(work: PreparedFile, content: bytes, mode: int, worktree: Worktree) -> None:
     """Write the new content to the temporary file."""
-    _make_directories(work, worktree)
+    if work.target.missing:
+        worktree.make_directories(work.target, work.made_directories)
+        failpoint("publish.made_directories")
     failpoint("publish.before_stage")
-    try:
-        work.displaced_fd = worktree.stage(
-            work.target, work.temporary, content, mode, like=work.before
-        )
-    except FileNotFoundError as error:  # the directory was removed
-        raise Displaced(work.target.path, None) from error
+    work.displaced_fd = worktree.stage(work.target, work.temporary, content, mode, like=work.before)
     failpoint("publish.staged")
     if worktree.resulting_mode(work.target, mode) != mode:
         # This file system keeps no modes (FAT, NTFS), as staging has just found out. Planned again,
@@ -184,37 +193,12 @@ def _stage(work: PreparedFile, content: bytes, mode: int, worktree: Worktree) ->
         raise Displaced(work.target.path, work.before)
 
 
-def _make_directories(work: PreparedFile, worktree: Worktree) -> None:
-    if not work.target.missing:
-        return
-    try:
-        worktree.make_directories(work.target, work.made_directories)
-    except (NotADirectoryError, FileNotFoundError) as error:
-        # A file has taken the directory's name, or the directory above is gone. Planned again,
-        # the call is refused with the right message.
-        raise Displaced(work.target.path, None) from error
-    failpoint("publish.made_directories")
-
-
-def _create(work: PreparedFile, worktree: Worktree) -> None:
-    """Rename the temporary file to a path that must be free."""
-    try:
-        worktree.rename_in(work.target, work.temporary)
-    except FileExistsError as error:
-        raise Displaced(work.target.path, _read_target(work, worktree)) from error
-    work.in_place = True
-    failpoint("publish.in_place")
-
-
 def _replace(work: PreparedFile, before: OnDisk, worktree: Worktree) -> None:
     """Exchange the file with the temporary one, or rename it out; compare what was displaced."""
-    try:
-        if work.content is None:
-            worktree.rename_out(work.target, work.temporary)
-        else:
-            worktree.swap(work.target, work.temporary)
-    except FileNotFoundError as error:
-        raise Displaced(work.target.path, _read_target(work, worktree)) from error
+    if work.content is None:
+        worktree.rename_out(work.target, work.temporary)
+    else:
+        worktree.swap(work.target, work.temporary)
     work.in_place = True
     failpoint("publish.swapped")
     displaced = None
@@ -224,14 +208,6 @@ def _replace(work: PreparedFile, before: OnDisk, worktree: Worktree) -> None:
     failpoint("publish.in_place")
     if displaced is not None:
         raise Displaced(work.target.path, displaced)
-
-
-def _read_target(work: PreparedFile, worktree: Worktree) -> OnDisk | None:
-    """The file at the target's name now; None if it can't be read, or is no file."""
-    try:
-        return worktree.read_name(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
-    except (OSError, Refused):
-        return None
 
 
 def keep_displaced(work: PreparedFile, displaced: OnDisk, worktree: Worktree) -> None:
@@ -252,15 +228,15 @@ def abort(
     number: int,
     journal: Journal,
     worktree: Worktree,
-) -> tuple[SealedRecord[Abort], int]:
+) -> tuple[Abort, int]:
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
     One record, with this ``number``, is synced before any file is restored (step 6). It
     names for every path the image that holds afterwards, and keeps the displaced content.
-    ``history`` is at the head before the first voided record.
+    ``history`` is at the head before the first voided record; all commits are added to it.
 
-    Returns the abort with its commits, and the number of the last record: each save that is found
-    while restoring is one more record. Raises OSError or JournalBroken if a record
+    Returns the record, and the number of the last one: each save that is found while restoring is
+    one more record. Raises OSError or JournalBroken if a record
     can't be written or a file can't be restored; all other files are restored even then.
     """
     parent = history.head.commit
@@ -297,7 +273,7 @@ def abort(
         restorer.restore_all(voided[0].files)
     mark_published(journal, *range(number, restorer.number + 1))
     failpoint("abort.done")
-    return SealedRecord(record, history), restorer.number
+    return record, restorer.number
 
 
 def _images_after_abort(
@@ -430,16 +406,17 @@ class Restorer(msgspec.Struct):
     ) -> None:
         """Journal what somebody has done to a file meanwhile; None: deleted it."""
         self.number += 1
-        sealed = seal_outside(
+        history = msgspec.structs.replace(self.history, commits=[], objects=[])
+        record = seal_outside(
             [("changed outside", {work.target.path: file.image if file else None})],
             {file.oid: file.data} if file and file.data is not None else {},
-            msgspec.structs.replace(self.history, commits=[], objects=[]),
+            history,
             number=self.number,
             workspace=self.workspace,
         )
-        self.history.head = sealed.history.head
-        self.history.objects += sealed.objects
+        self.history.head = history.head
+        self.history.objects += history.new_objects(record.blobs)
         # performed=False: until the caller marks it, recovery has to put it in place.
-        self.journal.append(msgspec.structs.replace(sealed.record, performed=False))
+        self.journal.append(msgspec.structs.replace(record, performed=False))
         if sync:
             self.journal.sync()
