@@ -19,17 +19,19 @@ from rapidfuzz import fuzz
 
 from stetd.editing import time_limit
 from stetd.editing.matching import line_replacement, rungs
-from stetd.editing.matching.normal_forms import (
-    INDENTATION,
-    WORD,
-    NormalForms,
-    bare,
-    folded_text,
-    indentations_around,
-)
 from stetd.editing.matching.rungs import Finder, Place, Rung, Search
 from stetd.editing.planning import LocatedEdit
-from stetd.editing.text import Document, is_blank, joins_lines, split_lines, whole_lines
+from stetd.editing.text import (
+    INDENTATION,
+    WORD,
+    Document,
+    bare,
+    is_blank,
+    joins_lines,
+    split_lines,
+    whole_lines,
+)
+from stetd.editing.typography import folded_text
 
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
@@ -256,7 +258,7 @@ def written_at(
     around: list[str] = []
     if place.change:
         first, last = document.line_at(place.start) - 1, document.line_at(place.end)
-        around = indentations_around(document, first, last)
+        around = document.indentations_around(first, last)
     text = line_replacement.replacement(
         old,
         new,
@@ -356,11 +358,11 @@ def _is_known(document: Document, line: str) -> bool:
 
     A line without words may be, too, unless it is an ellipsis that does not occur there.
     """
-    forms, key = document.form(NormalForms), bare(folded_text(line.rstrip("\r\n")))
+    key = bare(folded_text(line.rstrip("\r\n")))
     words = WORD.findall(key)
     if not words:
-        return "..." not in key or key in forms.bare_lines
-    return not forms.words.isdisjoint(words)
+        return "..." not in key or key in document.bare_lines
+    return not document.words.isdisjoint(words)
 
 
 def _alike(line: str, other: str) -> bool:

@@ -13,8 +13,14 @@ from itertools import pairwise
 import msgspec
 from rapidfuzz.distance import LCSseq
 
-from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
-from stetd.editing.text import common_ends, is_blank, joined, split_lines
+from stetd.editing.text import (
+    INDENTATION,
+    common_ends,
+    indentation_of,
+    is_blank,
+    joined,
+    split_lines,
+)
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8

@@ -17,16 +17,18 @@ import msgspec
 
 from stetd.editing import time_limit
 from stetd.editing.matching.line_replacement import IndentChange
-from stetd.editing.matching.normal_forms import (
-    NormalForms,
+from stetd.editing.text import (
+    Document,
     bare,
-    find_runs,
-    folded_text,
     indentation_of,
+    is_blank,
+    occurrences,
+    split_lines,
+    with_newlines,
     without_indentation,
     without_trailing_space,
 )
-from stetd.editing.text import Document, is_blank, split_lines, with_newlines
+from stetd.editing.typography import folded_text
 
 #: Places that are listed at most; a count that reaches it may be too low.
 MOST_PLACES = 1_000
@@ -109,13 +111,13 @@ class Search(Run):
         super().__init__(split_lines(wanted)[0])
         self.document = document
         self.wanted = wanted
-        self.forms = document.form(NormalForms)
         self.terminated = wanted.endswith(("\n", "\r"))
         self._most = min(_CANDIDATES, 1 + _CANDIDATE_LINES // len(self.lines))
 
     @cached_property
     def _found(self) -> list[int]:
-        return [] if self.blank else list(islice(self.forms.find_bare(self.bare), self._most + 1))
+        found = () if self.blank else self.document.find_bare(self.bare)
+        return list(islice(found, self._most + 1))
 
     @property
     def candidates(self) -> list[int]:
@@ -172,21 +174,8 @@ def typography(search: Search) -> list[Place]:
     """Any range of whole characters with the same folded form as the text."""
     if search.blank:
         return []
-    document, folded = search.document, search.forms.folded
-
-    def original(offset: int) -> int | None:
-        in_lf = folded.original(offset)
-        return None if in_lf is None else document.offset_from_lf(in_lf)
-
-    return _stretches(document, folded.text, folded_text(with_newlines(search.wanted)), original)
-
-
-def occurrences(text: str, wanted: str, step: int = 1) -> Iterator[int]:
-    """The offsets at which ``wanted`` begins, at least ``step`` apart."""
-    at = text.find(wanted)
-    while at >= 0:
-        yield at
-        at = text.find(wanted, at + step)
+    document, wanted = search.document, folded_text(with_newlines(search.wanted))
+    return _stretches(document, document.folded, wanted, document.offset_from_folded)
 
 
 def _stretches(
@@ -217,7 +206,7 @@ def _whole_lines(key: Key, *, folded: bool = False, shifted: bool = False) -> Fi
     def find(search: Search) -> list[Place]:
         ours, theirs = search.lines, search.document.lines
         if folded:
-            ours, theirs = search.folded_lines, search.forms.folded_lines
+            ours, theirs = search.folded_lines, search.document.folded_lines
         keys = [key(line) for line in ours]
         places: list[Place] = []
         for first in search.candidates if search.has_word or not shifted else ():
@@ -320,13 +309,12 @@ class Found(NamedTuple):
 def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     """The places of ``run`` from line ``first`` on, for each rung that finds any, in order."""
     time_limit.check_time()
-    forms = document.form(NormalForms)
-    exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), MOST_PLACES))
+    exact = list(islice(document.find_lines(run.lines, first), MOST_PLACES))
     if exact:
         yield Found(Rung.EXACT, exact, len(exact) < MOST_PLACES)
     if run.blank:
         return
-    candidates = list(islice(forms.find_bare(run.bare, first), _CANDIDATES + 1))
+    candidates = list(islice(document.find_bare(run.bare, first), _CANDIDATES + 1))
     for rung, accepts in _hunk_rungs(document, run) if candidates else ():
         found = []
         for place in candidates:
@@ -339,7 +327,7 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
 
 
 def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
-    lines, folded = document.lines, document.form(NormalForms).folded_lines
+    lines, folded = document.lines, document.folded_lines
 
     def alike(key: Key, ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
         keys = [key(line) for line in ours]

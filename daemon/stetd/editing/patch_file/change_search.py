@@ -319,7 +319,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored
 
     Line after line of the text, the longest first, removes the places at which it is too different.
     """
-    keys, wanted = search.forms.bare_lines, search.bare
+    keys, wanted = search.document.bare_lines, search.bare
     weights = [max(1, len(line)) for line in wanted]
     total, matters = sum(weights), min(least - _CLEARLY, 2 * least - 1)
     places: Sequence[int] = range(len(keys) - len(wanted) + 1)
