@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz
 
 from stetd.editing import time_limit
-from stetd.editing.matching import line_replacement, rungs
-from stetd.editing.matching.rungs import Finder, Place, Rung, Search
+from stetd.editing.matching import rungs
+from stetd.editing.matching.line_replacement import Place, written_at
+from stetd.editing.matching.rungs import Finder, Rung, Search
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import (
     INDENTATION,
@@ -249,31 +250,6 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
     return Match(place.start, place.end, rung, text)
-
-
-def written_at(
-    document: Document, place: Place, old: str, new: str, *, literal: bool = False
-) -> str | None:
-    """``new`` with the line ends and indentation of a place; None if they are not certain."""
-    around: list[str] = []
-    if place.change:
-        first, last = document.line_at(place.start) - 1, document.line_at(place.end)
-        around = document.indentations_around(first, last)
-    text = line_replacement.replacement(
-        old,
-        new,
-        document.text[place.start : place.end],
-        document.terminator_near(place.end),
-        forgiven=place.forgiven,
-        literal=literal,
-        change=place.change,
-        around=around,
-        before=document.text[max(0, place.start - 1) : place.start],
-    )
-    ends_line = document.text.endswith(_ENDS, 0, place.end)
-    if text and text.endswith("\r") and ends_line and document.text.startswith("\n", place.end):
-        return text + "\n"  # the two would become one terminator
-    return text
 
 
 def _lacks_indentation(

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stetd.editing import time_limit
-from stetd.editing.matching.line_replacement import IndentChange
+from stetd.editing.matching.line_replacement import IndentChange, Place
 from stetd.editing.text import (
     Document,
     bare,
@@ -47,17 +47,6 @@ class Rung(StrEnum):
     TYPOGRAPHY = "typography"
     INDENT_TYPOGRAPHY = "indent+typography"
     TRIM_EDGES = "trim_edges"
-
-
-class Place(msgspec.Struct, frozen=True):
-    """A place of a text: ``document.text[start:end]``."""
-
-    start: int
-    end: int
-    #: The text ends with a newline that the file's last line lacks.
-    forgiven: bool = False
-    #: The change of indentation.
-    change: IndentChange | None = None
 
 
 AnyPlace = TypeVar("AnyPlace", bound=Place)
