@@ -7,7 +7,7 @@ word.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -128,8 +128,6 @@ class Search(Run):
 
 
 Finder = Callable[[Search], list[Place]]
-#: The part of a line that a rung compares.
-Key = Callable[[str], str]
 
 
 def exact(search: Search) -> list[Place]:
@@ -154,9 +152,7 @@ def may_mean_other_terminators(document: Document, wanted: str) -> bool:
 def line_endings(search: Search) -> list[Place]:
     """The text with every terminator, in it and in the file, taken as ``\\n``."""
     document = search.document
-    return _stretches(
-        document, document.lf_text, with_newlines(search.wanted), document.offset_from_lf
-    )
+    return _stretches(document.lf_text, with_newlines(search.wanted), document.offset_from_lf)
 
 
 def typography(search: Search) -> list[Place]:
@@ -164,61 +160,63 @@ def typography(search: Search) -> list[Place]:
     if search.blank:
         return []
     document, wanted = search.document, folded_text(with_newlines(search.wanted))
-    return _stretches(document, document.folded, wanted, document.offset_from_folded)
+    return _stretches(document.folded, wanted, document.offset_from_folded)
 
 
-def _stretches(
-    document: Document, text: str, wanted: str, original: Callable[[int], int | None]
-) -> list[Place]:
+def _stretches(text: str, wanted: str, original: Callable[[int], int | None]) -> list[Place]:
     """The places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
+    # A text of whole lines may end with a newline that the file's last line lacks.
+    length, padding = len(text), "" if text.endswith("\n") or wanted == "\n" else "\n"
     places: list[Place] = []
-    for at in occurrences(text, wanted):
+    for at in occurrences(text + padding, wanted):
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
-            places.append(Place(start, end))
+            places.append(Place(start, end, forgiven=at + len(wanted) > length))
             if len(places) >= MOST_PLACES:
-                return places
-    unterminated = wanted[:-1]
-    if wanted.endswith("\n") and unterminated and not text.endswith("\n"):
-        start = original(len(text) - len(unterminated)) if text.endswith(unterminated) else None
-        if start is not None:
-            places.append(Place(start, len(document.text), forgiven=True))
+                break
     return places
 
 
-def _whole_lines(key: Key, *, folded: bool = False, shifted: bool = False) -> Finder:
-    """A rung for whole lines that are equal by ``key``, with typography ``folded`` or as they are.
+class WholeLines(msgspec.Struct, frozen=True):
+    """A rung for whole lines whose keys are equal, as their bare forms are anyway."""
 
-    ``shifted``: their indentation differs by one uniform change.
-    """
+    #: The part of a line that is compared.
+    key: Callable[[str], str] = lambda _: ""
+    #: Whether the typography is folded.
+    folded: bool = False
+    #: Whether the indentation may differ; ``uniform``: by one change for all lines.
+    indented: bool = False
+    uniform: bool = True
 
-    def find(search: Search) -> list[Place]:
-        ours, theirs = search.lines, search.document.lines
-        if folded:
-            ours, theirs = search.folded_lines, search.document.folded_lines
-        keys = [key(line) for line in ours]
-        places: list[Place] = []
-        for first in search.candidates if search.has_word or not shifted else ():
-            if _alike(theirs, first, keys, key):
-                change = search.change_at(first, ours, theirs) if shifted else None
+    def accepted(
+        self, document: Document, run: Run, candidates: Iterable[int]
+    ) -> Iterator[tuple[int, IndentChange | None]]:
+        """The first lines of places among ``candidates``, and each one's uniform change."""
+        ours, theirs = run.lines, document.lines
+        if self.folded:
+            ours, theirs = run.folded_lines, document.folded_lines
+        keys, shifted = list(map(self.key, ours)), self.indented and self.uniform
+        for first in candidates if run.has_word or not self.indented else ():
+            time_limit.check_time()
+            if all(self.key(theirs[first + n]) == key for n, key in enumerate(keys)):
+                change = run.change_at(first, ours, theirs) if shifted else None
                 if change or not shifted:
-                    places.append(search.whole_lines(first, change))
+                    yield first, change
+
+    def __call__(self, search: Search) -> list[Place]:
+        """The places of a text."""
+        found = self.accepted(search.document, search, search.candidates)
+        places = [search.whole_lines(first, change) for first, change in found]
         if places and search.too_many:  # there may be more places among those not tried
             places = [search.whole_lines(first) for first in search.candidates]
         return places[:MOST_PLACES]
 
-    return find
 
-
-def _alike(lines: Sequence[str], first: int, keys: Sequence[str], key: Key) -> bool:
-    return all(key(lines[first + index]) == wanted for index, wanted in enumerate(keys))
-
-
-terminators = _whole_lines(str)
-trailing_space = _whole_lines(without_trailing_space)
-indent = _whole_lines(without_indentation, shifted=True)
-typographic_lines = _whole_lines(str, folded=True)
-indent_and_typography = _whole_lines(bare, folded=True, shifted=True)
+terminators = WholeLines(str)
+trailing_space = WholeLines(without_trailing_space)
+indent = WholeLines(without_indentation, indented=True)
+typographic_lines = WholeLines(str, folded=True)
+indent_and_typography = WholeLines(folded=True, indented=True)
 
 
 class TooFew(msgspec.Struct, frozen=True):
@@ -283,7 +281,14 @@ def nearest_of(document: Document, places: Sequence[AnyPlace], line: int) -> lis
 # -- hunks of apply_patch
 
 
-Accepts = Callable[[int], bool]
+_HUNK_RUNGS = (
+    (Rung.TRAILING_SPACE, trailing_space),
+    # Twice: places with one uniform change come first.
+    (Rung.INDENT, WholeLines(bare, indented=True)),
+    (Rung.INDENT, WholeLines(bare, indented=True, uniform=False)),
+    (Rung.TYPOGRAPHY, WholeLines(without_trailing_space, folded=True)),
+    (Rung.INDENT_TYPOGRAPHY, WholeLines(indented=True)),
+)
 
 
 class Found(NamedTuple):
@@ -304,33 +309,8 @@ def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     if run.blank:
         return
     candidates = list(islice(document.find_bare(run.bare, first), _CANDIDATES + 1))
-    for rung, accepts in _hunk_rungs(document, run) if candidates else ():
-        found = []
-        for place in candidates:
-            time_limit.check_time()
-            if accepts(place):
-                found.append(place)
+    for rung, rule in _HUNK_RUNGS if candidates else ():
+        found = [place for place, _ in rule.accepted(document, run, candidates)]
         if found:
             sure = len(candidates) <= _CANDIDATES and len(found) < MOST_PLACES
             yield Found(rung, found[:MOST_PLACES], sure)
-
-
-def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
-    lines, folded = document.lines, document.folded_lines
-
-    def alike(key: Key, ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
-        keys = [key(line) for line in ours]
-        return lambda at: _alike(theirs, at, keys, key)
-
-    def uniform(place: int) -> bool:
-        return run.change_at(place, run.lines, lines) is not None
-
-    trimmed = alike(bare, run.lines, lines)
-    yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, lines)
-    if run.has_word:
-        # Twice: places with one uniform change come first.
-        yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
-        yield Rung.INDENT, trimmed
-    yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
-    if run.has_word:
-        yield Rung.INDENT_TYPOGRAPHY, uniform
