@@ -22,9 +22,9 @@ from mutations.sending import IN_LINES, Answer, ask, can_send, dialects, texts
 from mutations.sources import sources
 from stetd.editing.matching import ladder as matching
 from stetd.editing.matching import rungs
-from stetd.editing.matching.normal_forms import folded_text
 from stetd.editing.matching.rungs import Found, Run, Rung
 from stetd.editing.text import Document, with_newlines
+from stetd.editing.typography import folded_text
 
 
 class Verdict(StrEnum):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from patch_calls import unplaced, updated
 from stetd.editing import time_limit
 from stetd.editing.apply_patch.hunks import block_end
-from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
 from stetd.editing.matching.rungs import Run, Rung, climb
-from stetd.editing.text import Document
+from stetd.editing.text import Document, bare, without_trailing_space
+from stetd.editing.typography import folded_text
 
 LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])
 

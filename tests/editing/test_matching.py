@@ -10,9 +10,9 @@ import pytest
 
 from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.matching.line_replacement import IndentChange, shared_lines, spaces_unit
-from stetd.editing.matching.normal_forms import JOINING_STARTERS, SINGLETONS, TABLE, fold
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document
+from stetd.editing.typography import JOINING_STARTERS, SINGLETONS, TABLE, folded_text
 
 
 def document(text: str) -> Document:
@@ -102,11 +102,11 @@ class TestTypography:
         assert singletons <= SINGLETONS
 
     def test_singletons_are_left_alone_beside_what_composes(self) -> None:
-        assert fold("\u212a e\u0301 \u2126 -\u2014").text == "\u212a \u00e9 \u2126 --"
+        assert folded_text("\u212a e\u0301 \u2126 -\u2014") == "\u212a \u00e9 \u2126 --"
 
     def test_latin_folds_nothing_and_joins_nothing(self) -> None:
         latin = "".join(map(chr, range(0x300)))
-        assert fold(latin).text == latin.replace("\xa0", " ")
+        assert folded_text(latin) == latin.replace("\xa0", " ")
 
     @pytest.mark.parametrize(
         "text",
@@ -121,13 +121,13 @@ class TestTypography:
     )
     def test_composed_and_decomposed_fold_alike(self, text: str) -> None:
         composed = unicodedata.normalize("NFC", text)
-        assert composed == fold(text).text
-        assert composed == fold(unicodedata.normalize("NFD", text)).text
+        assert composed == folded_text(text)
+        assert composed == folded_text(unicodedata.normalize("NFD", text))
 
     def test_offsets_lead_back_to_whole_characters(self) -> None:
-        folded = fold("a\u2026b e\u0301.")
-        assert folded.text == "a...b \u00e9."
-        assert [folded.original(offset) for offset in range(len(folded.text) + 1)] == [
+        told = document("a\u2026b e\u0301.")
+        assert told.folded == "a...b \u00e9."
+        assert [told.offset_from_folded(offset) for offset in range(len(told.folded) + 1)] == [
             0,
             1,
             None,
@@ -140,7 +140,7 @@ class TestTypography:
         ]
 
     def test_a_mark_at_the_beginning_of_a_line_leaves_the_newline_alone(self) -> None:
-        assert fold("a\n\u0301b").text == "a\n\u0301b"
+        assert folded_text("a\n\u0301b") == "a\n\u0301b"
 
 
 class TestIndentation:

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stetd.editing.matching.ladder import Match, Several, locate
-from stetd.editing.matching.normal_forms import TABLE
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import WHITE_SPACE, Document, adopt_terminators, split_lines
+from stetd.editing.typography import TABLE
 
 TOKENS = (
     *("a", "b", "a\n", "b\n", "a \n", " ", "  ", "    ", "\t", "\n", "\n", "\r\n", "\r\n", "\r"),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-
 import pytest
 
 from stetd.editing.text import (
@@ -144,13 +141,3 @@ def test_white_space_is_unicode_white_space_without_terminators() -> None:
     assert separators - set("\n\r\x1c\x1d\x1e\x1f") == set(WHITE_SPACE)
     assert is_blank(WHITE_SPACE)
     assert not is_blank("\x1c")
-
-
-def test_a_document_is_freed_with_the_forms_that_refer_to_it() -> None:
-    class Form:
-        def __init__(self, document: Document) -> None:
-            self.document = document
-
-    form = weakref.ref(Document.from_bytes(b"a\n").form(Form))
-    gc.collect()
-    assert form() is None

@@ -188,36 +188,25 @@ def _differing_lines(
             yield head + i1, head + i2, head + j1, head + j2
 
 
-class Applied(msgspec.Struct, frozen=True):
-    """``text`` after the changes; ``places``: where each change is in it, (start, end)."""
-
-    text: str
-    places: tuple[tuple[int, int], ...]
-
-
-def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> Applied:
-    """Apply ordered ``changes`` without overlaps to ``text``."""
+def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> str:
+    """``text`` after ordered ``changes`` without overlaps."""
     time_limit.check_size(sum(len(change.replacement) for change in changes))
     pieces: list[str] = []
-    places: list[tuple[int, int]] = []
-    position = length = 0
+    position = 0
     for change in changes:
         assert position <= change.start, "BUG: overlapping changes reached assembly"
         pieces += (text[position : change.start], change.replacement)
-        length += change.start - position
-        places.append((length, length + len(change.replacement)))
-        length += len(change.replacement)
         position = change.end
     pieces.append(text[position:])
-    return Applied("".join(pieces), tuple(places))
+    return "".join(pieces)
 
 
 def report_edits(
-    path: str, edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
+    path: str, edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], text: str
 ) -> tuple[EditReport, ...]:
-    """One report per edit, in the order of the call, with the lines of its text in the result."""
+    """One report per edit, in the order of the call, with the lines of its result in ``text``."""
     ordered = sorted(edits, key=lambda each: each.index)
-    lines = line_spans(applied.text, _spans(ordered, changes, applied))
+    lines = line_spans(text, _spans(ordered, changes))
     return tuple(
         EditReport(edit.index, path, *span, edit.rung)
         for edit, span in zip(ordered, lines, strict=True)
@@ -249,7 +238,7 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 
 
 def _spans(
-    edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], applied: Applied
+    edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit]
 ) -> Iterator[tuple[int, int]]:
     """The range of each edit's replacement in the new text, with the context that it kept."""
     ends = [change.end for change in changes]
@@ -264,11 +253,11 @@ def _spans(
     for edit in edits:
         numbers = own.get(edit.index, [])
         if numbers and changes[numbers[0]].start == edit.start:
-            start = applied.places[numbers[0]][0]
+            start = edit.start + growth[numbers[0]]
         else:
             start = moved(edit.start)
         if numbers and changes[numbers[-1]].end == edit.end:
-            end = applied.places[numbers[-1]][1]
+            end = edit.end + growth[numbers[-1] + 1]
         else:
             end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
         yield start, max(start, end)

@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, TypeVar
 
-Form = TypeVar("Form")
+from stetd.editing.typography import Folded, fold, folded_columns, joins
+
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
 WHITE_SPACE = (
     "\t\x0b\x0c \x85\xa0\u1680"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
+INDENTATION = " \t"
 TERMINATOR = re.compile(r"\r\n|\n|\r")
+#: A word of a text.
+WORD = re.compile(r"\w+")
 _BOM = b"\xef\xbb\xbf"
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _BINARY_WINDOW = 8 * 1024
+#: Lines around a place that show the file's unit of indentation.
+_NEIGHBOURHOOD = 40
+#: Keys that are searched one by one before the bare form is derived.
+_TRIED_ALONE = 16
 
 
 def looks_binary(data: bytes) -> bool:
@@ -36,6 +43,28 @@ def looks_binary(data: bytes) -> bool:
 def is_blank(line: str) -> bool:
     """Whether a line is empty or has only white space."""
     return not line.strip(WHITE_SPACE)
+
+
+def indentation_of(line: str) -> str:
+    """The leading spaces and tabs of a line; a blank line has none."""
+    content = line.lstrip(INDENTATION)
+    return "" if is_blank(content) else line[: len(line) - len(content)]
+
+
+def without_indentation(line: str) -> str:
+    """The line without indentation, but with trailing space; "" for a blank line."""
+    content = line.lstrip(INDENTATION)
+    return "" if is_blank(content) else content
+
+
+def without_trailing_space(line: str) -> str:
+    """The line without white space at its end."""
+    return line.rstrip(WHITE_SPACE)
+
+
+def bare(folded_line: str) -> str:
+    """A folded line without indentation and trailing space."""
+    return folded_line.rstrip(WHITE_SPACE).lstrip(INDENTATION)
 
 
 def with_newlines(text: str) -> str:
@@ -97,10 +126,11 @@ def joins_lines(text: str, start: int, end: int, new: str) -> bool:
 
 
 class Document:
-    """The text of one file as a call read it, with a cache of derived forms.
+    """The text of one file as a call read it, and its forms, each derived at first use.
 
-    Forms refer to their document. The garbage collector frees such a circle only if it is no struct
-    of msgspec: a struct of strings is not tracked.
+    Tolerant rungs compare lines *folded* (typography normalised) or *bare* (folded, without
+    indentation and trailing space). Lines that any rung finds are also found in the bare form, so
+    one linear search finds the candidates of all rungs.
     """
 
     def __init__(self, bom: bool, text: str) -> None:
@@ -114,18 +144,6 @@ class Document:
         bom = data.startswith(_BOM)
         body = data[len(_BOM) :] if bom else data
         return cls(bom, body.decode("utf-8", "surrogateescape"))
-
-    @cached_property
-    def _forms(self) -> dict[Any, Any]:
-        """The forms that other modules have derived, by class."""
-        return {}
-
-    def form(self, kind: Callable[[Document], Form]) -> Form:
-        """A form that another module derives from the document; cached."""
-        if kind not in self._forms:
-            self._forms[kind] = kind(self)
-        form: Form = self._forms[kind]
-        return form
 
     def to_bytes(self, text: str) -> bytes:
         """The file's bytes with this text: its BOM, if it has one, and the text."""
@@ -183,10 +201,10 @@ class Document:
 
     def offset_from_lf(self, offset: int) -> int:
         """The offset in ``text`` of one in ``lf_text``: never between ``\\r`` and ``\\n``."""
-        if "\r" not in self.text:
-            return offset
         if offset >= len(self.lf_text):
             return len(self.text)
+        if "\r" not in self.text:
+            return offset
         index = bisect_right(self.lf_starts, offset) - 1
         return self.line_starts[index] + offset - self.lf_starts[index]
 
@@ -222,6 +240,107 @@ class Document:
         """The offset of the first byte in ``text[start:end]`` that is not UTF-8."""
         found = _ESCAPED_BYTE.search(self.text, start, end)
         return found.start() if found else None
+
+    def indentations_around(self, first: int, end: int) -> list[str]:
+        """The indentations of non-blank lines from ``first`` to ``end`` (exclusive) and around."""
+        lines = self.lines[max(0, first - _NEIGHBOURHOOD) : end + _NEIGHBOURHOOD]
+        return [indentation_of(line) for line in lines if not is_blank(line)]
+
+    # -- forms that tolerant rungs compare
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return fold(self.lf_text)
+
+    @property
+    def folded(self) -> str:
+        """``lf_text`` with its typography folded."""
+        return self._folded.text
+
+    @cached_property
+    def folded_lines(self) -> list[str]:
+        """The lines with their typography folded."""
+        if self.folded is self.lf_text:
+            return self.lines
+        return self.folded.split("\n")[: self.line_count]
+
+    @cached_property
+    def folded_starts(self) -> list[int]:
+        """The offset in ``folded`` at which each line begins."""
+        return starts_of_lines(self.folded_lines)
+
+    def offset_from_folded(self, offset: int) -> int | None:
+        """The offset in ``text`` of one in ``folded``; None inside a character."""
+        if offset >= len(self.folded):
+            return len(self.text)
+        if self._folded.aligned:
+            before, char = self.lf_text[offset - 1 : offset], self.lf_text[offset]
+            inside = before not in ("", "\n") and joins(char)
+            return None if inside else self.offset_from_lf(offset)
+        row = bisect_right(self.folded_starts, offset) - 1
+        if row not in self._folded_columns:
+            self._folded_columns[row] = folded_columns(self.lines[row])
+        column = self._folded_columns[row].get(offset - self.folded_starts[row])
+        return None if column is None else self.line_starts[row] + column
+
+    @cached_property
+    def _folded_columns(self) -> dict[int, dict[int, int]]:
+        """Of the lines that have been asked about: original columns by folded ones."""
+        return {}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the folded text."""
+        return frozenset(WORD.findall(self.folded))
+
+    @cached_property
+    def bare_lines(self) -> list[str]:
+        """The bare lines."""
+        return list(map(bare, self.folded_lines))
+
+    @cached_property
+    def _bare_starts(self) -> list[int]:
+        return starts_of_lines(self.bare_lines)
+
+    @cached_property
+    def _bare_joined(self) -> str:
+        return "\n".join(["", *self.bare_lines, ""])
+
+    @cached_property
+    def _joined(self) -> str:
+        return "\n".join(["", *self.lines, ""])
+
+    def find_bare(self, keys: Sequence[str], first: int = 0) -> Iterator[int]:
+        """The lines (from 0), from ``first`` on, at which these bare ``keys`` begin."""
+        if "_bare_joined" not in self.__dict__:
+            longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
+            if not all(key in self.folded for key in longest):
+                return iter(())
+        return _find_runs(self._bare_joined, self._bare_starts, keys, first)
+
+    def find_lines(self, lines: Sequence[str], first: int = 0) -> Iterator[int]:
+        """The lines (from 0), from ``first`` on, at which these ``lines`` begin."""
+        return _find_runs(self._joined, self.lf_starts, lines, first)
+
+
+def _find_runs(
+    joined: str, starts: Sequence[int], wanted: Sequence[str], first: int
+) -> Iterator[int]:
+    """The lines, from ``first`` (from 0) on, at which ``wanted`` begins; runs may overlap.
+
+    ``joined``: all lines, each between ``\\n``; ``starts``: the offset of each one's first.
+    """
+    if first < len(starts):
+        for at in occurrences(joined, "\n".join(["", *wanted, ""]), starts[first]):
+            yield bisect_right(starts, at) - 1
+
+
+def occurrences(text: str, wanted: str, start: int = 0, step: int = 1) -> Iterator[int]:
+    """The offsets from ``start`` on at which ``wanted`` begins, at least ``step`` apart."""
+    at = text.find(wanted, start)
+    while at >= 0:
+        yield at
+        at = text.find(wanted, at + step)
 
 
 def starts_of_lines(lines: list[str]) -> list[int]:

@@ -22,10 +22,9 @@ from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, Hun
 from stetd.editing.edits import SourceFile
 from stetd.editing.matching import rungs
 from stetd.editing.matching.ladder import is_distinctive
-from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
 from stetd.editing.matching.rungs import MOST_PLACES, Found, Run, Rung
 from stetd.editing.refusals import spelled_lines, visible
-from stetd.editing.text import is_blank
+from stetd.editing.text import INDENTATION, indentation_of, is_blank
 
 _TAB = 8
 _GO_ON = tuple("()[]{}#/*")

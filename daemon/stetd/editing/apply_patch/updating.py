@@ -21,10 +21,9 @@ from stetd.editing.apply_patch.hunks import Group, Placed, Placer, overlap
 from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching import locating
 from stetd.editing.matching.line_replacement import IndentChange
-from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import Subject, visible
-from stetd.editing.text import Document, is_blank, joined
+from stetd.editing.text import Document, indentation_of, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 _MOST_LINKS = 40
@@ -73,7 +72,7 @@ def _indented(document: Document, placed: Placed) -> Sequence[str] | None:
     if placed.rung not in _SHIFTED:
         return given
     pairs = list(_pairs(document, placed))
-    around = indentations_around(document, placed.start, placed.end)
+    around = document.indentations_around(placed.start, placed.end)
     whole = IndentChange(*zip(*(pair for _, pair in pairs), strict=True))
     new = [line for line in placed.hunk.lines if line.sign != REMOVED]
     if whole.verbatim == ("", " ") and len(new) == len(placed.hunk.lines):

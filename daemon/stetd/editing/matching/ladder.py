@@ -10,26 +10,30 @@ it, another place may have been meant, or the meant passage may be gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import dropwhile, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile, groupby, takewhile
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
 from rapidfuzz import fuzz
 
 from stetd.editing import time_limit
-from stetd.editing.matching import line_replacement, rungs
-from stetd.editing.matching.normal_forms import (
+from stetd.editing.matching import rungs
+from stetd.editing.matching.line_replacement import Place, written_at
+from stetd.editing.matching.rungs import Finder, Rung, Search
+from stetd.editing.planning import LocatedEdit
+from stetd.editing.text import (
     INDENTATION,
     WORD,
-    NormalForms,
+    Document,
     bare,
-    folded_text,
-    indentations_around,
+    is_blank,
+    joins_lines,
+    split_lines,
+    whole_lines,
 )
-from stetd.editing.matching.rungs import Finder, Place, Rung, Search
-from stetd.editing.planning import LocatedEdit
-from stetd.editing.text import Document, is_blank, joins_lines, split_lines, whole_lines
+from stetd.editing.typography import folded_text
 
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
@@ -74,33 +78,23 @@ class Trimmed(msgspec.Struct, frozen=True):
     core: str
     #: How much is dropped: the sum of what is dropped at both edges.
     cost: int
-    #: Lines that were dropped because both texts have them, or "".
-    dropped_first: str
-    dropped_last: str
-    #: Whether the new text adds lines between the remainder and dropped blank lines.
-    grows_up: bool
-    grows_down: bool
+    #: For the first and the last edge: the line that was dropped because both texts have it, or "";
+    #: and whether the new text adds lines between the remainder and dropped blank lines.
+    edges: tuple[tuple[str, bool], tuple[str, bool]]
 
 
 def trimmings(old: str, new: str) -> Iterator[Trimmed]:
     """Every way to trim that leaves a text to search for."""
     for head, old_rest, new_rest, first in _trimmed_heads(whole_lines(old), whole_lines(new)):
-        for tail, *backwards, last in _trimmed_heads(old_rest[::-1], new_rest[::-1]):
-            left, put = (lines[::-1] for lines in backwards)
+        for tail, old_back, new_back, last in _trimmed_heads(old_rest[::-1], new_rest[::-1]):
+            left, put = old_back[::-1], new_back[::-1]
             core = _without_outer_blanks(left)
             telling = left != put and any(map(str.isalnum, "".join(left)))
             if head == tail == _NOTHING or not core or ((first or last) and not telling):
                 continue
-            yield Trimmed(
-                "".join(left),
-                "".join(put),
-                "".join(core),
-                head + tail,
-                first,
-                last,
-                grows_up=head == _BLANK_LINES and _grows(left, put),
-                grows_down=tail == _BLANK_LINES and _grows(left[::-1], put[::-1]),
-            )
+            above = first, head == _BLANK_LINES and _grows(left, put)
+            below = last, tail == _BLANK_LINES and _grows(old_back, new_back)
+            yield Trimmed("".join(left), "".join(put), "".join(core), head + tail, (above, below))
 
 
 def _trimmed_heads(
@@ -162,7 +156,10 @@ def locate(
     ladder = _LADDER[1:] if unseen and near_line is not None else _LADDER
     found = _climb(document, old, new, ladder, near_line)
     if isinstance(found, Match) and found.rung is Rung.EXACT and unseen:
-        found = _unless_terminators_decide(document, found, old)
+        # It is not the only place if the text also occurs elsewhere with other terminators.
+        places = rungs.line_endings(Search(document, old))
+        if len(places) > 1:
+            found = _several(document, Rung.LINE_ENDINGS, places)
     if isinstance(found, Match) and _is_applied(document, found, old, new):
         return None
     if found is not None or not old.startswith(_BOM):
@@ -171,14 +168,6 @@ def locate(
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
     return None if isinstance(found, Match) and found.start else found
-
-
-def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
-    """An exact match, unless the text also occurs elsewhere with other terminators."""
-    places = rungs.line_endings(Search(document, old))
-    if len(places) == 1:
-        return match
-    return Several(Rung.LINE_ENDINGS, tuple(document.line_at(place.start) for place in places))
 
 
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
@@ -219,12 +208,16 @@ def _climb(
         if len(places) > 1 and near_line is not None:
             places = rungs.nearest(search, rung, places, near_line)
         if len(places) > 1:
-            return Several(rung, tuple(document.line_at(place.start) for place in places))
+            return _several(document, rung, places)
         if places:
             match = match_at(document, places[0], old, new, rung)
             if match is not None:
                 return match
     return None
+
+
+def _several(document: Document, rung: Rung, places: Iterable[Place]) -> Several:
+    return Several(rung, tuple(document.line_at(place.start) for place in places))
 
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
@@ -247,31 +240,6 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
     return Match(place.start, place.end, rung, text)
-
-
-def written_at(
-    document: Document, place: Place, old: str, new: str, *, literal: bool = False
-) -> str | None:
-    """``new`` with the line ends and indentation of a place; None if they are not certain."""
-    around: list[str] = []
-    if place.change:
-        first, last = document.line_at(place.start) - 1, document.line_at(place.end)
-        around = indentations_around(document, first, last)
-    text = line_replacement.replacement(
-        old,
-        new,
-        document.text[place.start : place.end],
-        document.terminator_near(place.end),
-        forgiven=place.forgiven,
-        literal=literal,
-        change=place.change,
-        around=around,
-        before=document.text[max(0, place.start - 1) : place.start],
-    )
-    ends_line = document.text.endswith(_ENDS, 0, place.end)
-    if text and text.endswith("\r") and ends_line and document.text.startswith("\n", place.end):
-        return text + "\n"  # the two would become one terminator
-    return text
 
 
 def _lacks_indentation(
@@ -302,11 +270,12 @@ def _lacks_indentation(
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
     """The last rung: the match with the fewest dropped lines."""
     trimmed = [one for one in trimmings(old, new) if Search(document, one.old).candidates]
-    for cost in sorted({one.cost for one in trimmed}):
+    cost = attrgetter("cost")
+    for _, equally in groupby(sorted(trimmed, key=cost), key=cost):
         matches: dict[tuple[int, int, str], tuple[Match, Trimmed]] = {}
         lines: set[int] = set()
-        for one in trimmed:
-            found = _climb(document, one.old, one.new, _WHOLE_LINES) if one.cost == cost else None
+        for one in equally:
+            found = _climb(document, one.old, one.new, _WHOLE_LINES)
             if found is not None:
                 lines.update(first + 1 for first in Search(document, one.core).candidates)
             if isinstance(found, Match):
@@ -339,10 +308,8 @@ def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
     """
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
-    for dropped, grows, beside in (
-        (trimmed.dropped_first, trimmed.grows_up, document.lines[:first][::-1]),
-        (trimmed.dropped_last, trimmed.grows_down, document.lines[after:]),
-    ):
+    sides = document.lines[:first][::-1], document.lines[after:]
+    for (dropped, grows), beside in zip(trimmed.edges, sides, strict=True):
         nearest = next((line for line in beside if not is_blank(line)), "")
         if dropped and (_is_known(document, dropped) or _alike(dropped, nearest)):
             return True
@@ -356,11 +323,11 @@ def _is_known(document: Document, line: str) -> bool:
 
     A line without words may be, too, unless it is an ellipsis that does not occur there.
     """
-    forms, key = document.form(NormalForms), bare(folded_text(line.rstrip("\r\n")))
+    key = bare(folded_text(line.rstrip("\r\n")))
     words = WORD.findall(key)
     if not words:
-        return "..." not in key or key in forms.bare_lines
-    return not forms.words.isdisjoint(words)
+        return "..." not in key or key in document.bare_lines
+    return not document.words.isdisjoint(words)
 
 
 def _alike(line: str, other: str) -> bool:

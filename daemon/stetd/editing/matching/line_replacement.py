@@ -13,8 +13,15 @@ from itertools import pairwise
 import msgspec
 from rapidfuzz.distance import LCSseq
 
-from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
-from stetd.editing.text import common_ends, is_blank, joined, split_lines
+from stetd.editing.text import (
+    INDENTATION,
+    Document,
+    common_ends,
+    indentation_of,
+    is_blank,
+    joined,
+    split_lines,
+)
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8
@@ -32,15 +39,10 @@ class IndentChange(msgspec.Struct, frozen=True):
     def verbatim(self) -> tuple[str, str] | None:
         """The prefix removed from and the prefix added to every line (one is ""); None if mixed."""
         first, target = self.text[0], self.place[0]
-        if target.endswith(first):
-            put = target[: len(target) - len(first)]
-            same = all(put + a == b for a, b in zip(self.text, self.place, strict=True))
-            return ("", put) if same else None
-        if first.endswith(target):
-            take = first[: len(first) - len(target)]
-            same = all(a == take + b for a, b in zip(self.text, self.place, strict=True))
-            return (take, "") if same else None
-        return None
+        deeper = len(target) - len(first)
+        take, put = first[: max(0, -deeper)], target[: max(0, deeper)]
+        pairs = zip(self.text, self.place, strict=True)
+        return (take, put) if all(put + a == take + b for a, b in pairs) else None
 
     @property
     def uniform(self) -> bool:
@@ -85,11 +87,18 @@ class IndentChange(msgspec.Struct, frozen=True):
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
         given, there = _pure_kind([*self.text, *new]), _pure_kind(self.place)
-        if given == " " and there in ("\t", ""):
-            return self._to_tabs(new)
-        if given == "\t" and there in (" ", ""):
-            return self._to_spaces(new, around)
-        return None
+        if not given or there is None or given == there:
+            return None
+        steps = [len(line) - len(self.text[0]) for line in new]
+        if not any(steps):
+            return [self.place[0]] * len(new)
+        to_tabs = given == " "
+        unit = self._unit_of_text(new) if to_tabs else self._unit_of_place(around)
+        if not unit:
+            return None
+        moved = (step // unit if to_tabs else step * unit for step in steps)
+        counts = [len(self.place[0]) + step for step in moved]
+        return [("\t" if to_tabs else " ") * n for n in counts] if min(counts) >= 0 else None
 
     def shift(self, lines: Sequence[str], around: Sequence[str]) -> list[str] | None:
         """The lines with this change, blank ones unchanged; None if it is not certain."""
@@ -142,18 +151,15 @@ class IndentChange(msgspec.Struct, frozen=True):
         kinds = kinds or {_main_kind(around)} - {""}
         return bool(kinds) and any(line and line[0] not in kinds for line in kept)
 
-    def _to_tabs(self, new: Sequence[str]) -> list[str] | None:
-        width, depth = len(self.text[0]), len(self.place[0])
-        if all(len(line) == width for line in new):
-            return [self.place[0]] * len(new)
+    def _unit_of_text(self, new: Sequence[str]) -> int | None:
+        """Spaces that become a tab; None if that is not certain."""
         unit = self.spaces_per_tab
         if unit is None:
-            unit = self._guessed_text_unit(new)
-        if not unit or any(len(line) % unit for line in (*self.text, *new)):
-            return None
-        return _levels("\t", [depth + (len(line) - width) // unit for line in new])
+            unit = self._smallest_step(new)
+        uneven = unit and any(len(line) % unit for line in (*self.text, *new))
+        return None if uneven else unit
 
-    def _guessed_text_unit(self, new: Sequence[str]) -> int | None:
+    def _smallest_step(self, new: Sequence[str]) -> int | None:
         """The text's smallest step, if it explains the place's depth or is a common unit."""
         widths = sorted({0, *map(len, self.text), *map(len, new)})
         unit = min(b - a for a, b in pairwise(widths))
@@ -166,19 +172,17 @@ class IndentChange(msgspec.Struct, frozen=True):
         leaps = any(len(b) - len(a) > unit for a, b in pairwise(before))
         return unit if unit in _LIKELY_UNITS and not leaps else None
 
-    def _to_spaces(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
-        depth, width = len(self.text[0]), len(self.place[0])
-        if all(len(line) == depth for line in new):
-            return [self.place[0]] * len(new)
-        unit = spaces_unit(around)
-        known = self.spaces_per_tab
+    def _unit_of_place(self, around: Sequence[str]) -> int | None:
+        """Spaces that a tab becomes; None if that is not certain."""
+        unit, known = spaces_unit(around), self.spaces_per_tab
         if not unit or known not in (None, unit) or any(len(line) % unit for line in self.place):
             return None
+        depth, width = len(self.text[0]), len(self.place[0])
         if known is None and unit * depth != width:
             explained = depth and width % depth == 0 and unit * depth < width
             if unit not in _LIKELY_UNITS or (explained and width // depth in _LIKELY_UNITS):
                 return None
-        return _levels(" ", [width + (len(line) - depth) * unit for line in new])
+        return unit
 
 
 def spaces_unit(around: Sequence[str]) -> int | None:
@@ -197,10 +201,6 @@ def spaces_unit(around: Sequence[str]) -> int | None:
     return None if doubtful else smallest
 
 
-def _levels(char: str, counts: Sequence[int]) -> list[str] | None:
-    return [char * count for count in counts] if min(counts) >= 0 else None
-
-
 def _pure_kind(lines: Sequence[str]) -> str | None:
     """Space or tab if all indentation has only that; "" without indentation."""
     chars = set("".join(lines))
@@ -213,6 +213,17 @@ def _main_kind(lines: Sequence[str]) -> str:
     if not first:
         return ""
     return "\t" if first["\t"] > first[" "] else " "
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place of a text: ``document.text[start:end]``."""
+
+    start: int
+    end: int
+    #: The text ends with a newline that the file's last line lacks.
+    forgiven: bool = False
+    #: The change of indentation.
+    change: IndentChange | None = None
 
 
 #: Comparisons above which only common beginnings and ends count as shared, to limit memory.
@@ -237,32 +248,24 @@ def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     return shared
 
 
-def replacement(
-    old: str,
-    new: str,
-    matched: str,
-    terminator: str,
-    *,
-    forgiven: bool,
-    literal: bool = False,
-    change: IndentChange | None = None,
-    around: Sequence[str] = (),
-    before: str = "",
+def written_at(
+    document: Document, place: Place, old: str, new: str, *, literal: bool = False
 ) -> str | None:
-    """The text to write over ``matched``; None if the ``change`` of indentation is not certain.
+    """``new`` for ``old`` with the line ends and indentation of a place; None if not certain.
 
-    ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
-    of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
-    ``before``: what precedes the match, if only its last character.
+    ``literal``: ``\\r\\n`` and ``\\r`` of the new text stay.
     """
+    text, change = document.text, place.change
     contents, given_ends = split_lines(new)
     old_lines = split_lines(old)[0]
-    found, found_ends = split_lines(matched)
+    found, found_ends = split_lines(text[place.start : place.end])
     # A match that ends with a blank line whose terminator stays outside does not show that line.
     missing = [""] * (len(old_lines) - len(found))
     shared = shared_lines(old_lines, contents)
     if change is not None:
         added = [n for n, origin in enumerate(shared) if origin is None]
+        first, last = document.line_at(place.start) - 1, document.line_at(place.end)
+        around = document.indentations_around(first, last)
         shifted = change.shift([contents[n] for n in added], around)
         filled = [n for n, line in enumerate(contents) if not is_blank(line)]
         if filled and shared[filled[0]] is None and change.already_in(contents):
@@ -273,15 +276,20 @@ def replacement(
             return None
         for n, line in zip(added, shifted, strict=True):
             contents[n] = line
+    terminator = document.terminator_near(place.end)
     ends = _terminators_of_place(found_ends + missing, given_ends, shared, terminator, literal)
-    if forgiven and ends:
+    if place.forgiven and ends:
         ends[-1] = ""
     found += missing
     lines = (
         (content if origin is None else found[origin]) + end
         for origin, content, end in zip(shared, contents, ends, strict=True)
     )
-    return joined(lines, before)
+    written = joined(lines, text[max(0, place.start - 1) : place.start])
+    ends_line = text.endswith(("\n", "\r"), 0, place.end)
+    if written.endswith("\r") and ends_line and text.startswith("\n", place.end):
+        return written + "\n"  # the two would become one terminator
+    return written
 
 
 def _only_first_may_lack_indentation(change: IndentChange, contents: Sequence[str]) -> bool:

@@ -19,10 +19,18 @@ from rapidfuzz import fuzz
 from stet.wire.failures import Nearest
 from stetd.editing import time_limit
 from stetd.editing.matching.ladder import Match, locate
-from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
-from stetd.editing.matching.rungs import Rung, occurrences
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import counted
-from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
+from stetd.editing.text import (
+    WHITE_SPACE,
+    Document,
+    bare,
+    is_blank,
+    occurrences,
+    presentable,
+    split_lines,
+)
+from stetd.editing.typography import TABLE, folded_text
 
 #: Occurrences above which a line or word does not vote.
 _RARE = 40
@@ -128,7 +136,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 
     vote(_shared_lines(document, keys))
     if len(votes) < 2:
-        text = document.form(NormalForms).folded.text
+        text = document.folded
         vote(_shared_words(document, text, keys))
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else the offsets differ
@@ -140,14 +148,13 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 
 
 def _shared_lines(document: Document, keys: Sequence[str], shortest: int = _TELLING) -> _Votes:
-    forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
         time_limit.check_time()
         key = keys[index]
         if len(key) < shortest:
             break
-        lines = list(islice(forms.find_bare([key]), _RARE + 1))
+        lines = list(islice(document.find_bare([key]), _RARE + 1))
         if len(lines) <= _RARE:
             for line in lines:
                 yield line - index, len(key) * _RARE // len(lines)
@@ -164,10 +171,10 @@ def _shared_words(
                 words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
         time_limit.check_time()
-        places = list(islice(occurrences(text, word, len(word)), _RARE + 1))
+        places = list(islice(occurrences(text, word, step=len(word)), _RARE + 1))
         if not 0 < len(places) <= _RARE:
             continue
-        starts = document.form(NormalForms).folded_starts
+        starts = document.folded_starts
         for at in places:
             line = bisect_right(starts, at) - 1
             for index in words[word][:_RARE]:
@@ -177,7 +184,7 @@ def _shared_words(
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     """The similarity (0 to 100) of the text and the lines from ``first`` on."""
     time_limit.check_time()
-    lines = document.form(NormalForms).folded_lines[max(0, first) : first + len(keys)]
+    lines = document.folded_lines[max(0, first) : first + len(keys)]
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
     wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]
     whole = fuzz.ratio(wanted, passage)

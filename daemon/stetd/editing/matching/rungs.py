@@ -7,7 +7,7 @@ word.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -16,17 +16,19 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stetd.editing import time_limit
-from stetd.editing.matching.line_replacement import IndentChange
-from stetd.editing.matching.normal_forms import (
-    NormalForms,
+from stetd.editing.matching.line_replacement import IndentChange, Place
+from stetd.editing.text import (
+    Document,
     bare,
-    find_runs,
-    folded_text,
     indentation_of,
+    is_blank,
+    occurrences,
+    split_lines,
+    with_newlines,
     without_indentation,
     without_trailing_space,
 )
-from stetd.editing.text import Document, is_blank, split_lines, with_newlines
+from stetd.editing.typography import folded_text
 
 #: Places that are listed at most; a count that reaches it may be too low.
 MOST_PLACES = 1_000
@@ -45,17 +47,6 @@ class Rung(StrEnum):
     TYPOGRAPHY = "typography"
     INDENT_TYPOGRAPHY = "indent+typography"
     TRIM_EDGES = "trim_edges"
-
-
-class Place(msgspec.Struct, frozen=True):
-    """A place of a text: ``document.text[start:end]``."""
-
-    start: int
-    end: int
-    #: The text ends with a newline that the file's last line lacks.
-    forgiven: bool = False
-    #: The change of indentation.
-    change: IndentChange | None = None
 
 
 AnyPlace = TypeVar("AnyPlace", bound=Place)
@@ -109,13 +100,13 @@ class Search(Run):
         super().__init__(split_lines(wanted)[0])
         self.document = document
         self.wanted = wanted
-        self.forms = document.form(NormalForms)
         self.terminated = wanted.endswith(("\n", "\r"))
         self._most = min(_CANDIDATES, 1 + _CANDIDATE_LINES // len(self.lines))
 
     @cached_property
     def _found(self) -> list[int]:
-        return [] if self.blank else list(islice(self.forms.find_bare(self.bare), self._most + 1))
+        found = () if self.blank else self.document.find_bare(self.bare)
+        return list(islice(found, self._most + 1))
 
     @property
     def candidates(self) -> list[int]:
@@ -137,8 +128,6 @@ class Search(Run):
 
 
 Finder = Callable[[Search], list[Place]]
-#: The part of a line that a rung compares.
-Key = Callable[[str], str]
 
 
 def exact(search: Search) -> list[Place]:
@@ -163,84 +152,71 @@ def may_mean_other_terminators(document: Document, wanted: str) -> bool:
 def line_endings(search: Search) -> list[Place]:
     """The text with every terminator, in it and in the file, taken as ``\\n``."""
     document = search.document
-    return _stretches(
-        document, document.lf_text, with_newlines(search.wanted), document.offset_from_lf
-    )
+    return _stretches(document.lf_text, with_newlines(search.wanted), document.offset_from_lf)
 
 
 def typography(search: Search) -> list[Place]:
     """Any range of whole characters with the same folded form as the text."""
     if search.blank:
         return []
-    document, folded = search.document, search.forms.folded
-
-    def original(offset: int) -> int | None:
-        in_lf = folded.original(offset)
-        return None if in_lf is None else document.offset_from_lf(in_lf)
-
-    return _stretches(document, folded.text, folded_text(with_newlines(search.wanted)), original)
+    document, wanted = search.document, folded_text(with_newlines(search.wanted))
+    return _stretches(document.folded, wanted, document.offset_from_folded)
 
 
-def occurrences(text: str, wanted: str, step: int = 1) -> Iterator[int]:
-    """The offsets at which ``wanted`` begins, at least ``step`` apart."""
-    at = text.find(wanted)
-    while at >= 0:
-        yield at
-        at = text.find(wanted, at + step)
-
-
-def _stretches(
-    document: Document, text: str, wanted: str, original: Callable[[int], int | None]
-) -> list[Place]:
+def _stretches(text: str, wanted: str, original: Callable[[int], int | None]) -> list[Place]:
     """The places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
+    # A text of whole lines may end with a newline that the file's last line lacks.
+    length, padding = len(text), "" if text.endswith("\n") or wanted == "\n" else "\n"
     places: list[Place] = []
-    for at in occurrences(text, wanted):
+    for at in occurrences(text + padding, wanted):
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
-            places.append(Place(start, end))
+            places.append(Place(start, end, forgiven=at + len(wanted) > length))
             if len(places) >= MOST_PLACES:
-                return places
-    unterminated = wanted[:-1]
-    if wanted.endswith("\n") and unterminated and not text.endswith("\n"):
-        start = original(len(text) - len(unterminated)) if text.endswith(unterminated) else None
-        if start is not None:
-            places.append(Place(start, len(document.text), forgiven=True))
+                break
     return places
 
 
-def _whole_lines(key: Key, *, folded: bool = False, shifted: bool = False) -> Finder:
-    """A rung for whole lines that are equal by ``key``, with typography ``folded`` or as they are.
+class WholeLines(msgspec.Struct, frozen=True):
+    """A rung for whole lines whose keys are equal, as their bare forms are anyway."""
 
-    ``shifted``: their indentation differs by one uniform change.
-    """
+    #: The part of a line that is compared.
+    key: Callable[[str], str] = lambda _: ""
+    #: Whether the typography is folded.
+    folded: bool = False
+    #: Whether the indentation may differ; ``uniform``: by one change for all lines.
+    indented: bool = False
+    uniform: bool = True
 
-    def find(search: Search) -> list[Place]:
-        ours, theirs = search.lines, search.document.lines
-        if folded:
-            ours, theirs = search.folded_lines, search.forms.folded_lines
-        keys = [key(line) for line in ours]
-        places: list[Place] = []
-        for first in search.candidates if search.has_word or not shifted else ():
-            if _alike(theirs, first, keys, key):
-                change = search.change_at(first, ours, theirs) if shifted else None
+    def accepted(
+        self, document: Document, run: Run, candidates: Iterable[int]
+    ) -> Iterator[tuple[int, IndentChange | None]]:
+        """The first lines of places among ``candidates``, and each one's uniform change."""
+        ours, theirs = run.lines, document.lines
+        if self.folded:
+            ours, theirs = run.folded_lines, document.folded_lines
+        keys, shifted = list(map(self.key, ours)), self.indented and self.uniform
+        for first in candidates if run.has_word or not self.indented else ():
+            time_limit.check_time()
+            if all(self.key(theirs[first + n]) == key for n, key in enumerate(keys)):
+                change = run.change_at(first, ours, theirs) if shifted else None
                 if change or not shifted:
-                    places.append(search.whole_lines(first, change))
+                    yield first, change
+
+    def __call__(self, search: Search) -> list[Place]:
+        """The places of a text."""
+        found = self.accepted(search.document, search, search.candidates)
+        places = [search.whole_lines(first, change) for first, change in found]
         if places and search.too_many:  # there may be more places among those not tried
             places = [search.whole_lines(first) for first in search.candidates]
         return places[:MOST_PLACES]
 
-    return find
 
-
-def _alike(lines: Sequence[str], first: int, keys: Sequence[str], key: Key) -> bool:
-    return all(key(lines[first + index]) == wanted for index, wanted in enumerate(keys))
-
-
-terminators = _whole_lines(str)
-trailing_space = _whole_lines(without_trailing_space)
-indent = _whole_lines(without_indentation, shifted=True)
-typographic_lines = _whole_lines(str, folded=True)
-indent_and_typography = _whole_lines(bare, folded=True, shifted=True)
+terminators = WholeLines(str)
+trailing_space = WholeLines(without_trailing_space)
+indent = WholeLines(without_indentation, indented=True)
+typographic_lines = WholeLines(str, folded=True)
+indent_and_typography = WholeLines(folded=True, indented=True)
 
 
 class TooFew(msgspec.Struct, frozen=True):
@@ -305,7 +281,14 @@ def nearest_of(document: Document, places: Sequence[AnyPlace], line: int) -> lis
 # -- hunks of apply_patch
 
 
-Accepts = Callable[[int], bool]
+_HUNK_RUNGS = (
+    (Rung.TRAILING_SPACE, trailing_space),
+    # Twice: places with one uniform change come first.
+    (Rung.INDENT, WholeLines(bare, indented=True)),
+    (Rung.INDENT, WholeLines(bare, indented=True, uniform=False)),
+    (Rung.TYPOGRAPHY, WholeLines(without_trailing_space, folded=True)),
+    (Rung.INDENT_TYPOGRAPHY, WholeLines(indented=True)),
+)
 
 
 class Found(NamedTuple):
@@ -320,40 +303,14 @@ class Found(NamedTuple):
 def climb(document: Document, run: Run, first: int = 0) -> Iterator[Found]:
     """The places of ``run`` from line ``first`` on, for each rung that finds any, in order."""
     time_limit.check_time()
-    forms = document.form(NormalForms)
-    exact = list(islice(find_runs(forms.joined, document.lf_starts, run.lines, first), MOST_PLACES))
+    exact = list(islice(document.find_lines(run.lines, first), MOST_PLACES))
     if exact:
         yield Found(Rung.EXACT, exact, len(exact) < MOST_PLACES)
     if run.blank:
         return
-    candidates = list(islice(forms.find_bare(run.bare, first), _CANDIDATES + 1))
-    for rung, accepts in _hunk_rungs(document, run) if candidates else ():
-        found = []
-        for place in candidates:
-            time_limit.check_time()
-            if accepts(place):
-                found.append(place)
+    candidates = list(islice(document.find_bare(run.bare, first), _CANDIDATES + 1))
+    for rung, rule in _HUNK_RUNGS if candidates else ():
+        found = [place for place, _ in rule.accepted(document, run, candidates)]
         if found:
             sure = len(candidates) <= _CANDIDATES and len(found) < MOST_PLACES
             yield Found(rung, found[:MOST_PLACES], sure)
-
-
-def _hunk_rungs(document: Document, run: Run) -> Iterator[tuple[Rung, Accepts]]:
-    lines, folded = document.lines, document.form(NormalForms).folded_lines
-
-    def alike(key: Key, ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
-        keys = [key(line) for line in ours]
-        return lambda at: _alike(theirs, at, keys, key)
-
-    def uniform(place: int) -> bool:
-        return run.change_at(place, run.lines, lines) is not None
-
-    trimmed = alike(bare, run.lines, lines)
-    yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, lines)
-    if run.has_word:
-        # Twice: places with one uniform change come first.
-        yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
-        yield Rung.INDENT, trimmed
-    yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
-    if run.has_word:
-        yield Rung.INDENT_TYPOGRAPHY, uniform

@@ -114,7 +114,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     text = target.document.text
     applied = apply_changes(text, changes)
     literal = patches[0].request.operation == "overwrite"  # an overwrite also drops a BOM
-    after = applied.text.encode() if literal else target.document.to_bytes(applied.text)
+    after = applied.encode() if literal else target.document.to_bytes(applied)
     changed = after != target.data
     idle = [patch.subject for patch in patches if patch.stored is None]
     if idle and not changed:  # patches that only fill clipboards may leave the file unchanged

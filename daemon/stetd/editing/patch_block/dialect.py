@@ -205,9 +205,9 @@ def _carry_out(file: _File) -> list[Failure]:
     if failures:
         return failures
     applied = apply_changes(document.text, arrangement.changes)
-    if applied.text == document.text:
+    if applied == document.text:
         return [refusals.no_change(subject) for subject in subjects.values()]
-    file.planned = PlannedFile(path, file.target.data, document.to_bytes(applied.text))
+    file.planned = PlannedFile(path, file.target.data, document.to_bytes(applied))
     file.reports = report_edits(path, file.edits, arrangement.changes, applied)
     file.warnings = list(_warnings(file))
     return []

@@ -17,8 +17,9 @@ from rapidfuzz import fuzz, process
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import time_limit
-from stetd.editing.matching import line_replacement, locating
-from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
+from stetd.editing.matching import locating
+from stetd.editing.matching.ladder import Match, Several, locate, match_at
+from stetd.editing.matching.line_replacement import shared_lines, written_at
 from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Pattern
@@ -319,7 +320,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored
 
     Line after line of the text, the longest first, removes the places at which it is too different.
     """
-    keys, wanted = search.forms.bare_lines, search.bare
+    keys, wanted = search.document.bare_lines, search.bare
     weights = [max(1, len(line)) for line in wanted]
     total, matters = sum(weights), min(least - _CLEARLY, 2 * least - 1)
     places: Sequence[int] = range(len(keys) - len(wanted) + 1)
@@ -350,7 +351,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
     """The first line (of the text, from 0) that changes or is beside a change and differs much."""
-    origins = line_replacement.shared_lines(search.lines, split_lines(new)[0])
+    origins = shared_lines(search.lines, split_lines(new)[0])
     touched = set(range(len(search.lines))).difference(origins)
     for pair in pairwise(origins):
         if None in pair:

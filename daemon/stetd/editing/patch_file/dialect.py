@@ -21,12 +21,12 @@ from stetd.editing.edits import Plan, PlannedFile, SourceFile, World
 from stetd.editing.matching import locating
 from stetd.editing.matching.ladder import Match, locate
 from stetd.editing.matching.near_miss import quoted
-from stetd.editing.matching.normal_forms import INDENTATION
 from stetd.editing.patch_file.change_search import CheckedChange, check_change
 from stetd.editing.patch_file.regex_search import Allowance
 from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.refusals import Subject, counted, spelled_lines
 from stetd.editing.text import (
+    INDENTATION,
     WHITE_SPACE,
     Document,
     common_ends,

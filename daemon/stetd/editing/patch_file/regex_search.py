@@ -16,7 +16,8 @@ from typing import Any, Self
 import msgspec
 
 from stetd.editing import time_limit
-from stetd.editing.matching.rungs import MOST_PLACES, Place
+from stetd.editing.matching.line_replacement import Place
+from stetd.editing.matching.rungs import MOST_PLACES
 from stetd.editing.text import Document
 
 #: Seconds for all pattern searches of a call together.
