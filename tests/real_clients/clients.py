@@ -219,7 +219,7 @@ def _configure_codex(home: Path, model: ScriptedModel) -> None:
 CODEX = RealClient(
     "codex",
     "@openai/codex",
-    "0.169.0",
+    "0.171.0",
     "@openai/codex-*/vendor/*/bin/codex",
     ("exec", "--skip-git-repo-check", "-s", "workspace-write"),
     "mcp__stet__{}",
