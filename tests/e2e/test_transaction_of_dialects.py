@@ -103,6 +103,12 @@ def test_a_file_added_where_a_call_moved_one_on_is_not_the_one_that_was_moved(si
     assert {"a.txt": None, "b.txt": None, "c.txt": None} == files
 
 
+def test_a_link_that_one_call_moves_and_another_moves_on_has_its_old_path(site: Site) -> None:
+    (site.root / "a").symlink_to("one.txt")
+    told = site.agent.call("transaction", calls=[move("a", "b"), move("b", "c")])
+    assert [("c", "a")] == [(each["path"], each.get("old_path")) for each in told["files"]]
+
+
 def test_a_link_that_a_patch_moves_to_the_place_of_another_is_a_link(site: Site) -> None:
     (site.root / "a").symlink_to("one.txt")
     (site.root / "b").symlink_to("two.txt")

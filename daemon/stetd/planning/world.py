@@ -164,7 +164,8 @@ class CallWorld:
             item.new = item.new or gone
             if gone or planned.mode is not None:
                 item.mode = planned.mode
-            if replaced or before.data is None:
+            # What is moved on keeps its old path, for the entry of its new one.
+            if planned.after is not None and (replaced or before.data is None):
                 source = self.changed.get(planned.old_path or "")
                 item.old_path = (source and source.old_path) or planned.old_path
         self.clipboards = {**self.clipboards, **plan.clipboards}

@@ -55,7 +55,6 @@ class _Objects(msgspec.Struct, frozen=True, eq=False):
     repository: str
     objects: list[NewObject]
     head: str
-    future: Future[None] = msgspec.field(default_factory=Future)
 
 
 class _Task(msgspec.Struct, frozen=True, eq=False):
@@ -118,8 +117,10 @@ class GitWriter:
         self.failure: str | None = None
         #: Numbers of failed attempts, by repository; None: of checkpoints.
         self._failures: Counter[str | None] = Counter()
-        #: Done when the last record that was handed over is written, by repository.
-        self._last: dict[str, Future[None]] = {}
+        #: Numbers of records that were handed over, and written, by repository. (A future for each
+        #: would take more memory than small records, and many may wait.)
+        self._handed_over: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
         #: Called on this thread with the path of a repository that has new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
         #: Called on this thread when writing fails or works again: reason (or None), failures.
@@ -141,7 +142,7 @@ class GitWriter:
 
         The future fails only with SyncFailed; after other errors the checkpoint is tried again.
         """
-        return self._put(_Task(None, lambda: self._sync(sync_more), SyncFailed))
+        return self._later(_Task(None, lambda: self._sync(sync_more), SyncFailed))
 
     def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
         """Run a function on this thread, after all that was handed over for this repository before.
@@ -149,7 +150,7 @@ class GitWriter:
         For changes of a repository's files: nothing is written to it meanwhile. The function is not
         tried again, and must be quick, because readers may wait for later objects.
         """
-        return self._put(_Task(repository, task, BaseException))
+        return self._later(_Task(repository, task, BaseException))
 
     @contextmanager
     def not_joining(self, repository: str) -> Iterator[None]:
@@ -171,16 +172,19 @@ class GitWriter:
 
         self.run(repository, carry_out).result()
 
-    def _put(self, item: _Item) -> Future[None]:
+    def _later(self, task: _Task) -> Future[None]:
+        self._put(task)
+        return task.future
+
+    def _put(self, item: _Item) -> None:
         with self._changed:
             if isinstance(item, _Objects):
-                self._last[item.repository] = item.future
+                self._handed_over[item.repository] += 1
             else:
                 self._hurried = True
             if self._hurried or not self._queue:
                 self._changed.notify_all()  # else the thread gathers, or is busy
             self._queue.setdefault(item.repository, []).append(item)
-        return item.future
 
     def wait_for(self, repository: str) -> None:
         """Wait until all that was handed over for a repository is written.
@@ -188,15 +192,18 @@ class GitWriter:
         Raises Unwritten after a minute, or if an attempt fails meanwhile.
         """
         with self._changed:
-            last, failures = self._last.get(repository), self._failures[repository]
-            if last is None or last.done():
+            wanted, failures = self._handed_over[repository], self._failures[repository]
+            if self._written[repository] >= wanted:
                 return
             self._hurried = True
             self._changed.notify_all()
             self._changed.wait_for(
-                lambda: last.done() or self._failures[repository] != failures, _PATIENCE_S
+                lambda: (
+                    self._written[repository] >= wanted or self._failures[repository] != failures
+                ),
+                _PATIENCE_S,
             )
-            if not last.done():
+            if self._written[repository] < wanted:
                 raise Unwritten(self.failure)
 
     def close(self) -> None:
@@ -252,6 +259,7 @@ class GitWriter:
             self.on_trouble(self.failure, self.failures)
             return False
         with self._changed:
+            self._written.update(item.repository for item in items if isinstance(item, _Objects))
             del self._queue[repository][: len(items)]  # only this thread removes items
             if not self._queue[repository]:
                 del self._queue[repository]
@@ -306,5 +314,3 @@ class GitWriter:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
-        for item in items:
-            item.future.set_result(None)
