@@ -54,6 +54,14 @@ def test_the_subject_says_what_became_of_the_file(lines: list[str], subject: str
     assert planned({"a": b"x\n"}, patch(*lines)).subject == f"apply_patch {subject}"
 
 
+def test_a_file_that_is_moved_to_the_place_of_an_equal_one_is_told_as_deleted() -> None:
+    both = patch("*** Delete File: b", "*** Update File: a", "*** Move to: b")
+    made = planned({"a": b"x\n", "b": b"x\n"}, both)
+    assert [("a", None)] == [(each.path, each.after) for each in made.files]
+    assert "\nD /workspace/a" in made.message
+    assert made.subject == "apply_patch a: deleted"
+
+
 @pytest.mark.parametrize(
     ("content", "lines", "after"),
     [

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stetd.editing import time_limit
+
 _FOLDS = {
     "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
     "'": "\u2018\u2019\u201a\u201b\u2032",
@@ -36,6 +38,8 @@ SINGLETONS = frozenset(
     + "".join(map(chr, range(0xFA70, 0xFADA)))
     + "".join(map(chr, range(0x2F800, 0x2FA1E)))
 )
+#: Characters of a line that are looked at before the time is.
+_UNCHECKED = 10_000
 
 
 class Folded(NamedTuple):
@@ -71,6 +75,8 @@ def folded_columns(line: str) -> dict[int, int]:
     columns: dict[int, int] = {}
     folded = 0
     for start, end in _characters(line):
+        if not len(columns) % _UNCHECKED:
+            time_limit.check_time()
         columns[folded] = start
         folded += len(_folded_character(line[start:end]))
     columns[folded] = len(line)

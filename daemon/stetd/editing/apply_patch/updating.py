@@ -7,7 +7,7 @@ patch changes the file again.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 import msgspec
@@ -321,24 +321,30 @@ class Composition(msgspec.Struct):
 
     def changed(self) -> Iterator[tuple[str, PlannedFile]]:
         """The changed files, each with ``A``, ``M`` or ``D``; "" for the old path of a move."""
-        moved = {node.origin for path, node in self.nodes.items() if node.origin != path}
-        for path, node in self.nodes.items():
-            before = self._before[path]
-            new = path in moved and node.data is not None and node.mode is None
-            same_mode = node.is_link == before.is_link and node.mode in (None, before.mode)
-            if node.data == before.data and same_mode and not new:
-                continue
-            # Without a mode, what is in a link's place is a file.
-            mode = node.mode if node.is_link or node.mode != before.mode else None
-            # The old path of a moved file, if it has no file now.
-            old_path = node.origin if before.data is None else None
-            if old_path is not None and self.nodes[old_path].data is not None:
-                old_path = None
-            if node.data is None:
-                status = "" if path in moved else "D"
+        moved = {node.origin: path for path, node in self.nodes.items() if node.origin != path}
+        planned = {path: file for path in self.nodes if (file := self._planned(path, moved))}
+        for path, file in planned.items():
+            if file.after is None:
+                # A file may be moved to the place of an equal one: then only the old path changes.
+                status = "" if moved.get(path) in planned else "D"
             else:
-                status = "A" if before.data is None and node.origin is None else "M"
-            yield status, PlannedFile(path, before.data, node.data, old_path, mode, new)
+                status = "A" if file.before is None and self.nodes[path].origin is None else "M"
+            yield status, file
+
+    def _planned(self, path: str, moved: Container[str | None]) -> PlannedFile | None:
+        """The changes of a path; None without any. ``moved``: paths whose files were moved."""
+        node, before = self.nodes[path], self._before[path]
+        new = path in moved and node.data is not None and node.mode is None
+        same_mode = node.is_link == before.is_link and node.mode in (None, before.mode)
+        if node.data == before.data and same_mode and not new:
+            return None
+        # Without a mode, what is in a link's place is a file.
+        mode = node.mode if node.is_link or node.mode != before.mode else None
+        # The old path of a moved file, if it has no file now.
+        old_path = node.origin if before.data is None else None
+        if old_path is not None and self.nodes[old_path].data is not None:
+            old_path = None
+        return PlannedFile(path, before.data, node.data, old_path, mode, new)
 
     def reports(self) -> list[tuple[Subject, EditReport]]:
         """A report for each edit of the patch, with its lines in the result, in order."""
