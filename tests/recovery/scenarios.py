@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import glob
 import json
 import os
 import re
@@ -350,8 +351,8 @@ def _somebody(root: str, action: list[str]) -> bool:
     what, name, *content = action
     path = os.path.join(root, name)
     if what == "delete":
-        if os.path.isfile(path):
-            os.unlink(path)
+        for found in filter(os.path.isfile, glob.glob(path)):
+            os.unlink(found)
     elif what == "directory":
         if os.path.isfile(path):
             os.unlink(path)
@@ -361,9 +362,9 @@ def _somebody(root: str, action: list[str]) -> bool:
         os.symlink(content[0], path)
     elif what == "directory away":
         os.rmdir(path)
-    elif what in ("disk", "lacks"):
-        lacks = OSError(errno.EINVAL, "Invalid argument")
-        _fail(name, SyncFailed(errno.EIO, "Input/output error") if what == "disk" else lacks)
+    elif what in ("disk", "lacks", "ignores"):
+        failed = SyncFailed(errno.EIO, "Input/output error")
+        _fail(name, {"disk": failed, "lacks": OSError(errno.EINVAL, "Invalid argument")}.get(what))
     elif what == "wait":
         time.sleep(0.3)
     elif what == "kill":
@@ -380,11 +381,14 @@ def _somebody(root: str, action: list[str]) -> bool:
     return True
 
 
-def _fail(call: str, error: OSError) -> None:
-    """From now on a system call of the daemon's fails: a method of ``Disk``, by name."""
+def _fail(call: str, error: OSError | None) -> None:
+    """From now on a system call of the daemon's, a method of ``Disk`` by name, fails, or does
+    nothing.
+    """
 
     def failing(*_: object, **__: object) -> None:
-        raise error
+        if error is not None:
+            raise error
 
     setattr(Disk, call, failing)
 

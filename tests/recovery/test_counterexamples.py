@@ -17,6 +17,7 @@ from recovery.crashes import KILLED, Place
 from recovery.scenarios import CONTESTED_CALLS, CONTESTED_FILES
 from recovery.test_outside_saves import blobs_of_history
 from stetd import __version__
+from stetd.storage.worktree import beside
 
 NewPlace = Callable[..., Place]
 
@@ -527,3 +528,19 @@ def test_nothing_is_answered_before_its_files_are_in_place(new_place: NewPlace) 
         place.run("contest", {"publish.before_discard:1": [["wait", ""], ["kill", ""]]}) == KILLED
     )
     assert answers(place) == {}
+
+
+@pytest.mark.parametrize("path", ["new.txt", "n/new.txt", "a.txt"])
+@pytest.mark.parametrize("on_fat", [False, True])
+def test_call_is_finished_though_recovery_has_to_stage_a_file_again(
+    new_place: NewPlace, path: str, on_fat: bool
+) -> None:
+    """After a ``git clean``, or on FAT. A retry is told that the call was made."""
+    added = [{"operation": "append_eof", "newText": "made\n"}]
+    call = [("patch", {"path": path, "patches": added, "request_id": "c"})]
+    place = killed(new_place, {"journal.after_sync:1": KILL}, call)
+    cleaned = {"publish.staged:1": [["delete", beside(path, ".stet-*")]]}
+    keeps_no_modes = {"recovery.decided:1": [["ignores", "fchmod"]]}
+    assert place.run("recover_meddled", keeps_no_modes if on_fat else cleaned) == 0
+    assert "edit" in kinds(recovered(place))
+    assert content(place, path).endswith("made\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from stetd.storage.journal_format import (
     Change,
     Checkpoint,
     CommitRecord,
+    Published,
     Reached,
     Record,
     Rewritten,
@@ -106,6 +108,15 @@ def test_of_a_damaged_history_only_the_records_that_git_may_lack_are_made_again(
     recovery = Recovery(State("/state", Disk()), "this boot")
     recovery.replay(Checkpoint(3, 0, 8, [known], []), records)
     assert recovery.heads_since_checkpoint("w") == [Reached(A, 8), Reached(B, 9)]
+
+
+def test_of_a_settled_workspace_no_content_stays_in_memory() -> None:
+    content = b"as large as a journal may be"
+    unused = sys.getrefcount(content)
+    _, recovery = replayed(msgspec.structs.replace(change(6, A), blobs={B: content}), Published(6))
+    assert sys.getrefcount(content) > unused
+    recovery.forget("w")
+    assert sys.getrefcount(content) == unused
 
 
 def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() -> None:

@@ -341,7 +341,7 @@ class FileRecovery(msgspec.Struct):
         history = self.workspace.history(int(time.time()))
         restorer = Restorer(worktree, journal, history, self.state.number, self.workspace.name)
         try:
-            install(work, worktree)
+            self._install(work)
         except Displaced:
             restorer.restore(work, record_displaced=True)
         except OSError:
@@ -355,6 +355,24 @@ class FileRecovery(msgspec.Struct):
             self.workspace.head = history.head
             self.objects += history.objects
         mark_published(journal, number, *range(first, self.state.number + 1))
+
+    def _install(self, work: PreparedFile) -> None:
+        """Install a file; once more if nothing has changed at its path: somebody has removed the
+        temporary file (``git clean``), or the file system turns out to keep no modes.
+        """
+        worktree = self.workspace.worktree
+        try:
+            install(work, worktree)
+        except Displaced as displaced:
+            found = displaced.found.image if displaced.found else None
+            if work.in_place or not same_image(found, work.before_image):
+                raise
+            work.close()
+            worktree.discard(work.target, work.temporary)
+            if work.after is not None:
+                mode = worktree.resulting_mode(work.target, work.after.mode)
+                work.after = Image(work.after.oid, mode)
+            install(work, worktree)
 
     # -- reading
 

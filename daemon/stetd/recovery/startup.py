@@ -80,7 +80,7 @@ class Recovery:
         self._state = state
         self._boot = boot
         self._pending: dict[str, PendingRecords] = {}
-        #: The same, by the number of each of their records.
+        #: The same, by the number of each of their records, while these are replayed.
         self._pending_with: dict[int, PendingRecords] = {}
         #: Each history's head that Git durably has, by the checkpoint.
         self._starts: dict[str, Reached] = {}
@@ -115,6 +115,7 @@ class Recovery:
             if (placed.segment, placed.offset) >= watermark:
                 self.report.records += 1
                 self._apply(placed.record)
+        self._pending_with.clear()  # it would keep their contents for as long as the daemon runs
 
     def _collect(self, placed: PlacedRecord, watermark: tuple[int, int]) -> None:
         """Collect a record if its effect on the workspace's files, or on Git, may be missing."""
