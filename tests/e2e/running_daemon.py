@@ -329,7 +329,8 @@ def faultless(
     with running(settings, environment) as daemon:
         yield daemon
         assert daemon.stop() == 0, daemon.log()
-        assert daemon.log() == ""
+        log = daemon.log()
+        assert not log, log
 
 
 def _removed(directory: Path) -> None:

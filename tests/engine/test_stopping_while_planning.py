@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,12 @@ def base() -> Iterator[Path]:
 
 def planner_pid() -> int:
     """The process that plans."""
-    for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for child in map(int, pid.read_text().split()):
-            if b"stetd.planning.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return child
+    for _ in range(100):  # the list may lack a child while another one ends (proc(5))
+        for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+            for child in map(int, pid.read_text().split()):
+                if b"stetd.planning.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
+        time.sleep(0.01)
     raise AssertionError("nothing plans")
 
 
