@@ -136,6 +136,22 @@ def test_what_a_session_held_goes_and_what_it_did_stays(world: World) -> None:
     assert call(world.agent(), "clipboard_list")["clipboards"] == []
 
 
+def test_calls_that_were_sent_before_are_done_before_it_ends(world: World) -> None:
+    agent = world.agent()
+    call(agent, "clipboard_set", name="c", text="t")
+
+    async def both() -> None:
+        edit = {"path": "a", "patches": [FIRST]}
+        await asyncio.gather(
+            agent.connection.call("patch", edit),
+            world.person.connection.call("session_end", {"session": "s"}),
+        )
+
+    asyncio.run_coroutine_threadsafe(both(), world.daemon.daemon.loop).result(60)
+    assert world.sessions() == []
+    assert (world.root / "a").read_text() == "1\n"
+
+
 def test_a_connection_goes_on_as_a_new_session_of_that_name(world: World) -> None:
     agent = world.agent()
     done = call(agent, "patch", path="a", patches=[FIRST], request_id="r1")

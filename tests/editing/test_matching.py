@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from stetd.editing import time_limit
 from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.matching.line_replacement import IndentChange, shared_lines, spaces_unit
 from stetd.editing.matching.rungs import Rung
@@ -141,6 +142,10 @@ class TestTypography:
 
     def test_a_mark_at_the_beginning_of_a_line_leaves_the_newline_alone(self) -> None:
         assert folded_text("a\n\u0301b") == "a\n\u0301b"
+
+    def test_a_long_line_does_not_take_longer_than_the_limit(self) -> None:
+        with time_limit.limited(0), pytest.raises(time_limit.TakesLong):
+            document("\u2026" * 10).offset_from_folded(0)
 
 
 class TestIndentation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from e2e.running_daemon import Site
 from hooks.test_observe import after, before, told
 from stetd.observing.before_note import BeforeNote
-from stetd.observing.watched_tools import WatchedTools
+from stetd.observing.watched_tools import Late, WatchedTools
 
 
 def test_the_paths_of_the_oldest_uses_go_first_when_there_are_many() -> None:
@@ -24,6 +24,15 @@ def test_a_use_that_is_over_leaves_room_for_others() -> None:
         watched.expect("s", "the same", ["a.txt"])
     watched.expect("s", "last", ["b.txt"])
     assert watched.expected_of_others("another") == {"a.txt", "b.txt"}
+
+
+def test_only_a_use_in_the_background_goes_on_after_its_end() -> None:
+    watched = WatchedTools()
+    for use, background in (("t1", False), ("t2", True)):
+        late = Late(use, "Bash", None, "", background)
+        watched.expect("s", use, [f"{use}.txt"], late)
+        watched.done("s", use)
+    assert watched.expected_of_others("another") == {"t2.txt"}
 
 
 def test_a_workspace_that_is_forgotten_takes_what_was_expected_in_it_along(site: Site) -> None:

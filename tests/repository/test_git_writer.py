@@ -118,6 +118,20 @@ def test_checkpoint_syncs_every_object_reference_and_directory(
     assert {str(path) for path in expected} <= set(disk.synced)
 
 
+def test_a_checkpoint_that_the_disk_refuses_is_tried_again(git_writer: GitWriter) -> None:
+    refusals = [OSError(errno.ENOSPC, "No space left on device")]
+    told: list[str | None] = []
+    git_writer.on_trouble = lambda reason, _: told.append(reason)
+
+    def sync_more() -> None:
+        if refusals:
+            raise refusals.pop()
+
+    assert git_writer.checkpoint(sync_more).result(60) is None
+    eventually(lambda: told[-1:] == [None])
+    assert [reason is None for reason in told] == [False, True]
+
+
 def test_a_reader_does_not_wait_for_the_checkpoint_behind_its_objects(
     git_writer: GitWriter, shadow: str
 ) -> None:

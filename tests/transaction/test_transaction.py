@@ -135,6 +135,16 @@ def test_of_a_file_whose_directory_is_gone_no_file_above_is_recorded(calls: Call
     assert (cause.path, cause.found) == ("d/f", None)
 
 
+def test_a_file_that_takes_the_name_of_a_missing_directory_is_found_when_planned_again(
+    calls: Calls,
+) -> None:
+    prepared = calls.sealed("d/f", b"one\n")
+    (calls.root / "d").write_text("a file\n")
+    cause = displaced(calls, prepared)
+    prepared.close()
+    assert (cause.path, cause.found) == ("d/f", None)
+
+
 def test_a_created_file_whose_temporary_file_somebody_removed_is_written_again(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
