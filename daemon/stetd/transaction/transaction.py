@@ -236,8 +236,8 @@ def abort(
     ``history`` is at the head before the first voided record; all commits are added to it.
 
     Returns the record, and the number of the last one: each save that is found while restoring is
-    one more record. Raises OSError or JournalBroken if a record
-    can't be written or a file can't be restored; all other files are restored even then.
+    one more record. Raises OSError or JournalBroken if a record can't be written or a file can't be
+    restored; all other files are restored even then.
     """
     parent = history.head.commit
     images, displaced_blobs = _images_after_abort(voided, cause)
