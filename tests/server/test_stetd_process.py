@@ -92,7 +92,7 @@ def test_version_is_printed(machine: Machine) -> None:
 
 
 def test_what_is_needed_later_or_never_is_not_loaded_at_the_start() -> None:
-    later = "{'ssl', 'tiktoken', 'rich', 'pygments', 'stet.cli', 'stet.aio'}"
+    later = "{'ssl', 'platform', 'tiktoken', 'rich', 'pygments', 'stet.cli', 'stet.aio'}"
     load = f"import stetd.cli, stetd.daemon, sys; print(sorted({later} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
