@@ -216,7 +216,7 @@ def open_repository(
     """
     path = shadow_path(state_directory, name)
     create_repository(path, disk, clear_leftovers=not in_use)
-    disk.sync_directory(os.path.dirname(path))
+    disk.sync_path(os.path.dirname(path))
     if os.path.isdir(os.path.join(path, HISTORY)):
         raise BrokenRepository(f"{HISTORY} is a directory, and no reference")
     return StoredObjects(path)

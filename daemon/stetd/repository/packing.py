@@ -192,7 +192,7 @@ class PackStream(msgspec.Struct):
         entries = map(self._entries.__getitem__, ids)
         store_pack(self.repository, b"".join(ids), entries, self.disk, staged_as=self.staged_as)
         failpoint(f"{self.staged_as}.pack_written")
-        self.disk.sync_directory(pack_folder(self.repository))
+        self.disk.sync_path(pack_folder(self.repository))
         self._entries, self._bytes = {}, 0
 
 
@@ -227,7 +227,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         sources = filter(None, map(chosen.source, range(len(chosen))))  # none is loose
         copied = (pack.raw(number) for pack, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
-    disk.sync_directory(pack_folder(repository))
+    disk.sync_path(pack_folder(repository))
     failpoint("git.packs_joined")
     remove_derived(repository, disk)
     for pack in joined:

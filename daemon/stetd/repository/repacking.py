@@ -153,7 +153,7 @@ class Repacking(msgspec.Struct):
         entries = new.entries(self.progress)
         written = store_pack(self.repository, new.chosen.ids, entries, self.disk, staged_as="gc")
         failpoint("gc.pack_written")
-        self.disk.sync_directory(pack_folder(self.repository))
+        self.disk.sync_path(pack_folder(self.repository))
         failpoint("gc.pack_durable")
         return written
 
@@ -192,7 +192,7 @@ class Repacking(msgspec.Struct):
         if needed:
             objects = map(marks.read, map(marks.at, needed))
             write_pack(self.repository, objects, self.disk)
-            self.disk.sync_directory(pack_folder(self.repository))
+            self.disk.sync_path(pack_folder(self.repository))
 
     def _unlink(self, ids: bytes) -> None:
         for oid in each_id(ids):
