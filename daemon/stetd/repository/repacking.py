@@ -44,6 +44,8 @@ from stetd.repository.object_files import (
     read_loose,
 )
 from stetd.repository.packing import (
+    Chosen,
+    PackEntries,
     pack_folder,
     packed_delta,
     packed_object,
@@ -55,7 +57,7 @@ from stetd.repository.packing import (
 from stetd.repository.reachable import LINKS, Marks, named_entries
 from stetd.repository.references import read_reference, references_below
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import Chosen, PackEntries, each_id, union
+from stetd.repository.stored_ids import each_id, union
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
