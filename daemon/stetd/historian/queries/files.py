@@ -15,7 +15,7 @@ from stetd.historian.queries.commit_changes import Blobs, PathChange, described_
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.history.git_patch import line_counts, similarity
 from stetd.history.objects import EMPTY_TREE, LINK
-from stetd.history.reverting_file import Version
+from stetd.history.reverting_commits import Version
 from stetd.parameters import Diff, Read
 from stetd.planning.file_reading import read_lines, read_workspace_file
 from stetd.repository.stored_objects import StoredObjects
