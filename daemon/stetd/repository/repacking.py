@@ -55,7 +55,7 @@ from stetd.repository.packing import (
     write_pack,
 )
 from stetd.repository.reachable import LINKS, Marks, named_entries
-from stetd.repository.references import read_reference, references_below
+from stetd.repository.references import HISTORY, named_commits, read_reference
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import each_id, union
 from stetd.storage.disk import Disk
@@ -309,7 +309,5 @@ class _NewPack:
 
 def references(repository: str) -> list[str]:
     """The ids that references name, the history's first. Raises DamagedReference."""
-    names = references_below(repository, "refs")
-    names.sort(key=lambda name: not name.startswith("refs/heads/"))
-    found = (read_reference(repository, name) for name in names)
-    return list(dict.fromkeys(oid for oid in found if oid is not None))
+    found = read_reference(repository, HISTORY), *named_commits(repository)
+    return [oid for oid in found if oid is not None]
