@@ -85,7 +85,7 @@ class Daemon(msgspec.Struct):
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
         for directory in (directories.state, os.path.dirname(directories.state)):
-            disk.sync_directory(directory)
+            disk.sync_path(directory)
         boot = boot_id()
         state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
         check_version(os.path.join(directories.state, "requests.sqlite3"))

@@ -18,9 +18,9 @@ from stetd.history.reverting_commits import (
     InTheWay,
     PresentPaths,
     RevertedFiles,
+    Version,
     full_mode,
 )
-from stetd.history.reverting_file import Version
 from stetd.repository.merging import merge_file
 
 FILE = 0o100644

@@ -1,10 +1,10 @@
-"""Taking one change of one file back, around later edits: the table of the module, row by row."""
+"""Taking one change of one file back, around later edits: the table of revert_file, row by row."""
 
 from __future__ import annotations
 
 import pytest
 
-from stetd.history.reverting_file import FileConflict, Version, revert_file
+from stetd.history.reverting_commits import FileConflict, Version, revert_file
 from stetd.repository.merging import merge_file
 
 FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000

@@ -137,11 +137,11 @@ def watermark_after_the_syncs() -> None:
     """A checkpoint's snapshot is taken when its syncs are done."""
     finish = Checkpointer._finish
 
-    def finish_later(self: Checkpointer, snapshot: Any, *more: Any) -> Coroutine[Any, Any, None]:
+    def finish_later(self: Checkpointer, snapshot: Checkpoint) -> Coroutine[Any, Any, None]:
         position = self._journal.position
-        return finish(self, self._state.checkpoint(position.segment, position.offset), *more)
+        return finish(self, self._state.checkpoint(position.segment, position.offset))
 
-    Checkpointer._finish = finish_later  # type: ignore[method-assign,assignment]
+    Checkpointer._finish = finish_later  # type: ignore[method-assign]
 
 
 def segments_dropped_early() -> None:

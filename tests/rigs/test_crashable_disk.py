@@ -56,14 +56,14 @@ def test_a_name_that_was_not_synced_is_lost_though_its_content_was_synced(root: 
 def test_content_that_was_not_synced_is_lost_though_its_name_was_synced(root: Path) -> None:
     disk = a_disk(root)
     write(disk, root, "new.txt", b"new", sync=False)
-    disk.sync_directory(str(root))
+    disk.sync_path(str(root))
     assert after(disk, root, "drop") == {"old.txt": b"old", "new.txt": b""}
 
 
 def test_what_was_synced_stays(root: Path) -> None:
     disk = a_disk(root)
     write(disk, root, "new.txt", b"new", sync=True)
-    disk.sync_directory(str(root))
+    disk.sync_path(str(root))
     assert after(disk, root, "drop") == {"old.txt": b"old", "new.txt": b"new"}
 
 
@@ -96,7 +96,7 @@ def test_what_was_synced_is_never_garbled(tmp_path: Path) -> None:
         root.mkdir()
         disk = a_disk(root)
         write(disk, root, "a", b"synced" * 500, sync=True)
-        disk.sync_directory(str(root))
+        disk.sync_path(str(root))
         write(disk, root, "b", b"not synced", sync=False)
         assert after(disk, root, "garble", seed)["a"] == b"synced" * 500
 

@@ -117,7 +117,7 @@ def test_what_changes_its_type_while_it_is_looked_at_is_looked_at_again(
 
     target = target_of(worktree, "a")
     monkeypatch.setattr(os, call, changed_before)
-    found = worktree.read_name(target.dir_fd, "a")
+    found = worktree.read_name(target)
     assert found.data == (b"by now a file" if call == "readlink" else None)
     target.close()
 

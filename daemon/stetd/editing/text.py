@@ -8,6 +8,7 @@ Bytes that are not UTF-8 become lone surrogates and turn back into the same byte
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -280,11 +281,11 @@ class Document:
         row = bisect_right(self.folded_starts, offset) - 1
         if row not in self._folded_columns:
             self._folded_columns[row] = folded_columns(self.lines[row])
-        column = self._folded_columns[row].get(offset - self.folded_starts[row])
-        return None if column is None else self.line_starts[row] + column
+        column = self._folded_columns[row][offset - self.folded_starts[row]]
+        return None if column < 0 else self.line_starts[row] + column
 
     @cached_property
-    def _folded_columns(self) -> dict[int, dict[int, int]]:
+    def _folded_columns(self) -> dict[int, array[int]]:
         """Of the lines that have been asked about: original columns by folded ones."""
         return {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -70,16 +71,15 @@ def folded_text(text: str) -> str:
     return fold(text).text
 
 
-def folded_columns(line: str) -> dict[int, int]:
-    """The original column for each folded column that is not inside a character."""
-    columns: dict[int, int] = {}
-    folded = 0
-    for start, end in _characters(line):
-        if not len(columns) % _UNCHECKED:
+def folded_columns(line: str) -> array[int]:
+    """The original column for each folded column; -1 inside a character."""
+    columns = array("q")
+    for number, (start, end) in enumerate(_characters(line)):
+        if not number % _UNCHECKED:
             time_limit.check_time()
-        columns[folded] = start
-        folded += len(_folded_character(line[start:end]))
-    columns[folded] = len(line)
+        columns.append(start)
+        columns.extend([-1] * (len(_folded_character(line[start:end])) - 1))
+    columns.append(len(line))
     return columns
 
 

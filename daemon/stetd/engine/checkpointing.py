@@ -21,7 +21,6 @@ from stetd.state.state import State
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Checkpoint
-from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
 #: Seconds between two checks whether a checkpoint that somebody waits for can still be taken.
@@ -103,7 +102,6 @@ class Checkpointer:
         self._clear_leftovers()
         self.on_begin()
         snapshot = self._state.checkpoint(position.segment, position.offset)
-        requests = list(self._state.requests.values())
         unsynced = self.syncing = self._state.unsynced
         self._state.unsynced = {}
         worktrees = {name: ws.worktree for name, ws in self._state.open.items()}
@@ -113,7 +111,7 @@ class Checkpointer:
                 if name in worktrees:
                     worktrees[name].sync(paths)
 
-        self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
+        self._taking = self._loop.create_task(self._take(snapshot, waiting, sync_files))
 
     async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
         """Take a checkpoint; returns the newest durable one, which is older if this one failed.
@@ -139,7 +137,6 @@ class Checkpointer:
     async def _take(
         self,
         snapshot: Checkpoint,
-        requests: list[RequestRecord],
         waiting: list[Callable[[], None]],
         sync_files: Callable[[], None],
     ) -> None:
@@ -151,7 +148,7 @@ class Checkpointer:
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
             if self._state.read_only is None:
-                await self._finish(snapshot, requests)
+                await self._finish(snapshot)
         except SyncFailed as error:
             self._make_read_only(f"a sync failed: {error.strerror}")
         except JournalBroken as error:
@@ -170,7 +167,7 @@ class Checkpointer:
         else:
             self.on_end()
 
-    async def _finish(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+    async def _finish(self, snapshot: Checkpoint) -> None:
         """Everything before the watermark is durable: record that, then drop what is older."""
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
@@ -182,7 +179,7 @@ class Checkpointer:
         self.recorded = snapshot
         self.syncing = {}
         self._historian.base = StartingPoint.of(snapshot)
-        await self._drop_durable(snapshot, requests)
+        await self._drop_durable(snapshot)
 
     def _retry_later(self) -> None:
         self.needed = True
@@ -191,11 +188,10 @@ class Checkpointer:
         self.syncing = {}
         self._not_before = time.monotonic() + self.settings.checkpoint_idle_s
 
-    async def _drop_durable(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+    async def _drop_durable(self, snapshot: Checkpoint) -> None:
         """Drop the replies and the segments that the checkpoint has made durable elsewhere."""
-        for request in requests:
-            if self._state.requests.get(request.key) is request:
-                del self._state.requests[request.key]
+        answered = self._state.requests.items()
+        self._state.requests = {k: each for k, each in answered if each.seq > snapshot.number}
         try:
             held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
             keep = {n for each in held for n in range(each.segment, each.last + 1)}

@@ -153,7 +153,7 @@ def _current_image(workspace: Workspace, path: str) -> Image | None:
         return None
     try:
         with worktree.resolver.locate(path) as target:
-            found = None if target.missing else worktree.read_name(target.dir_fd, target.name)
+            found = None if target.missing else worktree.read_name(target)
     except (OSError, Refused):
         return image
     return found.image if found and same_image(image, found.image) else image

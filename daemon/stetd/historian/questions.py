@@ -33,7 +33,6 @@ from stetd.planning.proposals import ProposalRequest
 from stetd.processes import historian_messages as messages
 from stetd.processes.long_work import (
     Collected,
-    FinishForgetting,
     ForgetRequest,
     RetentionChoice,
     RetentionPolicy,
@@ -195,9 +194,9 @@ def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[R
         library.handles.drop(view.shadow)
 
 
-def _finished(library: Library, view: ReadView, asked: FinishForgetting) -> None:
+def _finished(library: Library, view: ReadView, forgotten: list[str]) -> None:
     shadow = view.shadow
-    new_ids, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
+    new_ids, paths = finish(view), frozenset(forgotten)
 
     def rewrite() -> None:
         library.requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
@@ -226,7 +225,7 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
     "what goes": (RetentionPolicy, _chosen),
-    "finish forgetting": (FinishForgetting, _finished),
+    "finish forgetting": (list[str], _finished),
 }
 #: Questions without a view: functions of the library, the parameters and the progress.
 _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {

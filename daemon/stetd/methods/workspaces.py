@@ -81,9 +81,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         """Open a workspace that is new or was forgotten, and record it."""
         state, name = self.writer.state, known.name
         with errors_refused(self.writer, opening=True):
-            repository = open_repository(
-                state.directory, name, state.disk, in_use=name in state.known
-            )
+            repository = open_repository(state, name, in_use=name in state.known)
             if known.head is None:
                 pin_unrecorded(repository, [None], state.disk)
             # The person has moved the history of a forgotten workspace away: start a new one.

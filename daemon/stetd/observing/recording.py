@@ -31,7 +31,7 @@ from stetd.observing.current_content import CurrentContent, ScanResult, first_fe
 from stetd.planning.world import CallLimits, EditCall
 from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
-from stetd.storage.journal_format import Change, PathChange
+from stetd.storage.journal_format import Change, PathChange, session_after
 from stetd.transaction.heads import (
     Head,
     HistoryBuilder,
@@ -126,16 +126,13 @@ def observe(
         time=now,
         performed=True,
     )
-    if session is not None:
-        made = session.commits + int(result.commit is not None)
-        session = msgspec.structs.replace(session, commits=made, last_seen=now)
     return Prepared(
         record=record,
         result=result,
         files=[],
         objects=history.new_objects(blobs),
         head=history.head,
-        session=session,
+        session=session_after(record, session),
         targets=[],
         journal_if_unchanged=asked.phase == "before" and asked.use is not None,
     )

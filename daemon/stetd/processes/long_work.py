@@ -55,14 +55,13 @@ class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForgetRequest(msgspec.Struct, frozen=True):
-    """A path to leave out of a history. ``oldest``: its first commit, if retention has cut it;
-    ``clipboards``: with their texts, to search; ``preview``: write nothing.
+    """A path to leave out of a history. ``clipboards``: with their texts, to search; ``preview``:
+    write nothing.
     """
 
     path: str
     contents: bool
     preview: bool
-    oldest: str | None
     clipboards: list[tuple[ClipboardRef, str]]
 
 
@@ -86,10 +85,3 @@ class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     holding: list[ClipboardRef]
     also_at: list[str]
     left: int
-
-
-class FinishForgetting(msgspec.Struct, frozen=True):
-    """A rewritten history: the paths that were left out, and its first commit, if it was cut."""
-
-    paths: list[str]
-    oldest: str | None

@@ -384,7 +384,7 @@ class FileRecovery(msgspec.Struct):
                 return None
             if temporary is not None:
                 worktree.finish_swap(target, temporary)
-            return worktree.read_name(target.dir_fd, temporary or target.name, path=path)
+            return worktree.read_name(target, temporary)
         return None
 
     def _content(self, image: Image) -> bytes:

@@ -22,7 +22,6 @@ from stetd.recovery.files import FileRecovery, PendingRecords, Recovered, Tempor
 from stetd.recovery.table import ChainImage
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
-from stetd.session.sessions import with_clipboards
 from stetd.state.state import State
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal import Journal, PlacedRecord
@@ -44,6 +43,7 @@ from stetd.storage.journal_format import (
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
+    session_after,
     steps,
 )
 from stetd.storage.request_record import answered
@@ -201,14 +201,10 @@ class Recovery:
         if record.rewritten is not None:
             forgetting = record.rewritten if record.rewritten.head else None
             state.change_known(record.workspace, forgetting=forgetting)
-        session = state.sessions.get((record.workspace, record.session or ""))
+        key = record.workspace, record.session or ""
+        session = session_after(record, state.sessions.get(key))
         if session is not None:
-            session = with_clipboards(session, record.clipboards)
-            own = sum(1 for c in record.commits if c.meta.kind != "outside")
-            session = msgspec.structs.replace(
-                session, commits=session.commits + own, last_seen=record.time
-            )
-            state.sessions[record.workspace, session.name] = session
+            state.sessions[key] = session
         if record.request is not None:
             known = answered(record)
             state.requests[known.key] = known

@@ -99,7 +99,7 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         """Make the commits of the journal again. Raises _Damaged, OSError."""
         state, repository = self.state, None
         try:
-            repository = open_repository(state.directory, known.name, state.disk)
+            repository = open_repository(state, known.name)
             head = self.recovery.head_of(known.name, repository)
             recorded = [each.head for each in self.recovery.heads_since_checkpoint(known.name)]
             pin_unrecorded(repository, recorded, state.disk)
@@ -206,17 +206,15 @@ def _stuck_message(known: WorkspaceState, unsettled: dict[str, str]) -> str:
     )
 
 
-def open_repository(
-    state_directory: str, name: str, disk: Disk, *, in_use: bool = False
-) -> StoredObjects:
+def open_repository(state: State, name: str, *, in_use: bool = False) -> StoredObjects:
     """The shadow repository of a workspace, durably created if it is not there.
 
     ``in_use``: the historian may be writing to it, so files that look like leftovers of a killed
     historian are not removed. Raises BrokenRepository, OSError.
     """
-    path = shadow_path(state_directory, name)
-    create_repository(path, disk, clear_leftovers=not in_use)
-    disk.sync_directory(os.path.dirname(path))
+    path = shadow_path(state.directory, name)
+    create_repository(path, state.disk, clear_leftovers=not in_use)
+    state.disk.sync_path(os.path.dirname(path))
     if os.path.isdir(os.path.join(path, HISTORY)):
         raise BrokenRepository(f"{HISTORY} is a directory, and no reference")
     return StoredObjects(path)

@@ -85,15 +85,12 @@ class _Unsynced(msgspec.Struct):
             return  # the repository may have been removed
         folders = {os.path.dirname(path) for path in self.files}
         # A file may be gone because somebody used plain git gc, which syncs its packs.
-        for path in sorted(self.files):
+        for path in (*sorted(self.files), *folders):
             with suppress(FileNotFoundError):
                 disk.sync_path(path)
-        for folder in folders:
-            with suppress(FileNotFoundError):
-                disk.sync_directory(folder)
         # Names of packs, too: a killed daemon's pack may have objects that are not written again.
         for folder in ("objects", "objects/pack", "refs/heads", "refs", "."):
-            disk.sync_directory(os.path.join(repository, folder))
+            disk.sync_path(os.path.join(repository, folder))
         self.files.clear()
 
 

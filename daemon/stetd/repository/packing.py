@@ -15,14 +15,17 @@ documentation, gitformat-pack):
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 import struct
 import zlib
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing, suppress
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, count, repeat
 from pathlib import Path
 
 import msgspec
@@ -32,13 +35,15 @@ from stetd.history.objects import NewObject
 from stetd.repository.object_files import (
     DISTANCE_DELTA,
     ID_DELTA,
+    INDEX_HEAD,
     NUMBERS,
     Damaged,
+    Pack,
     big_endian,
     number_bytes,
     pack_names,
 )
-from stetd.repository.stored_ids import Chosen, PackEntries
+from stetd.repository.stored_ids import SortedIds, each_id
 from stetd.storage.disk import Disk, write_durably
 from stetd.storage.priority import yield_processor
 
@@ -54,6 +59,8 @@ _STREAM_BYTES, _STREAM_OBJECTS = 16 << 20, 8192
 _SYNC_EVERY = 4 << 20
 #: Approximate bytes per write.
 _PIECE = 128 << 10
+#: Instead of a pack's number: the object is loose.
+_LOOSE = 0xFFFF
 
 
 def _entry_header(kind: int, size: int) -> bytes:
@@ -192,8 +199,105 @@ class PackStream(msgspec.Struct):
         entries = map(self._entries.__getitem__, ids)
         store_pack(self.repository, b"".join(ids), entries, self.disk, staged_as=self.staged_as)
         failpoint(f"{self.staged_as}.pack_written")
-        self.disk.sync_directory(pack_folder(self.repository))
+        self.disk.sync_path(pack_folder(self.repository))
         self._entries, self._bytes = {}, 0
+
+
+# -- copying entries
+
+
+class PackEntries(Pack):
+    """A pack with its raw entries, to copy them into another pack without unpacking.
+
+    Entries are known by their index in the order of ids. All properties are read when first needed;
+    raises Damaged.
+    """
+
+    @cached_property
+    def ids(self) -> SortedIds:
+        """The ids."""
+        return SortedIds(self.all_ids())
+
+    @cached_property
+    def starts(self) -> array[int]:
+        """Where the entries begin."""
+        return array("Q", map(self.offset, range(self.count)))
+
+    @cached_property
+    def _bounds(self) -> array[int]:
+        """Where entries begin, by offset, and where the last one ends."""
+        return array("Q", sorted([*self.starts, self.size - 20]))
+
+    @cached_property
+    def kinds(self) -> set[int]:
+        """The types of the entries."""
+        return {os.pread(self.fd, 1, start)[0] >> 4 & 7 for start in self.starts}
+
+    @cached_property
+    def has_deltas(self) -> bool:
+        """Whether the pack has deltas; then its whole objects may be their bases."""
+        return not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
+
+    def entry_size(self, number: int) -> int:
+        """The size of an entry in bytes."""
+        start = self.starts[number]
+        return self._bounds[bisect_right(self._bounds, start)] - start
+
+    def raw(self, number: int) -> bytes:
+        """An entry's bytes, unchecked."""
+        return os.pread(self.fd, self.entry_size(number), self.starts[number])
+
+    def checked(self, number: int) -> bytes:
+        """An entry's bytes, after a check of the checksum."""
+        data = self.raw(number)
+        place = INDEX_HEAD + 20 * self.count + 4 * number
+        if zlib.crc32(data) != int.from_bytes(self.index_bytes(place, 4)):
+            start = self.starts[number]
+            raise Damaged(self.pack_name, f"the entry at offset {start} was changed")
+        return data
+
+    @cached_property
+    def _by_offset(self) -> array[int]:
+        return array("I", sorted(range(self.count), key=self.starts.__getitem__))
+
+    def id_at_offset(self, offset: int) -> bytes:
+        """The id of the object whose entry begins at an offset."""
+        at = bisect_left(self._bounds, offset)
+        if at >= self.count or self._bounds[at] != offset:
+            raise Damaged(self.pack_name, f"no entry begins at offset {offset}")
+        return self.ids.at(self._by_offset[at])
+
+
+class Chosen(SortedIds):
+    """The objects of a new pack: by id, the pack to take it from, and its index there.
+
+    Kept as numbers in arrays: Python objects, made again and again, would enlarge and fragment the
+    heap.
+    """
+
+    def __init__(
+        self,
+        packs: Sequence[PackEntries],
+        loose: bytes = b"",
+        wanted: Callable[[bytes], bool] = lambda _: True,
+    ) -> None:
+        """Choose all ``wanted`` objects, each from the first pack that has it."""
+        ids = bytearray()
+        self._packs = packs
+        self._sources, self._numbers = array("H"), array("I")
+        lists = [*enumerate(pack.ids.ids for pack in packs), (_LOOSE, loose)]
+        copies = [zip(each_id(ids), repeat(source), count()) for source, ids in lists]
+        for oid, source, number in heapq.merge(*copies):
+            if ids[-20:] != oid and wanted(oid):
+                ids += oid
+                self._sources.append(source)
+                self._numbers.append(number)
+        super().__init__(bytes(ids))
+
+    def source(self, place: int) -> tuple[PackEntries, int] | None:
+        """The pack of the object with this index, and its index there; None: it is loose."""
+        source = self._sources[place]
+        return None if source == _LOOSE else (self._packs[source], self._numbers[place])
 
 
 # -- merging
@@ -227,7 +331,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         sources = filter(None, map(chosen.source, range(len(chosen))))  # none is loose
         copied = (pack.raw(number) for pack, number in sources)
         written = store_pack(repository, chosen.ids, copied, disk)
-    disk.sync_directory(pack_folder(repository))
+    disk.sync_path(pack_folder(repository))
     failpoint("git.packs_joined")
     remove_derived(repository, disk)
     for pack in joined:

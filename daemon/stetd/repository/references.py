@@ -110,7 +110,7 @@ def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o700)
-        disk.sync_directory(os.path.dirname(folder))
+        disk.sync_path(os.path.dirname(folder))
     replace_file(path, oid.encode() + b"\n", disk, ".lock")  # Git takes a ".tmp" for a reference
 
 
@@ -127,7 +127,7 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
     path = os.path.join(repository, reference)
     if os.path.exists(path):
         disk.unlink(path)
-        disk.sync_directory(os.path.dirname(path))
+        disk.sync_path(os.path.dirname(path))
 
 
 def pinned_id(shadow: str, name: str) -> str | None:

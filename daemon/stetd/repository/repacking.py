@@ -44,6 +44,8 @@ from stetd.repository.object_files import (
     read_loose,
 )
 from stetd.repository.packing import (
+    Chosen,
+    PackEntries,
     pack_folder,
     packed_delta,
     packed_object,
@@ -53,9 +55,9 @@ from stetd.repository.packing import (
     write_pack,
 )
 from stetd.repository.reachable import LINKS, Marks, named_entries
-from stetd.repository.references import read_reference, references_below
+from stetd.repository.references import HISTORY, named_commits, read_reference
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import Chosen, PackEntries, each_id, union
+from stetd.repository.stored_ids import each_id, union
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -153,7 +155,7 @@ class Repacking(msgspec.Struct):
         entries = new.entries(self.progress)
         written = store_pack(self.repository, new.chosen.ids, entries, self.disk, staged_as="gc")
         failpoint("gc.pack_written")
-        self.disk.sync_directory(pack_folder(self.repository))
+        self.disk.sync_path(pack_folder(self.repository))
         failpoint("gc.pack_durable")
         return written
 
@@ -192,7 +194,7 @@ class Repacking(msgspec.Struct):
         if needed:
             objects = map(marks.read, map(marks.at, needed))
             write_pack(self.repository, objects, self.disk)
-            self.disk.sync_directory(pack_folder(self.repository))
+            self.disk.sync_path(pack_folder(self.repository))
 
     def _unlink(self, ids: bytes) -> None:
         for oid in each_id(ids):
@@ -307,7 +309,5 @@ class _NewPack:
 
 def references(repository: str) -> list[str]:
     """The ids that references name, the history's first. Raises DamagedReference."""
-    names = references_below(repository, "refs")
-    names.sort(key=lambda name: not name.startswith("refs/heads/"))
-    found = (read_reference(repository, name) for name in names)
-    return list(dict.fromkeys(oid for oid in found if oid is not None))
+    found = read_reference(repository, HISTORY), *named_commits(repository)
+    return [oid for oid in found if oid is not None]

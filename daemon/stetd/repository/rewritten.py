@@ -50,4 +50,4 @@ def take_next(repository: str, disk: Disk) -> None:
     path = os.path.join(repository, _NEXT)
     if os.path.exists(path):
         os.replace(path, os.path.join(repository, _NAME))
-        disk.sync_directory(repository)
+        disk.sync_path(repository)

@@ -64,7 +64,7 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
     if b"[core]" not in config or b"\0" in config:
         replace_file(os.path.join(path, "config"), _CONFIG, disk)
     for folder in _DIRECTORIES:
-        disk.sync_directory(os.path.join(path, folder))
+        disk.sync_path(os.path.join(path, folder))
 
 
 class ShadowRepository(StoredObjects):

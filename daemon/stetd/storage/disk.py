@@ -131,12 +131,8 @@ class Disk:
         """Remove an empty directory. Raises OSError if it is not empty."""
         os.rmdir(name, dir_fd=dir_fd)
 
-    def sync_directory(self, path: str) -> None:
-        """Make the names in a directory durable."""
-        self.sync_path(path)
-
     def sync_path(self, path: str) -> None:
-        """Make a file durable, by path. Raises FileNotFoundError, SyncFailed."""
+        """Make a file, or a directory's names, durable. Raises FileNotFoundError, SyncFailed."""
         fd = open_regular(path)
         try:
             self.fsync(fd)
@@ -172,7 +168,7 @@ def replace_file(path: str, content: bytes, disk: Disk, unfinished: str = ".tmp"
     """Replace a file durably and atomically; ``unfinished`` ends the name of the new one so far."""
     write_durably(path + unfinished, content, disk)
     os.replace(path + unfinished, path)
-    disk.sync_directory(os.path.dirname(path))
+    disk.sync_path(os.path.dirname(path))
 
 
 def write_durably(path: str, content: bytes, disk: Disk) -> None:

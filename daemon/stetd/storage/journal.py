@@ -96,7 +96,7 @@ def read_journal(directory: str, disk: Disk) -> list[PlacedRecord]:
             disk.fsync(fd)
         finally:
             os.close(fd)
-    disk.sync_directory(directory)
+    disk.sync_path(directory)
     return placed
 
 
@@ -146,7 +146,7 @@ class Journal:
             self._disk.pwrite_all(fd, head, 0)
             failpoint("journal.segment_written")
             self._disk.fdatasync(fd)
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_path(self._directory)
         except OSError:
             os.close(fd)
             self._disk.unlink(path)
@@ -261,7 +261,7 @@ class Journal:
         for number in segments:
             self._disk.unlink(segment_path(self._directory, number))
             failpoint("journal.dropped_one")
-        self._disk.sync_directory(self._directory)
+        self._disk.sync_path(self._directory)
 
     def forget(self, segments: Iterable[int]) -> None:
         """Note that these segments were removed."""

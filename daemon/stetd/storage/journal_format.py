@@ -32,7 +32,7 @@ import msgspec
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
 from stetd.session.modes import Grant, Standing
-from stetd.session.sessions import Session
+from stetd.session.sessions import Session, with_clipboards
 from stetd.session.upgrades import UpgradeRequest
 
 FORMAT_VERSION = 1
@@ -190,6 +190,15 @@ def steps(record: Change | Abort) -> Sequence[Step]:
     """The commits of a record, and the history that it changes to."""
     rewritten = record.rewritten if isinstance(record, Change) else None
     return [*record.commits, rewritten] if rewritten and rewritten.head else record.commits
+
+
+def session_after(record: Change, session: Session | None) -> Session | None:
+    """The session of a call as the call leaves it; None stays None."""
+    if session is None:
+        return None
+    session = with_clipboards(session, record.clipboards)
+    own = sum(commit.meta.kind != "outside" for commit in record.commits)
+    return msgspec.structs.replace(session, commits=session.commits + own, last_seen=record.time)
 
 
 class SessionOpened(_Record, frozen=True):

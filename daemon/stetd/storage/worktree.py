@@ -187,7 +187,7 @@ class Worktree:
         path = target.path
         try:
             seen, target.seen = target.seen, None
-            found = self.read_name(target.dir_fd, target.name, limit=limit, path=path, seen=seen)
+            found = self.read_name(target, limit=limit, seen=seen)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -203,20 +203,18 @@ class Worktree:
 
     def read_name(
         self,
-        dir_fd: int,
-        name: str,
+        target: Target,
+        temporary: str | None = None,
         *,
         limit: int | None = None,
-        path: str | None = None,
         seen: os.stat_result | None = None,
     ) -> OnDisk:
-        """The file at a name, read again until size and time agree with the content.
+        """The target's file, or the temporary one beside it, read again until size and time agree
+        with the content. ``seen``: its stat data, if they were read just now.
 
-        ``path``: its own, if the name is a temporary one; ``seen``: its stat data, if they were
-        read just now.
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
-        path = path or name
+        path, dir_fd, name = target.path, target.dir_fd, temporary or target.name
         for _ in range(20):
             before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             seen = None
@@ -227,7 +225,7 @@ class Worktree:
                     if error.errno == errno.EINVAL:  # it is no link any more
                         continue
                     raise
-                usable = may_be_link(path.rpartition("/")[2])
+                usable = may_be_link(target.name)
                 return self._on_disk(before, link if usable else None)
             if not stat.S_ISREG(before.st_mode):
                 return self._on_disk(before, None)
@@ -393,7 +391,7 @@ class Worktree:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            old = self.read_name(target.dir_fd, target.name)
+            old = self.read_name(target)
             if old.data is None:
                 raise
             _close(self.stage(target, kept, old.data, old.mode, like=old))
@@ -441,7 +439,7 @@ class Worktree:
             settled = expected.read_at_ns - expected.mtime_ns > RACY_NS
             if unchanged and settled and now.st_size > _ALWAYS_COMPARE:
                 return None
-            found = self.read_name(target.dir_fd, temporary, path=target.path)
+            found = self.read_name(target, temporary)
         except FileNotFoundError:
             # Somebody removed the temporary file. The history has the file that was read.
             return None

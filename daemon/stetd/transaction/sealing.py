@@ -15,8 +15,8 @@ from stet.wire.results import EditResult, FileChange
 from stetd.history.excluding import Excludes
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.objects import Image, object_id
-from stetd.session.sessions import Session, with_clipboards
-from stetd.storage.journal_format import Change
+from stetd.session.sessions import Session
+from stetd.storage.journal_format import Change, session_after
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Requester
 from stetd.transaction.heads import (
@@ -100,10 +100,6 @@ def seal(
         )
         commit_id = history.add(meta, touched)
     result = _result(draft, works, commit_id, outside_id, who, excludes)
-    if session is not None:
-        session = with_clipboards(session, dict(draft.clipboards))
-        made = int(commit_id is not None)
-        session = msgspec.structs.replace(session, commits=session.commits + made, last_seen=time)
     blobs: dict[str, bytes] = {}
     private: dict[str, bytes] = {}
     for work in changed:
@@ -138,7 +134,7 @@ def seal(
         files=changed,
         objects=history.new_objects(blobs),
         head=history.head,
-        session=session,
+        session=session_after(record, session),
         targets=[work.target for work in works],
         preview=draft.preview,
     )

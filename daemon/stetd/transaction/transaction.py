@@ -381,8 +381,7 @@ class Restorer(msgspec.Struct):
             return None
 
     def _read_temporary(self, work: PreparedFile) -> OnDisk:
-        target = work.target
-        return self.worktree.read_name(target.dir_fd, work.temporary, path=target.path)
+        return self.worktree.read_name(work.target, work.temporary)
 
     def _remove_created(self, work: PreparedFile) -> None:
         try:

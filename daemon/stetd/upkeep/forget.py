@@ -28,7 +28,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
 from stetd.parameters import Forget
-from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
+from stetd.processes.long_work import ForgetRequest, RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
@@ -94,13 +94,9 @@ class Forgetting(msgspec.Struct):
 
     async def _left_out(self) -> RewrittenHistory:
         """Scan, or rewrite, the history up to its present head without the path."""
-        cut = self.writer.state.known[self.workspace.name].cut
-        oldest = cut.oldest if cut is not None else None
         self.clipboards = self._clipboards()
         clipboards = list(self.clipboards.items())
-        asked = ForgetRequest(
-            self.asked.path, self.asked.contents, self.asked.preview, oldest, clipboards
-        )
+        asked = ForgetRequest(self.asked.path, self.asked.contents, self.asked.preview, clipboards)
         return await self.writer.historian.ask(
             "leave out", asked, RewrittenHistory, self.writer.view(self.workspace), self.progress
         )
@@ -193,17 +189,15 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     # one can't be undone.
     await _take_checkpoint(writer)
     await reached("forget.checkpointed")
-    cut = state.known[workspace.name].cut
-    asked = FinishForgetting(rewritten.paths, cut.oldest if cut is not None else None)
-    view = writer.view(workspace)
+    paths, view = rewritten.paths, writer.view(workspace)
     try:
-        await historian.ask("finish forgetting", asked, type(None), view, progress)
+        await historian.ask("finish forgetting", paths, type(None), view, progress)
         historian.remembered.forget(workspace.name)
         await reached("forget.replies_changed")
         await collect(writer, workspace, progress, drop=True)
         record(writer, workspace, rewritten=Rewritten("", 0, []))
     except Refused as refusal:
-        names = few_names(rewritten.paths)
+        names = few_names(paths)
         so_far = f"forget: the history is rewritten without {names}, but this is not finished: "
         cause = refusal.message.replace(" Nothing was changed.", "")
         next_time = " The next forget, or the next start of the daemon, finishes it."

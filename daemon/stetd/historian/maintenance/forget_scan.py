@@ -19,14 +19,13 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import ClipboardRef, EditResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
-from stetd.processes.long_work import FinishForgetting, ForgetRequest, RewrittenHistory
+from stetd.processes.long_work import ForgetRequest, RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
-from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.stat_cache import stat_cache_path
 
@@ -76,22 +75,23 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             blobs=sorted(rewriting.blobs),
             touched=rewriting.touched,
             rewritten=len(rewriting.new_ids),
-            oldest=rewriting.new_id(asked.oldest) if asked.oldest is not None else None,
+            oldest=rewriting.new_id(view.cut.oldest) if view.cut is not None else None,
             holding=_holding(repository, rewriting, asked.clipboards),
             also_at=also_at,
             left=len(left),
         )
 
 
-def finish(shadow: str, asked: FinishForgetting, disk: Disk) -> dict[str, str]:
+def finish(view: ReadView) -> dict[str, str]:
     """Point references to the new history; returns the new ids by the old ones."""
+    shadow, disk = view.shadow, view.disk
     new_ids = read_pending(shadow)
     for name in references_below(shadow, "refs"):
         oid = read_reference(shadow, name) if name != HISTORY else None
         if oid in new_ids:
             write_reference(shadow, name, new_ids[oid], disk)
-    if asked.oldest is not None:
-        write_shallow(shadow, asked.oldest, disk)
+    if view.cut is not None:
+        write_shallow(shadow, view.cut.oldest, disk)
     failpoint("forget.references_moved")
     take_next(shadow, disk)
     with suppress(FileNotFoundError):

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing, suppress
+from array import array
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
 from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy
 from stetd.repository.git_writer import GitWriter
-from stetd.repository.object_files import Damaged, ObjectFiles, all_loose_ids, pack_names
+from stetd.repository.object_files import (
+    INDEX_HEAD,
+    Damaged,
+    ObjectFiles,
+    all_loose_ids,
+    loose_name,
+    pack_names,
+)
+from stetd.repository.packing import PackEntries
 from stetd.repository.reachable import Marks
 from stetd.repository.references import named_commits
 from stetd.repository.repacking import Repacking
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_ids import each_id, stored_sizes
+from stetd.repository.stored_ids import SortedIds, each_id, union
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
@@ -141,7 +150,7 @@ def _fitting(
 ) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
-    ids, sizes = stored_sizes(repository.path)
+    ids, sizes = _stored_sizes(repository.path)
     total, room = 0, int(policy.bytes * _SPARE)
 
     def count(number: int) -> None:
@@ -158,6 +167,35 @@ def _fitting(
             if total > room:
                 return max(number - 1, 0)
         return len(chain) // 20 - 1
+
+
+def _stored_sizes(repository: str) -> tuple[bytes, array[int]]:
+    """The ordered ids of all objects, and the size of each with its entry in an index.
+
+    Of several copies of an object the largest counts.
+    """
+    with ExitStack() as opened:
+        packs = [
+            opened.enter_context(closing(PackEntries(repository, name)))
+            for name in pack_names(repository)
+        ]
+        loose = all_loose_ids(repository)
+        ids = SortedIds(union([*(pack.ids.ids for pack in packs), loose]))
+        sizes = array("Q", bytes(8 * len(ids)))
+
+        def measure(oid: bytes, size: int) -> None:
+            number = ids.find(oid)
+            assert number is not None, "BUG: an id that is not in the union"
+            sizes[number] = max(sizes[number], size)
+
+        for pack in packs:
+            in_index = (pack.index_size - INDEX_HEAD) // max(pack.count, 1)
+            for number, oid in enumerate(each_id(pack.ids.ids)):
+                measure(oid, pack.entry_size(number) + in_index)
+        for oid in each_id(loose):
+            with suppress(FileNotFoundError):  # packed meanwhile
+                measure(oid, os.path.getsize(os.path.join(repository, loose_name(oid.hex()))))
+        return ids.ids, sizes
 
 
 def _oldest_named(named: list[str], chain: bytes) -> int:

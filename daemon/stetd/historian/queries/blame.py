@@ -16,7 +16,7 @@ from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
 from stetd.historian.index.history_index import FileRow
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit, with_lookup
-from stetd.historian.queries.files import known_at, no_such_file_at
+from stetd.historian.queries.files import known_at
 from stetd.history.blaming import FileVersion, Piece, Run, Step, blame, joined_runs, split_by_hunks
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import Hunk, compare_lines
@@ -41,15 +41,12 @@ def _blamed(
     upto = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
     if upto is None:
         raise unknown_commit(str(params.at))  # not part of this history
-    data: bytes | None
     if now is not None:
         path, data, _ = now
         known = lookup.file_at(lookup.oid(upto), path) if upto else None
     else:
         path, known = known_at(lookup, view, lookup.oid(upto), params.path)
-        data = known.data if known else None
-    if data is None:
-        raise no_such_file_at(params.path, lookup.oid(upto))
+        data = known.data
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,

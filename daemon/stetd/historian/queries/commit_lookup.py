@@ -26,8 +26,7 @@ from stetd.historian.index.keeping import instead, opened
 from stetd.historian.queries.commit_changes import counted, has_text, trees_around
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change
-from stetd.history.reverting_commits import FileDelta
-from stetd.history.reverting_file import Version
+from stetd.history.reverting_commits import FileDelta, Version
 from stetd.history.undone import is_edit
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow

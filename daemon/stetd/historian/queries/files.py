@@ -15,7 +15,7 @@ from stetd.historian.queries.commit_changes import Blobs, PathChange, described_
 from stetd.historian.queries.commit_lookup import CommitLookup, with_lookup
 from stetd.history.git_patch import line_counts, similarity
 from stetd.history.objects import EMPTY_TREE, LINK
-from stetd.history.reverting_file import Version
+from stetd.history.reverting_commits import Version
 from stetd.parameters import Diff, Read
 from stetd.planning.file_reading import read_lines, read_workspace_file
 from stetd.repository.stored_objects import StoredObjects
@@ -39,42 +39,35 @@ def read_file(view: ReadView, params: Read) -> ReadResult:
     def content(lookup: CommitLookup) -> tuple[bytes, str]:
         oid = lookup.resolve(at)
         _, version = known_at(lookup, view, oid, params.path)
-        if version is None:
-            raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
     return read_lines(params, *with_lookup(view, content))
 
 
-def known_at(
-    lookup: CommitLookup, view: ReadView, oid: str, path: str
-) -> tuple[str, Version | None]:
-    """The file that a request means at a commit: its path then, and its content.
+def known_at(lookup: CommitLookup, view: ReadView, oid: str, path: str) -> tuple[str, Version]:
+    """The file that a request means at a commit: its path then, and its content. Raises Refused.
 
     A link of today, in the path or at its end, may have been a directory or a file then. A link of
     that time is read itself if the history does not have its target.
     """
-    own, version = path, None
+    found: tuple[str, Version] | None = None
     # One by one: links of today may lead nowhere.
     for each in view.worktree.resolver.possible_paths(path, view.directory):
-        there = lookup.file_at(oid, each)
-        if there is None:
+        version = lookup.file_at(oid, each)
+        if version is None:
             continue
-        own, version = each, there
+        found = each, version
         if version.git_mode != LINK:
             break
-    return own, version
-
-
-def no_such_file_at(path: str, oid: str) -> Refused:
-    """The refusal for a path that the history does not have at a commit."""
-    return refuse(
-        Kind.FILE_NOT_FOUND,
-        f"{path}: the history has no such file at {oid[:8]}; "
-        "it holds only files that edits have touched. Read it without `at`, or at a commit "
-        "that `log` gives for this path",
-        path=path,
-    )
+    if found is None:
+        raise refuse(
+            Kind.FILE_NOT_FOUND,
+            f"{path}: the history has no such file at {oid[:8]}; "
+            "it holds only files that edits have touched. Read it without `at`, or at a commit "
+            "that `log` gives for this path",
+            path=path,
+        )
+    return found
 
 
 def diff(view: ReadView, params: Diff) -> DiffResult:

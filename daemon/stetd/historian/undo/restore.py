@@ -22,8 +22,7 @@ from collections.abc import Sequence
 from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
 from stetd.historian.undo.reverting import conflict, current_version
-from stetd.history.reverting_commits import InTheWay, full_mode
-from stetd.history.reverting_file import Version
+from stetd.history.reverting_commits import InTheWay, Version, full_mode
 from stetd.history.undone import FOUND
 from stetd.planning.world import CallWorld, EditCall
 from stetd.state.read_view import ReadView

@@ -15,8 +15,7 @@ from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import LINK
-from stetd.history.reverting_commits import InTheWay, RevertedFiles
-from stetd.history.reverting_file import FileConflict, Version
+from stetd.history.reverting_commits import FileConflict, InTheWay, RevertedFiles, Version
 from stetd.history.undone import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
