@@ -106,6 +106,10 @@ def test_an_empty_name_is_told_as_an_option_and_is_no_directory(ws: Installation
     told = ws.stet("undo", "--path", "").stderr
     assert told.startswith("stet: --path must have a length of at least 1.\n")
     assert ws.stet("log", "").stderr.startswith("stet: PATH must have a length of at least 1.\n")
+    told = ws.stet("clip", "show", "").stderr
+    assert told.startswith("stet: NAME must have a length of at least 1.\n")
+    given = '{"path": "a", "patches": [], "request_id": ""}'  # which is no option of the command
+    assert "stet: request_id must have a length of " in ws.stet("patch", stdin=given).stderr
     for words in (["init", ""], ["workspaces", "--forget", ""]):
         refused = ws.stet(*words)
         assert (refused.returncode, refused.stdout) == (2, "")

@@ -123,7 +123,13 @@ def test_no_file_is_made_under_a_name_in_quotes(site: Site, quoted: str) -> None
     assert before == site.picture()
 
 
-@pytest.mark.parametrize("name", ["~/a.txt", "file:///w/a.txt", "d/~/a.txt", '"a.txt"', "'d/a'"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("~/a.txt", "file:///w/a.txt", "d/~/a.txt", '"a.txt"', "'d/a'"),
+        *("C:/w/a.txt", "c:\\w\\a.txt", ".\\a.txt", "..\\w\\a.txt"),
+    ],
+)
 def test_no_file_is_made_under_a_name_that_is_meant_for_a_shell(site: Site, name: str) -> None:
     before = site.picture()
     writes = {"patches": [{"operation": "overwrite", "newText": "x"}]}

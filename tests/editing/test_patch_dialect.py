@@ -160,6 +160,13 @@ class TestMissingFile:
     def test_an_empty_file_can_be_created(self) -> None:
         assert patched(None, overwrite("")) == b""
 
+    @pytest.mark.parametrize("data", [None, b"\xef\xbb\xbfa\n"])
+    def test_a_file_that_is_made_empty_or_loses_its_bom_is_not_said_to_be_unchanged(
+        self, data: bytes | None
+    ) -> None:
+        plan = plan_patch(data, overwrite("a\n" if data else ""))
+        assert (APPLIED, ()) == (plan.message, plan.warnings)
+
 
 class TestClipboards:
     def test_later_patches_see_the_later_of_two_stores(self) -> None:

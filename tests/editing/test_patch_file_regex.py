@@ -98,6 +98,8 @@ class TestRefusals:
             (r"\g<no>", "unknown group"),
             (r"\q", "bad escape"),
             ("\\", "bad escape"),
+            (r"\ud83d\ude00", "surrogate"),
+            (r"[\0]", r"the whole match is \g<0>"),
         ],
     )
     def test_a_template_is_checked_before_anything_is_searched(
@@ -106,6 +108,9 @@ class TestRefusals:
         found = refused(b"nothing like it\n", "(a)z", replace=replace)
         assert "invalid_params" == found.kind
         assert reason in found.message
+
+    def test_a_nul_that_the_replacement_itself_holds_is_no_escape(self) -> None:
+        assert b"b\0c\n" == patched(b"a\n", "a", "b\0c")
 
     def test_each_of_several_bad_patterns_is_told(self) -> None:
         found = refused(b"a\n", "(a", "[a", "a")

@@ -38,7 +38,11 @@ class TestRefusals:
         assert "Expected fields: operation (required), oldText, newText" in message
 
     @pytest.mark.parametrize(
-        ("wrong", "right"), [("old_string", "oldText"), ("new_str", "newText"), ("op", "operation")]
+        ("wrong", "right"),
+        [
+            *(("old_string", "oldText"), ("new_str", "newText"), ("op", "operation")),
+            *(("oldString", "oldText"), ("newString", "newText")),
+        ],
     )
     def test_names_from_other_tools_are_told_the_nearest_one(self, wrong: str, right: str) -> None:
         assert f'(did you mean "{right}"?)' in patch_problem(operation="replace", **{wrong: "a"})

@@ -94,7 +94,9 @@ def as_typed(message: str) -> str:
 
 
 def _option(parameter: str) -> str:
-    called = {"commits": "COMMIT", "path": "PATH", "paths": "--path"}
+    called = {"commits": "COMMIT", "path": "PATH", "paths": "--path", "name": "NAME"}
+    if parameter == "request_id":  # it stands in the JSON that patch and patch-file read
+        return parameter
     return called.get(parameter) or "--" + parameter.replace("_", "-")
 
 

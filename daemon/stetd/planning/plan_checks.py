@@ -26,8 +26,9 @@ from stetd.state.workspace import Base
 from stetd.storage.paths_on_disk import repository_parts
 from stetd.transaction.drafts import Draft, DraftFile
 
-#: Paths with names that a shell or a browser would expand or take off: ``~``, ``file:``, quotes.
-_NOT_EXPANDED = re.compile(r"(?:.*/)?(?:(?:~|file:)/.+|([\"'`]).+\1)")
+#: Paths with names that a shell or a browser would expand or take off (``~``, ``file:``, quotes),
+#: and with beginnings of Windows' paths (``C:\``, ``.\``).
+_NOT_EXPANDED = re.compile(r"(?:.*/)?(?:(?:~|file:|[A-Za-z]:|\.\.?)[/\\].+|([\"'`]).+\1)")
 
 
 def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
@@ -152,7 +153,8 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
             raise refuse(
                 Kind.INVALID_PARAMS,
                 f"{file.path}: a path is taken as it is, so this would make files and directories "
-                "of these very names. Send it without ~, file: and quotation marks.",
+                "of these very names. Send it with / between names, and without ~, file:, a drive "
+                "and quotation marks.",
                 path=file.path,
             )
     if not excludes:

@@ -216,9 +216,13 @@ def check_template(pattern: Pattern, template: str) -> str | None:
     )
     empty = regex.compile("".join(groups), cache_pattern=False).match("")
     try:
-        empty.expand(template)
+        expanded = empty.expand(template)
     except (regex.error, IndexError, ValueError, KeyError, OverflowError) as error:
         return str(getattr(error, "msg", "") or error)
+    if any("\ud800" <= each <= "\udfff" for each in expanded):
+        return r"\u with half of a surrogate pair is no character; send the character itself"
+    if "\0" in expanded and "\0" not in template:
+        return r"\0 is the character NUL, which makes a file binary; the whole match is \g<0>"
     return None
 
 

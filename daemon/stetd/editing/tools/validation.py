@@ -260,8 +260,9 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
 
 def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[str]]) -> str:
     """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
+    spellings = {name.lower(), in_snake_case(name).lower()}
     for ours, theirs in foreign_names.items():
-        if ours in names and name.lower() in theirs:
+        if ours in names and not spellings.isdisjoint(theirs):
             return f' (did you mean "{ours}"?)'
     found = process.extractOne(
         name[:_LONGEST_QUOTE],
