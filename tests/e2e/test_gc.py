@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, eventually, running
+from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, eventually, running
 from stet.wire.failures import Kind
 
 
@@ -114,6 +114,23 @@ def test_a_damaged_history_is_not_collected(own_site: Site) -> None:
     assert refusal.kind == Kind.IO_ERROR
     assert blob in refusal.message
     assert sorted(loose(site)) == before
+
+
+def test_an_object_that_goes_while_the_history_is_collected_is_damage(
+    own_site: Site, tmp_path: Path
+) -> None:
+    site = own_site
+    gate = Gate(tmp_path, "gc.before_pack")
+    site.restart(**gate.environment)
+    edited(site, 5)
+    blob = site.git("rev-parse", "history~3:src/1.py").strip()  # of which a delta is to be made
+    site.person.send("gc")
+    gate.once_reached()
+    Path(site.shadow, "objects", blob[:2], blob[2:]).unlink()
+    gate.open()
+    with pytest.raises(Refusal, match=f"the history is damaged: object {blob} is") as said:
+        site.person.result_of(site.person.receive())
+    assert said.value.kind == Kind.IO_ERROR
 
 
 @pytest.mark.parametrize(

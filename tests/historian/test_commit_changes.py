@@ -51,6 +51,15 @@ def test_statuses_counts_hunks_and_texts(histories: Histories) -> None:
     ] == indexed(histories, oid)
 
 
+def test_a_directory_has_the_place_of_its_path_among_the_files_beside_it(
+    histories: Histories,
+) -> None:
+    histories.commit({"a": "1\n"})
+    oid = histories.commit({"a": None, "a/x": "1\n", "a-b": "1\n", "a.py": "1\n", "a0": "1\n"})
+    found = changes_of(histories.repository, histories.repository.commit(oid))
+    assert ["a", "a-b", "a.py", "a/x", "a0"] == [change.path for change in found]
+
+
 def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
     histories.commit({"old/a": "1\n2\n"})
     oid = histories.commit({"old/a": None, "new/a": "1\n2\n3\n"}, moves=(("old/a", "new/a"),))

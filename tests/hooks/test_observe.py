@@ -97,6 +97,21 @@ def test_a_file_of_which_nothing_is_known_is_not_taken_for_the_tools(site: Site)
     assert site.agent.refusal("undo").kind == Kind.NOTHING_TO_UNDO
 
 
+@pytest.mark.parametrize(("old", "new"), [("d/x", "d"), ("d", "d/x")])
+def test_a_file_and_a_directory_of_which_nothing_is_known_change_places_in_one_commit(
+    site: Site, old: str, new: str
+) -> None:
+    site.overwrite(old, "known\n")
+    (os.unlink if old == "d" else shutil.rmtree)(site.root / "d")
+    site.write(new, "somebody's\n")
+    done = after(site, "t1", new)
+    assert (done["commit"], done["files"]) == (None, [])
+    assert "changed outside: d, d/x" == site.log()[0]["message"]
+    files = sorted([f"A {new}", f"D {old}"], key=lambda told: told[2:])
+    assert told(site)[1:] == [("outside", None, files)]
+    whole(site)
+
+
 def test_a_shell_command_that_does_everything(site: Site) -> None:
     site.write("changed.txt", "old\n")
     site.write("deleted.txt", "gone\n", mode=0o600)

@@ -41,7 +41,7 @@ from stetd.processes.long_work import (
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
-from stetd.repository.object_files import Damaged
+from stetd.repository.object_files import Damaged, Missing
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
 from stetd.repository.stored_objects import KeptHandles, MissingObject
@@ -82,7 +82,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
             if asked.question in _ABOUT_BOTH:
                 return run(library, view, params)
             return run(view, params)
-    except MissingObject as error:
+    except (MissingObject, Missing) as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
         raise refuse(

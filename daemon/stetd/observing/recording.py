@@ -216,11 +216,13 @@ class _Recorder(msgspec.Struct):
             )
         if self.asked.whole:  # they may be many; each is recorded when a call touches it
             unclear = {}
+        # With what is in their way in the history: it goes in the same commit.
+        unclear, subject = outside_changes(self.history, unclear)
+        own = {path: image for path, image in own.items() if path not in unclear}
         paths = self._path_changes({**unclear, **own})
         files: list[FileChange] = []
         commit = outside = None
         if unclear:
-            _, subject = outside_changes(self.history, unclear, blocked=unclear)
             outside = self.history.add_outside(unclear, subject)
         if own:
             moves = _moves(self.history.head, own, self._load)

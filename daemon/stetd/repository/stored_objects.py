@@ -179,20 +179,21 @@ class StoredObjects(ObjectFiles):
     def changed(
         self, old: str | None, new: str | None, prefix: str = ""
     ) -> Iterator[tuple[str, Change, Change]]:
-        """Every (path, before, after) that differs between two trees, in name order.
+        """Every (path, before, after) that differs between two trees, ordered by path.
 
         None is no tree.
         """
         if old == new:
             return
         before, after = differing_entries(self._content(old), self._content(new))
-        for name in sorted({*before, *after}):
-            one, two = before.get(name), after.get(name)
-            was, now = file_of(one), file_of(two)
-            if was or now:
-                yield prefix + name, was, now
-            if _tree(one) or _tree(two):
-                yield from self.changed(_tree(one), _tree(two), f"{prefix}{name}/")
+        names = {*before, *after}
+        folders = [f"{n}/" for n in names if _tree(before.get(n)) or _tree(after.get(n))]
+        for name in sorted([*names, *folders]):
+            one, two = (side.get(name.rstrip("/")) for side in (before, after))
+            if name.endswith("/"):
+                yield from self.changed(_tree(one), _tree(two), prefix + name)
+            elif (was := file_of(one)) or file_of(two):
+                yield prefix + name, was, file_of(two)
 
     def _content(self, oid: str | None) -> bytes:
         if oid is None or oid == EMPTY_TREE:
