@@ -456,20 +456,22 @@ def test_doctor_does_not_take_a_disk_that_is_not_mounted_for_a_new_history() -> 
         os.symlink("/nowhere/stet", f"{own.base}/state")
         (wrong, _) = _faults(own)
         assert wrong["detail"] == f"{own.base}/state is a link to /nowhere/stet, which is not there"
-        assert wrong["mend"] == f"mount its disk, or: rm '{own.base}/state'"
+        assert wrong["mend"] == f"put that back, or: rm '{own.base}/state'"
 
 
-def test_a_history_that_went_away_below_its_daemon_is_named(ws: Installation) -> None:
+@pytest.mark.parametrize("gone", ["state", "state/workspaces"])
+def test_a_history_that_went_away_below_its_daemon_is_named(ws: Installation, gone: str) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
-    away = f"{ws.base}/state.away"
-    os.rename(f"{ws.base}/state", away)
+    away = f"{ws.base}/away"
+    os.rename(f"{ws.base}/{gone}", away)
     try:
         told = ws.stet("log").stderr
         (wrong,) = _faults(ws)
     finally:
-        os.rename(away, f"{ws.base}/state")
+        os.rename(away, f"{ws.base}/{gone}")
     assert told.startswith("stet: the history is damaged: ")
-    assert wrong["detail"].endswith(f"its history in {ws.base}/state was moved or removed")
+    assert f"but {ws.base}/{gone}/" in wrong["detail"]
+    assert wrong["detail"].endswith(" was moved or removed")
     assert wrong["mend"] == "put it back, or: stet stop; stet status"
     assert _faults(ws) == []
 

@@ -118,10 +118,12 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         mend = f"export STET_STATE_DIR={shlex.quote(state)}"
         yield wrong("daemon", f"{said}, but its history is {state}, not {endpoint.state}", mend)
         return
-    if not os.path.isdir(os.path.join(endpoint.state, "journal")):
-        detail = f"{said}, but its history in {endpoint.state} was moved or removed"
-        yield wrong("daemon", detail, f"put it back, or: stet stop; {START}")
-        return
+    needed = [each.shadow for each in workspaces if not each.trouble]
+    for path in (os.path.join(endpoint.state, "journal"), *needed):
+        if not os.path.isdir(path):
+            detail = f"{said}, but {path} was moved or removed"
+            yield wrong("daemon", detail, f"put it back, or: stet stop; {START}")
+            return
     if status.version != stet.__version__:
         yield wrong("daemon", f"{said}, but stet is {stet.__version__}", restart)
     else:

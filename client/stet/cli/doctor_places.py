@@ -145,7 +145,7 @@ def state(directory: str) -> Finding:
     except FileNotFoundError:
         if os.path.islink(directory):
             detail = f"{directory} is a link to {os.readlink(directory)}, which is not there"
-            return wrong(name, detail, f"mount its disk, or: rm {quoted(directory)}")
+            return wrong(name, detail, f"put that back, or: rm {quoted(directory)}")
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
         return wrong(name, f"{directory}: {error.strerror}", _chown_if_foreign(directory))
