@@ -35,10 +35,11 @@ def io_failure(error: OSError) -> Refused:
 
 
 def damaged_history(what: str) -> Refused:
-    """An object of the history can't be read; ``what`` is its id."""
+    """The history can't be read; ``what``: the id of an object that can't, or what is wrong."""
+    said = what if " " in what else f"object {what} is missing or can't be read"
     return refuse(
         Kind.IO_ERROR,
-        f"the history is damaged: object {what} is missing or can't be read. Nothing was changed. "
+        f"the history is damaged: {said}. Nothing was changed. "
         "A person must look at it: stet verify names what is damaged and says what to do.",
     )
 

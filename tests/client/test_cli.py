@@ -285,6 +285,18 @@ def _in_shell(ws: Installation, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _faults(own: Installation, **environ: str) -> list[dict[str, str]]:
+    found = json.loads(own.stet("doctor", "--json", **environ).stdout)["findings"]
+    return [each for each in found if not each["ok"]]
+
+
+def _mend(own: Installation, **environ: str) -> None:
+    """Run the commands that the doctor names, once each."""
+    for mend in dict.fromkeys(each["mend"] for each in _faults(own, **environ)):
+        if not mend.startswith("stet "):
+            subprocess.run(["sh", "-c", mend], check=True)
+
+
 def test_output_into_a_closed_pipe_is_no_error(ws: Installation) -> None:
     ws.write("big", "line\n" * 100_000)
     command = [sys.executable, "-m", "stet.cli", "read", "big"]
@@ -408,6 +420,60 @@ def test_doctor_asks_for_each_mend_once_if_a_file_stands_for_the_runtime_directo
         told = own.stet("doctor").stdout
         assert f"to mend: rm '{own.base}/run'\n" in told
         assert ".sock" not in told.replace("/control.sock. Start", "")
+
+
+def test_doctors_mend_of_a_configuration_is_for_values_of_several_lines_too() -> None:
+    with installation() as own:
+        own.stet("init")
+        own.stop()
+        config = Path(own.base, "config.toml")
+        config.write_text("exclude = [\n  1,\n  2,\n]\n")
+        _mend(own)
+        assert own.stet("status").returncode == 0
+
+
+@pytest.mark.parametrize("spoilt", ["config.toml", "above", "above/state/journal/00000001.wal"])
+def test_doctor_mends_what_a_start_would_refuse(spoilt: str) -> None:
+    with installation() as own:
+        elsewhere = {"STET_STATE_DIR": f"{own.base}/above/state"}
+        own.write("../config.toml", "notify = false\n")
+        own.stet("init", **elsewhere)
+        own.stet("stop", **elsewhere)
+        if spoilt.endswith(".wal"):
+            if os.geteuid() != 0:
+                pytest.skip("needs root, to give files away")
+            os.chown(f"{own.base}/{spoilt}", 65534, 65534)
+        else:
+            os.chmod(f"{own.base}/{spoilt}", 0o777)
+        assert own.stet("status", **elsewhere).returncode == 3
+        _mend(own, **elsewhere)
+        assert own.stet("status", **elsewhere).returncode == 0
+        own.stet("stop", **elsewhere)
+
+
+def test_doctor_does_not_take_a_disk_that_is_not_mounted_for_a_new_history() -> None:
+    with installation() as own:
+        os.symlink("/nowhere/stet", f"{own.base}/state")
+        (wrong, _) = _faults(own)
+        assert wrong["detail"] == f"{own.base}/state is a link to /nowhere/stet, which is not there"
+        assert wrong["mend"] == f"put that back, or: rm '{own.base}/state'"
+
+
+@pytest.mark.parametrize("gone", ["state", "state/workspaces"])
+def test_a_history_that_went_away_below_its_daemon_is_named(ws: Installation, gone: str) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    away = f"{ws.base}/away"
+    os.rename(f"{ws.base}/{gone}", away)
+    try:
+        told = ws.stet("log").stderr
+        (wrong,) = _faults(ws)
+    finally:
+        os.rename(away, f"{ws.base}/{gone}")
+    assert told.startswith("stet: the history is damaged: ")
+    assert f"but {ws.base}/{gone}/" in wrong["detail"]
+    assert wrong["detail"].endswith(" was moved or removed")
+    assert wrong["mend"] == "put it back, or: stet stop; stet status"
+    assert _faults(ws) == []
 
 
 def test_doctor_knows_a_stale_socket_though_another_of_its_name_is_listened_on() -> None:

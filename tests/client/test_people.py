@@ -21,6 +21,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
+from stet.cli import doctor
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
 from stet.cli.asking import notice_if_silent
@@ -404,6 +405,28 @@ def test_what_frees_space_mounts_a_read_only_disk_first(monkeypatch: pytest.Monk
     found[8] |= os.ST_RDONLY
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
     assert "mount -o remount,rw '" in disk_command("/")
+
+
+def test_doctor_mounts_a_read_only_workspace(
+    ws: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws.stet("status")
+    found = list(os.statvfs("/"))
+    found[8] |= os.ST_RDONLY
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+    finding = doctor._workspace(ws.endpoint(control=True), ws.workspace)
+    assert (finding.ok, finding.check) == (False, "workspace")
+    assert "mount -o remount,rw '" in (finding.mend or "")
+
+
+def test_doctor_does_not_say_to_allow_the_home_directory(ws: Installation) -> None:
+    ws.stet("status")
+    for directory in (ws.base, "/"):
+        told = ws.stet("doctor", "-C", directory, "--json", HOME=ws.base).stdout
+        (wrong,) = [each for each in json.loads(told)["findings"] if not each["ok"]]
+        assert wrong["mend"] == "cd to a project's directory, then: stet init"
+    told = ws.stet("doctor", "-C", ws.base, HOME="/root/nobody").stdout
+    assert "to mend: stet init\n" in told
 
 
 def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installation) -> None:

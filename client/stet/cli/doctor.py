@@ -59,11 +59,12 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield fine("python", f"{platform.python_version()} ({sys.executable})")
     yield _packages()
     yield doctor_places.runtime(endpoint)
-    yield doctor_places.state(endpoint.state)
+    yield (state := doctor_places.state(endpoint.state))
     yield doctor_places.space(endpoint.state)
     yield doctor_places.configuration()
-    if journal := doctor_places.journal(endpoint):
-        yield journal
+    # A start would refuse a state directory that is wrong, too: once is enough.
+    if (found := doctor_places.next_start(endpoint)) and (state.ok or found.check == "journal"):
+        yield found
     yield doctor_places.lock(endpoint)
     yield _service(endpoint)
     yield from doctor_clients.findings(directory)
@@ -117,6 +118,12 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         mend = f"export STET_STATE_DIR={shlex.quote(state)}"
         yield wrong("daemon", f"{said}, but its history is {state}, not {endpoint.state}", mend)
         return
+    needed = [each.shadow for each in workspaces if not each.trouble]
+    for path in (os.path.join(endpoint.state, "journal"), *needed):
+        if not os.path.isdir(path):
+            detail = f"{said}, but {path} was moved or removed"
+            yield wrong("daemon", detail, f"put it back, or: stet stop; {START}")
+            return
     if status.version != stet.__version__:
         yield wrong("daemon", f"{said}, but stet is {stet.__version__}", restart)
     else:
@@ -147,10 +154,16 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
         with stet.connect(here, control=True, start=False, timeout=5, endpoint=endpoint) as session:
             mode = session.hello.mode
     except stet.WorkspaceNotAllowed:
-        return wrong("workspace", f"{here} is in no allowed workspace", "stet init")
+        home = os.path.join(os.path.realpath(os.path.expanduser("~")), "")
+        above = home.startswith(os.path.join(os.path.realpath(here), ""))
+        mend = "cd to a project's directory, then: stet init" if above else "stet init"
+        return wrong("workspace", f"{here} is in no allowed workspace", mend)
     except stet.StetError as error:
         mend = "stet verify" if isinstance(error, stet.IoError) else "stet workspaces"
         return wrong("workspace", error.message, mend)
+    if os.statvfs(here).f_flag & os.ST_RDONLY:
+        detail = f"{session.workspace} is on a file system that is mounted read-only"
+        return wrong("workspace", detail, doctor_places.disk_command(here))
     return fine("workspace", f"{session.workspace} is allowed{f', {mode}' if mode else ''}")
 
 

@@ -13,7 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -143,15 +143,18 @@ def state(directory: str) -> Finding:
     try:
         found = os.stat(directory)
     except FileNotFoundError:
+        if os.path.islink(directory):
+            detail = f"{directory} is a link to {os.readlink(directory)}, which is not there"
+            return wrong(name, detail, f"put that back, or: rm {quoted(directory)}")
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
         return wrong(name, f"{directory}: {error.strerror}", _chown_if_foreign(directory))
     if not stat.S_ISDIR(found.st_mode):
         away = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         return wrong(name, f"{directory} is no directory", away)
-    foreign = _foreign_entry(directory, found.st_uid)
-    if foreign:
-        return wrong(name, foreign, _chown_command(directory))
+    if found.st_uid != os.geteuid():
+        detail = f"{directory} belongs to user id {found.st_uid}, not to you ({os.geteuid()})"
+        return wrong(name, detail, _chown_command(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         return wrong(name, detail, disk_command(directory))
@@ -164,18 +167,6 @@ def state(directory: str) -> Finding:
             name, f"{directory} has mode {mode:04o}: others can read your history", private
         )
     return fine(name, directory)
-
-
-def _foreign_entry(directory: str, owner: int) -> str | None:
-    """Describe an entry that another user owns: usually a command was run with sudo."""
-    owners = {directory: owner}
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(directory):
-            owners[entry.path] = entry.stat(follow_symlinks=False).st_uid
-    for path, uid in owners.items():
-        if uid != os.geteuid():
-            return f"{path} belongs to user id {uid}, not to you ({os.geteuid()})"
-    return None
 
 
 def space(directory: str) -> Finding:
@@ -250,10 +241,22 @@ def _command_without(path: str, faults: list[dict[str, Any]]) -> str:
     if not in_file:
         return "unset " + " ".join(fault["where"].split()[-1] for fault in faults)
     lines = sorted({fault["line"] for fault in in_file if fault["line"]})
-    if len(lines) < len({fault["key"] for fault in in_file}):
+    if len(lines) < len({fault["key"] for fault in in_file}) or not _is_toml(path, lines):
         return f"mv {quoted(path)} {quoted(path + '.wrong')}"
     edits = " ".join(f"-e '{line}s/^/# /'" for line in lines)
     return f"sed -i {edits} {quoted(os.path.realpath(path))}"  # it would replace a link
+
+
+def _is_toml(path: str, without: Collection[int]) -> bool:
+    """Whether a file is TOML without these lines: a value may go on in the next line."""
+    import tomllib
+
+    with open(path, encoding="utf-8") as file:
+        lines = [line for number, line in enumerate(file, start=1) if number not in without]
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        tomllib.loads("".join(lines))
+        return True
+    return False
 
 
 def lock(endpoint: Endpoint) -> Finding:
@@ -271,9 +274,9 @@ def lock(endpoint: Endpoint) -> Finding:
     return fine("lock", "no daemon has the history open")
 
 
-def journal(endpoint: Endpoint) -> Finding | None:
-    """Check the journal for the next start; None if a daemon has it open, or if there is none."""
-    if holder(endpoint) is not None or not os.path.isdir(os.path.join(endpoint.state, "journal")):
+def next_start(endpoint: Endpoint) -> Finding | None:
+    """Check what the next start needs; None if a daemon runs, or if there is no journal yet."""
+    if holder(endpoint) is not None:
         return None
     environ = os.environ | {"STET_STATE_DIR": endpoint.state}
     command = [sys.executable, "-P", "-m", "stetd.recovery.inspection"]
@@ -283,6 +286,8 @@ def journal(endpoint: Endpoint) -> Finding | None:
     except msgspec.DecodeError:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         return wrong("journal", f"it can't be looked at: {said}", "stet service logs")
+    if found["unsafe"]:
+        return wrong("directories", found["unsafe"], found["mend"])
     if found["unreadable"]:
         return wrong("journal", found["unreadable"], START)
     if found["newer"]:
@@ -296,6 +301,8 @@ def journal(endpoint: Endpoint) -> Finding | None:
         said = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
         kept = f"cp {quoted(torn['path'])} {quoted(torn['path'] + '.damaged')}"
         return wrong("journal", f"{said}; a start cuts them off", f"{kept}; {START}")
+    if not found["segments"]:
+        return None
     return fine("journal", f"{found['segments']} segments, all readable")
 
 

@@ -121,7 +121,8 @@ def check_owner(path: str, info: os.stat_result, directory: str) -> None:
     """Raise UnsafeDirectory unless ``path``, in a state directory or itself one, is the user's."""
     if info.st_uid == os.geteuid():
         return
-    mend = f"sudo chown -R {os.geteuid()} {quoted(directory)}"
+    as_root = "sudo " if os.geteuid() else ""
+    mend = f"{as_root}chown -R {os.geteuid()} {quoted(directory)}"
     raise UnsafeDirectory(
         f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
         f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",

@@ -66,11 +66,15 @@ class Directories(msgspec.Struct, frozen=True):
     def prepare(self) -> None:
         """Create what is missing and check the rest. Raises UnsafeDirectory, OSError."""
         make_private(self.runtime)
-        check_above(self.runtime, "STET_RUNTIME_DIR")
         make_missing(self.state)
+        self.check()
+
+    def check(self) -> None:
+        """Check what is there, and create nothing. Raises UnsafeDirectory, OSError."""
+        check_configuration(self.config)
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
-        check_configuration(self.config)
+        check_above(self.runtime, "STET_RUNTIME_DIR")
 
 
 @contextmanager

@@ -44,7 +44,7 @@ from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.object_files import Damaged, Missing
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.references import DamagedReference
-from stetd.repository.stored_objects import KeptHandles, MissingObject
+from stetd.repository.stored_objects import BrokenRepository, KeptHandles, MissingObject
 from stetd.state.read_view import ReadView
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
@@ -82,7 +82,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
             if asked.question in _ABOUT_BOTH:
                 return run(library, view, params)
             return run(view, params)
-    except (MissingObject, Missing) as error:
+    except (BrokenRepository, MissingObject, Missing) as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, DamagedReference, Damaged) as error:
         raise refuse(

@@ -1,4 +1,4 @@
-"""Checks the journal before a start of the daemon: ``python -m stetd.recovery.inspection``.
+"""Checks what a start of the daemon needs: ``python -m stetd.recovery.inspection``.
 
 ``stet doctor`` runs it, because the client imports none of the daemon's modules. It changes
 nothing: a torn tail, which a start would cut off, is only reported. No daemon may have the journal
@@ -12,6 +12,7 @@ import sys
 
 import msgspec
 
+from stet.service.socket_path import UnsafeDirectory
 from stetd.config.directories import Directories
 from stetd.storage.disk import read_file
 from stetd.storage.journal import segment_numbers, segment_path
@@ -27,7 +28,8 @@ class TornTail(msgspec.Struct, frozen=True):
 
 class Inspected(msgspec.Struct, frozen=True):
     """``refused``: a segment that a start would refuse, and why; ``newer``: a newer stetd wrote it.
-    ``unreadable``: an error of the disk.
+    ``unreadable``: an error of the disk. ``unsafe``: why a start would refuse the directories or
+    the configuration, and ``mend``, the command for that.
     """
 
     segments: int
@@ -35,6 +37,19 @@ class Inspected(msgspec.Struct, frozen=True):
     newer: bool = False
     torn: list[TornTail] = []
     unreadable: str | None = None
+    unsafe: str | None = None
+    mend: str | None = None
+
+
+def inspect_all(directories: Directories) -> Inspected:
+    """Check the directories, and then the journal."""
+    try:
+        directories.check()
+    except UnsafeDirectory as error:
+        return Inspected(0, unsafe=str(error), mend=error.mend)
+    except OSError:
+        pass  # some of it is not there yet
+    return inspect(directories.state)
 
 
 def inspect(state: str) -> Inspected:
@@ -63,5 +78,5 @@ def inspect(state: str) -> Inspected:
 
 
 if __name__ == "__main__":
-    found = inspect(Directories.from_environment().state)
+    found = inspect_all(Directories.from_environment())
     sys.stdout.buffer.write(msgspec.json.encode(found))
