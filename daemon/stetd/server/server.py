@@ -162,7 +162,8 @@ class Server:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", pid, refused.kind)
+            if not self._stopping:
+                log.warning("pid %d turned away: %s", pid, refused.kind)
             if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
         self._all_closed.clear()
