@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import in_process
-from e2e.running_daemon import running
+from e2e.running_daemon import eventually, running
+from historian_thread import InThread
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
@@ -178,6 +181,42 @@ def test_no_journal_is_dropped_after_a_sync_of_it_has_failed(tmp_path: Path) -> 
         assert done.wait(20)
         assert before <= set(os.listdir(tmp_path / "state" / "journal"))
         disk.failing = False
+
+
+def test_a_historian_that_begins_while_a_checkpoint_is_recorded_misses_nothing(
+    tmp_path: Path,
+) -> None:
+    """It began at the checkpoint before. When it came to read, those records had been dropped, and
+    the next checkpoint dropped the later ones, too: the history ended there for good.
+    """
+    with holding(tmp_path, disk := HeldDisk(fails=False)) as daemon:
+        historian: Any = daemon.writer.historian
+        ends: list[socket.socket] = []
+
+        def begin() -> tuple[socket.socket, Any]:
+            near, far = socket.socketpair()
+            ends.append(far)
+            return near, SimpleNamespace(kill=lambda: None, wait=lambda: 0)
+
+        disk.goes_on.set()
+        edit_in(daemon, tmp_path)
+        daemon.checkpoint()
+        disk.goes_on.clear()
+        disk.waits.clear()
+        edit_in(daemon, tmp_path)
+        done = begun(daemon, fresh=True)
+        assert disk.waits.wait(20)
+        lost, historian._run = historian._running, begin
+        lost._socket.shutdown(socket.SHUT_RDWR)
+        assert eventually(lambda: bool(ends) and historian._writer is not None)
+        disk.goes_on.set()
+        assert done.wait(20)
+        InThread(disk, ends[0])
+        edit_in(daemon, tmp_path)
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        hello = {"protocol": 1, "workspace": str(tmp_path / "w")}
+        asyncio.run(person.call("hello", hello))
+        assert len(asyncio.run(person.call("log", {})).commits) == 3
 
 
 def test_no_checkpoint_is_recorded_after_the_sync_of_a_file_has_failed(tmp_path: Path) -> None:

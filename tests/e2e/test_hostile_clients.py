@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -26,7 +27,9 @@ from e2e.running_daemon import (
     Site,
     eventually,
     faultless,
+    running,
 )
+from historian.test_lost_historian import send
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
 from stetd.methods import METHODS
@@ -310,6 +313,44 @@ def test_who_asks_for_much_and_goes_again_and_again_is_given_up(
         if number % 10 == 0:
             assert_still_right(site)
     assert_still_right(site)
+
+
+def test_what_a_client_that_is_gone_has_asked_is_looked_up_no_more() -> None:
+    """A hundred that asked for sixty blames each, and left, kept everybody's log for minutes."""
+    with running({"log_level": '"info"'}) as daemon:
+        site = daemon.site("w")
+        historian = send(daemon, signal.SIGSTOP)
+        client = site.another("hasty")
+        for _ in range(20):
+            client.send("log")
+        client.until_begun()
+        client.close()
+        for _ in range(2):  # its end is read before the second is answered
+            site.agent.call("mode_get")
+        os.kill(historian, signal.SIGCONT)
+        assert eventually(lambda: daemon.log().count("method=log") == 20)
+        results = re.findall(r"method=log .*result=(\w+)", daemon.log())
+        assert results == ["ok", *["overloaded"] * 19]
+
+
+def test_what_a_client_that_is_gone_has_done_is_recorded(site: Site) -> None:
+    commit = site.overwrite("pinned.txt", "one\n")["commit"]
+    hook, person = site.another("hook"), site.greeted(site.daemon.control())
+    hook.call("observe", phase="before", tool="Bash", use="u1")
+    site.write("b.txt", "by the tool\n")
+    historian = send(site.daemon, signal.SIGSTOP)
+    for client in (hook, person):
+        client.send("log")  # what comes next is asked when this is answered
+    hook.send("observe", phase="after", tool="Bash", use="u1")
+    person.send("pin_set", name="good", commit=commit)
+    for client in (hook, person):
+        client.until_begun()
+        client.close()
+    for _ in range(2):  # their ends are read before the second is answered
+        site.agent.call("mode_get")
+    os.kill(historian, signal.SIGCONT)
+    assert eventually(lambda: site.kinds(limit=1) == ["observed"])
+    assert eventually(lambda: site.person.call("pin_list")["pins"])
 
 
 def test_hundreds_of_idle_connections_cost_little(daemon: DaemonProcess, site: Site) -> None:

@@ -111,6 +111,32 @@ def test_a_question_is_refused_while_none_can_be_started() -> None:
     asyncio.run(story())
 
 
+def test_a_question_counts_as_asked_when_it_was_sent() -> None:
+    """Else one that came while none was running was refused after one loss, as of two."""
+    peers = Peers()
+
+    async def story() -> None:
+        historian = historian_by(peers.run)
+        await historian.start()
+        peers.all[0].kill()
+        async with asyncio.timeout(20):
+            while historian._writer is not None:
+                await asyncio.sleep(0)
+            asked = asyncio.ensure_future(historian.ask("log", {}, str))
+            for number in (1, 2):
+                while len(peers.all) <= number or historian._writer is None:
+                    await asyncio.sleep(0.01)
+                assert not asked.done()
+                peers.all[number].kill()
+                while historian._writer is not None:
+                    await asyncio.sleep(0.01)
+            with pytest.raises(Refused, match="ended unexpectedly, twice"):
+                await asked
+            await ended(historian, peers)
+
+    asyncio.run(story())
+
+
 def test_a_checkpoint_that_it_leaves_undone_is_told_why() -> None:
     """The log said "no checkpoint could be taken", and nothing behind it."""
     peers = Peers()

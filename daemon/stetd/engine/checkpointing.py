@@ -169,6 +169,8 @@ class Checkpointer:
 
     async def _finish(self, snapshot: Checkpoint) -> None:
         """Everything before the watermark is durable: record that, then drop what is older."""
+        # Now, not after the wait: a historian that is started meanwhile must need none of that.
+        self._historian.base = StartingPoint.of(snapshot)
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
         await self._loop.run_in_executor(None, self._journal.sync_in_thread)
@@ -178,7 +180,6 @@ class Checkpointer:
             return
         self.recorded = snapshot
         self.syncing = {}
-        self._historian.base = StartingPoint.of(snapshot)
         await self._drop_durable(snapshot)
 
     def _retry_later(self) -> None:

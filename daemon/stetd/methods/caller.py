@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Refused
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.config.settings import Reloading, Settings
 from stetd.engine.fair_queue import Lane
@@ -41,6 +41,7 @@ PROTOCOL = 1
 
 T = TypeVar("T")
 Params = dict[str, Any]
+_GONE = refuse(Kind.OVERLOADED, "The connection was lost before this was looked up.")
 
 
 async def wait_within(seconds: float | None, awaited: Awaitable[T]) -> T:
@@ -165,7 +166,9 @@ class Caller(msgspec.Struct, eq=False):
         return Requester(self.agent, self.session, self.peer, method, request, why)
 
     def disconnected(self) -> None:
-        """Note that the client has disconnected. Its calls go on without anybody to answer."""
+        """Note that the client has disconnected. Its calls go on without anybody to answer; what it
+        only wanted to know is not looked up any more (:meth:`ask`).
+        """
         self.gone = True
         self.shared.callers.discard(self)
         self.shared.writer.abandon(self.lane)
@@ -275,12 +278,19 @@ class Caller(msgspec.Struct, eq=False):
         return result
 
     async def ask(
-        self, question: str, params: object, result: type[T], *, of_history: bool = True
+        self,
+        question: str,
+        params: object,
+        result: type[T],
+        *,
+        of_history: bool = True,
+        goes_on: bool = False,
     ) -> T:
         """Ask the historian about this client's workspace; ``result`` is the type of the answer.
 
         One question at a time, and only after the client has read its earlier replies, so that
         long replies do not pile up. ``of_history``: Git must have the whole history first.
+        ``goes_on``: ask also for a client that is gone, because the answer is not only for it.
         """
         view = await self.on_writer(
             lambda: self.shared.writer.view(self.open_workspace(present=True), self.directory)
@@ -289,6 +299,8 @@ class Caller(msgspec.Struct, eq=False):
             view = msgspec.structs.replace(view, number=0)
         async with self._reading:
             await self.client.wait_writable()
+            if self.gone and not goes_on:
+                raise _GONE.copy()
             return await self.shared.writer.historian.ask(question, params, result, view)
 
     def workspace_at(self, root: str | None) -> Workspace:

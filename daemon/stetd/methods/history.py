@@ -126,7 +126,8 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
         cut = known[workspace.name].cut
         # While a cut is recorded but not done, the lookup may find commits that will be dropped.
         if cut is None or read_shallow(workspace.shadow) == {cut.oldest}:
-            info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
+            asked = [setting.name, setting.commit]
+            info = await caller.ask("pin", asked, PinInfo, goes_on=True)
             if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
                 return info
         await asyncio.sleep(_PIN_PAUSE_S)

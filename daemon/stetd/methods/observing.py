@@ -118,7 +118,7 @@ async def _scan(
     try:
         most = caller.shared.settings.observe_max_files
         request = ScanRequest(most, deadline, list(asked.late or ()))
-        scanned = caller.ask("scan the workspace", request, ScanResult)
+        scanned = caller.ask("scan the workspace", request, ScanResult, goes_on=True)
         return await wait_within(left + _ANSWER_GRACE_S, scanned)
     except TimeoutError:
         late = "the process that scans has not answered in time"

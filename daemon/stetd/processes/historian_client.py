@@ -290,7 +290,8 @@ class Historian:
     ) -> Any:
         if self._closing:
             raise _STOPPING.copy()
-        waiting = _Waiting(message, self._loop.create_future(), progress, asked=1)
+        sent = self._writer is not None
+        waiting = _Waiting(message, self._loop.create_future(), progress, asked=int(sent))
         self._waiting[message.id] = waiting
         if len(self._waiting) == 1:  # until now it had no reason to send anything
             self._heard_at = time.monotonic()

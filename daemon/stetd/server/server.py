@@ -23,6 +23,7 @@ from stet.service.socket_path import quoted
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.logs import Fields
 from stetd.config.settings import Settings
+from stetd.refusals import shutting_down
 from stetd.server.connection import LINGER_S, ClientConnection, Handlers
 from stetd.server.shared_limits import SharedLimits
 
@@ -102,6 +103,7 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
+        self._stopping = False
         self.shared_limits = SharedLimits(settings.max_held_bytes, lambda: self._admitted)
         self._all_closed = asyncio.Event()
         self._all_closed.set()
@@ -134,6 +136,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop; calls that do not end within _DRAIN_S are answered ``outcome_unknown``."""
+        self._stopping = True
         self._on_idle = None
         self._reset_idle_timer()
         for listener, server in zip(self._listeners, self._servers, strict=False):
@@ -159,7 +162,8 @@ class Server:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", pid, refused.kind)
+            if not self._stopping:
+                log.warning("pid %d turned away: %s", pid, refused.kind)
             if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
         self._all_closed.clear()
@@ -173,6 +177,8 @@ class Server:
                 f"This daemon serves user id {os.geteuid()} only, and you are {uid}. Use "
                 "your own user's daemon.",
             )
+        if self._stopping:  # it was accepted just before
+            return shutting_down()
         count = sum(other.control == connection.control for other in self._admitted)
         if count >= self.settings.max_connections:
             return refuse(
