@@ -137,7 +137,7 @@ class Following(msgspec.Struct):
                     file.seek(offset)
                     data = file.read(end[1] - offset if last else -1)
             except FileNotFoundError:
-                if segment >= self.begin.base.mark[0]:
+                if segment >= (self.begin.base.mark[0] or 1):  # they are counted from 1
                     self.damage = f"segment {os.path.basename(path)} of the journal is missing"
                     return
                 data = b""  # a gap between segments that are kept for deferred workspaces
