@@ -171,11 +171,14 @@ class RevertedFiles(msgspec.Struct):
         self.exact &= now == delta.after and (path is None or self.modes[path] == mode)
         return now
 
-    def _bits_before(self, path: str, then: str) -> int | None:
-        """The permission bits that a file had before the commit, which has it at ``then``."""
+    def _bits_before(self, path: str, then: str, old: str = "") -> int | None:
+        """The permission bits that a file had before the commit, which has it at ``then``.
+
+        ``old``: the name that it had before the commit, if that was another.
+        """
         mode = self.modes.get(path)
         if mode is None or not stat.S_ISREG(mode):
-            return self._recorded.get(then)
+            return self._recorded.get(old or then)
         bits = stat.S_IMODE(mode)
         before, after = self._regraded.get(then, (bits, bits))
         self.exact &= bits == after
@@ -205,7 +208,7 @@ class RevertedFiles(msgspec.Struct):
                 return  # put back by hand
             raise FileConflict(old, "something else stands here since")
         merged = revert_file(path or new, source.before, moved.after, now, self.merge)
-        self._set(old, merged, self._bits_before(path or new, new))
+        self._set(old, merged, self._bits_before(path or new, new, old))
         if path == new:
             # What was there if the move replaced a file.
             self._set(new, moved.before, self._recorded.get(new))
