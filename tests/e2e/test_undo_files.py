@@ -744,3 +744,15 @@ def test_bits_come_back_with_a_file_whose_name_a_moved_link_had_before(site: Sit
     assert (site.root / "private").stat().st_mode & 0o777 == 0o600
     site.agent.call("undo", commits=[undone["commit"]])
     assert (site.root / "name").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_undo_says_of_one_file_only_that_it_was_moved_from_a_name(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.write(name, f"{name}\n")
+    site.agent.move("a", "name")
+    there = ["*** Delete File: b", "*** Update File: name", "*** Move to: b"]
+    site.agent.call("apply_patch", input=envelope(*there))
+    site.agent.move("c", "name")
+    files = site.agent.call("undo", last=3)["files"]
+    told = {each["path"]: (each["status"], each.get("old_path")) for each in files}
+    assert told == {"a": ("A", None), "b": ("M", None), "c": ("R", "name")}

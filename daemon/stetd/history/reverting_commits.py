@@ -111,8 +111,9 @@ class RevertedFiles(msgspec.Struct):
     files: dict[str, Version | None] = {}
     #: Path to the full mode that it gets; None: no file, or one with the usual bits.
     modes: dict[str, int | None] = {}
-    #: Path to the one that its file has at present, for files that get an old name back.
-    moved_from: dict[str, str] = {}
+    #: Path to the one that its file has at present, for files that get an old name back; None: no
+    #: file of the present.
+    moved_from: dict[str, str | None] = {}
     conflicts: list[FileConflict] = []
     #: Whether each file was found as the commit had left it, with its permission bits.
     exact: bool = True
@@ -187,6 +188,8 @@ class RevertedFiles(msgspec.Struct):
     def _set(self, path: str, version: Version | None, bits: int | None) -> None:
         self.files[path] = version
         self.modes[path] = full_mode(version, bits) if version is not None else None
+        if version is None:
+            self.moved_from[path] = None  # what comes back here is another file
 
     def _revert_change(self, delta: FileDelta) -> None:
         if delta.after is None:  # it comes back under its own name, whatever was moved there since
@@ -210,6 +213,7 @@ class RevertedFiles(msgspec.Struct):
         merged = revert_file(path or new, source.before, moved.after, now, self.merge)
         self._set(old, merged, self._bits_before(path or new, new, old))
         if path == new:
+            origin = self.moved_from.get(new, new)
             # What was there if the move replaced a file.
             self._set(new, moved.before, self._recorded.get(new))
-            self.moved_from[old] = self.moved_from.pop(new, new)
+            self.moved_from |= {new: None, old: origin}
