@@ -582,3 +582,19 @@ def test_what_cannot_be_parsed_is_named_with_its_line(site: Site) -> None:
         refusal = site.agent.refusal(method, **params)
         assert ("parse_error", refusal.failures[0]["line"]) == (refusal.kind, refusal.data["line"])
         assert refusal.message.startswith(f"line {refusal.data['line']} of ")
+
+
+def test_a_call_deletes_the_file_that_the_call_before_it_has_made_in_a_new_directory(
+    site: Site,
+) -> None:
+    site.write("a.txt", "new\n")
+    calls = [codex("*** Add File: made/a.txt", "+new"), codex("*** Delete File: made/a.txt")]
+    # Sent at once, so that they are planned together, before the directory is there.
+    frames = (
+        site.agent.frame("apply_patch", number, each["params"])
+        for number, each in enumerate(calls, 1000)
+    )
+    site.agent.send_bytes(b"".join(frames))
+    for _ in calls:
+        site.agent.result_of(site.agent.receive())
+    assert {"a.txt": "new\n"} == texts(site)
