@@ -226,6 +226,17 @@ def test_what_would_carry_the_content_to_a_kept_place_is_refused(site: Site) -> 
     assert kept(site) == []
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_nor_where_the_move_is_not_recorded_as_one(site: Site, taken: bool) -> None:
+    site.write("there", "x\n")
+    move = "*** Update File: .env\n*** Move to: there\n@@\n-other = 1\n"
+    again = "*** Update File: .env\n*** Move to: plain\n@@\n-other = 1\n*** Add File: .env\n+x\n"
+    lines = f"*** Delete File: there\n{move}" if taken else again
+    refusal = site.agent.refusal("apply_patch", input=f"*** Begin Patch\n{lines}*** End Patch")
+    assert refusal.kind == Kind.PATH_PROTECTED
+    assert kept(site) == []
+
+
 @pytest.mark.parametrize(("old", "new"), [(".env", "secrets/env"), ("a.txt", "b.txt")])
 def test_a_file_may_be_moved_to_where_as_much_of_it_is_kept(site: Site, old: str, new: str) -> None:
     site.write("a.txt", "one\n")

@@ -87,6 +87,13 @@ def test_a_file_added_where_a_patch_moved_one_away_is_a_new_one(site: Site, alon
     assert [0o644, 0o755] == modes
 
 
+def test_a_file_that_a_call_made_keeps_its_bits_where_another_call_moves_it(site: Site) -> None:
+    site.write("x.sh", "one\n", mode=0o755)
+    there = ["*** Delete File: x.sh", "*** Update File: new.txt", "*** Move to: x.sh"]
+    transaction(site, codex("*** Add File: new.txt", "+two"), codex(*there))
+    assert 0o644 == (site.root / "x.sh").stat().st_mode & 0o777
+
+
 def test_a_file_in_the_place_of_a_link_that_a_call_has_moved_is_no_link(site: Site) -> None:
     (site.root / "link").symlink_to("a.txt")
     again = codex("*** Delete File: moved", "*** Add File: moved", "+text")
@@ -100,13 +107,48 @@ def test_a_file_added_where_a_call_moved_one_on_is_not_the_one_that_was_moved(si
     on = codex("*** Update File: b.txt", "*** Move to: c.txt", "*** Add File: b.txt", "+two")
     told = site.agent.call("transaction", calls=[move("a.txt", "b.txt"), on])
     files = {each["path"]: each.get("old_path") for each in told["files"]}
-    assert {"a.txt": None, "b.txt": None, "c.txt": None} == files
+    assert {"b.txt": None, "c.txt": "a.txt"} == files
 
 
 def test_a_link_that_one_call_moves_and_another_moves_on_has_its_old_path(site: Site) -> None:
     (site.root / "a").symlink_to("one.txt")
     told = site.agent.call("transaction", calls=[move("a", "b"), move("b", "c")])
     assert [("c", "a")] == [(each["path"], each.get("old_path")) for each in told["files"]]
+
+
+def moves(*pairs: str) -> list[str]:
+    """Lines of a patch that moves a file for each pair of names, like ``a>b``."""
+    both = [pair.split(">") for pair in pairs]
+    return [
+        line for old, new in both for line in (f"*** Update File: {old}", f"*** Move to: {new}")
+    ]
+
+
+MOVED = {
+    "over another, and on": (
+        [codex("*** Delete File: b", *moves("a>b")), move("b", "c")],
+        [("b", "D", None), ("c", "R", "a")],
+    ),
+    "another comes to its place": (
+        [move("a", "c"), codex("*** Delete File: c", *moves("b>c"))],
+        [("a", "D", None), ("c", "R", "b")],
+    ),
+    "swapped with another": (
+        [move("a", "c"), codex(*moves("b>n", "c>b", "n>c"))],
+        [("a", "D", None), ("b", "M", None), ("c", "A", None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("moved", MOVED)
+def test_a_move_that_several_calls_make_has_the_old_path_of_that_file(
+    site: Site, moved: str
+) -> None:
+    site.write("a", "one\n")
+    site.write("b", "two\n")
+    calls, told = MOVED[moved]
+    files = transaction(site, *calls)["files"]
+    assert told == sorted((each["path"], each["status"], each.get("old_path")) for each in files)
 
 
 def test_a_link_that_a_patch_moves_to_the_place_of_another_is_a_link(site: Site) -> None:
@@ -540,3 +582,19 @@ def test_what_cannot_be_parsed_is_named_with_its_line(site: Site) -> None:
         refusal = site.agent.refusal(method, **params)
         assert ("parse_error", refusal.failures[0]["line"]) == (refusal.kind, refusal.data["line"])
         assert refusal.message.startswith(f"line {refusal.data['line']} of ")
+
+
+def test_a_call_deletes_the_file_that_the_call_before_it_has_made_in_a_new_directory(
+    site: Site,
+) -> None:
+    site.write("a.txt", "new\n")
+    calls = [codex("*** Add File: made/a.txt", "+new"), codex("*** Delete File: made/a.txt")]
+    # Sent at once, so that they are planned together, before the directory is there.
+    frames = (
+        site.agent.frame("apply_patch", number, each["params"])
+        for number, each in enumerate(calls, 1000)
+    )
+    site.agent.send_bytes(b"".join(frames))
+    for _ in calls:
+        site.agent.result_of(site.agent.receive())
+    assert {"a.txt": "new\n"} == texts(site)

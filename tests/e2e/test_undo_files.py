@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, running
+from e2e.running_daemon import Site, envelope, running
 
 FIVE = "1\n2\n3\n4\n5\n"
 
@@ -732,3 +732,27 @@ def test_a_rollback_does_not_fail_for_files_that_only_undone_commits_changed() -
         site.write("a", "x" * 5000)
         assert site.person.call("rollback", to=start)["undone"] == edits[::-1]
         assert sorted(files(site)) == ["a", "z.txt"]
+
+
+def test_bits_come_back_with_a_file_whose_name_a_moved_link_had_before(site: Site) -> None:
+    (site.root / "link").symlink_to("nowhere")
+    site.write("private", "one\n", mode=0o600)
+    site.agent.move("link", "name")
+    there = ["*** Delete File: name", "*** Update File: private", "*** Move to: name"]
+    site.agent.call("apply_patch", input=envelope(*there))
+    undone = site.agent.call("undo", last=2)
+    assert (site.root / "private").stat().st_mode & 0o777 == 0o600
+    site.agent.call("undo", commits=[undone["commit"]])
+    assert (site.root / "name").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_undo_says_of_one_file_only_that_it_was_moved_from_a_name(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.write(name, f"{name}\n")
+    site.agent.move("a", "name")
+    there = ["*** Delete File: b", "*** Update File: name", "*** Move to: b"]
+    site.agent.call("apply_patch", input=envelope(*there))
+    site.agent.move("c", "name")
+    files = site.agent.call("undo", last=3)["files"]
+    told = {each["path"]: (each["status"], each.get("old_path")) for each in files}
+    assert told == {"a": ("A", None), "b": ("M", None), "c": ("R", "name")}

@@ -284,7 +284,9 @@ def test_taking_some_back_and_that_back_again_is_as_before(
     paths = sorted({*files, *undone})
     done = [delta(p, files.get(p), undone.get(p)) for p in paths if files.get(p) != undone.get(p)]
     moves = [
-        (old, new) for new, old in work.moved_from.items() if new in undone and old not in undone
+        (old, new)
+        for new, old in work.moved_from.items()
+        if old is not None and new in undone and old not in undone
     ]
     again = working(undone)
     revert(again, done, moves)

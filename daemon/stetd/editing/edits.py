@@ -68,7 +68,7 @@ class PlannedFile(msgspec.Struct, frozen=True):
     path: str
     before: bytes | None
     after: bytes | None
-    #: The old path of a file that is moved; its removal is a PlannedFile of its own.
+    #: The old path of a file that is moved. What becomes of that path is a PlannedFile of its own.
     old_path: str | None = None
     #: The file's full mode; None: its present one, or for a new file one that fits the directory.
     mode: int | None = None

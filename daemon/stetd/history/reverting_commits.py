@@ -188,8 +188,9 @@ class RevertedFiles(msgspec.Struct):
     files: dict[str, Version | None] = {}
     #: Path to the full mode that it gets; None: no file, or one with the usual bits.
     modes: dict[str, int | None] = {}
-    #: Path to the one that its file has at present, for files that get an old name back.
-    moved_from: dict[str, str] = {}
+    #: Path to the one that its file has at present, for files that get an old name back; None: no
+    #: file of the present.
+    moved_from: dict[str, str | None] = {}
     conflicts: list[FileConflict] = []
     #: Whether each file was found as the commit had left it, with its permission bits.
     exact: bool = True
@@ -248,11 +249,14 @@ class RevertedFiles(msgspec.Struct):
         self.exact &= now == delta.after and (path is None or self.modes[path] == mode)
         return now
 
-    def _bits_before(self, path: str, then: str) -> int | None:
-        """The permission bits that a file had before the commit, which has it at ``then``."""
+    def _bits_before(self, path: str, then: str, old: str = "") -> int | None:
+        """The permission bits that a file had before the commit, which has it at ``then``.
+
+        ``old``: the name that it had before the commit, if that was another.
+        """
         mode = self.modes.get(path)
         if mode is None or not stat.S_ISREG(mode):
-            return self._recorded.get(then)
+            return self._recorded.get(old or then)
         bits = stat.S_IMODE(mode)
         before, after = self._regraded.get(then, (bits, bits))
         self.exact &= bits == after
@@ -261,6 +265,8 @@ class RevertedFiles(msgspec.Struct):
     def _set(self, path: str, version: Version | None, bits: int | None) -> None:
         self.files[path] = version
         self.modes[path] = full_mode(version, bits) if version is not None else None
+        if version is None:
+            self.moved_from[path] = None  # what comes back here is another file
 
     def _revert_change(self, delta: FileDelta) -> None:
         if delta.after is None:  # it comes back under its own name, whatever was moved there since
@@ -282,8 +288,9 @@ class RevertedFiles(msgspec.Struct):
                 return  # put back by hand
             raise FileConflict(old, "something else stands here since")
         merged = revert_file(path or new, source.before, moved.after, now, self.merge)
-        self._set(old, merged, self._bits_before(path or new, new))
+        self._set(old, merged, self._bits_before(path or new, new, old))
         if path == new:
+            origin = self.moved_from.get(new, new)
             # What was there if the move replaced a file.
             self._set(new, moved.before, self._recorded.get(new))
-            self.moved_from[old] = self.moved_from.pop(new, new)
+            self.moved_from |= {new: None, old: origin}

@@ -164,11 +164,11 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
     ]
     if failures:
         raise Refused(*failures)
-    for item in files.values():
-        source = files.get(item.old_path or "")
-        gone = source is not None and source.found is not None and source.after is None
-        if item.found is not None or item.after is None or not gone:
-            item.old_path = None  # the call itself made the file that it moved, say
+    for path, item in files.items():
+        origin = world.origins.get(path)
+        source = files.get(origin or "")
+        if source is not None and source.after is None and item.found is None:
+            item.old_path = origin
     preview = call.preview or any(plan.preview for plan in plans)
     messages = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
     results = [result for plan in plans for result in plan.results]

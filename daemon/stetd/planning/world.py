@@ -151,9 +151,15 @@ class CallWorld:
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
         #: Canonical path to the file as the calls planned so far leave it.
         self.changed: dict[str, DraftFile] = {}
+        #: Where another file is than before the call: the path that it had then, if it was there.
+        self.origins: dict[str, str | None] = {}
 
     def apply(self, plan: Plan) -> None:
         """Make the changes of a plan, so that the next call of a transaction sees them."""
+        moves = {each.path: each.old_path for each in plan.files if each.old_path}
+        came = {new: self.origins.get(old, old) for new, old in moves.items()}
+        # If an equal file comes to where one has left, that is no change, but it is another file.
+        self.origins |= dict.fromkeys(moves.values())
         for planned in plan.files:
             before = self._source(planned.path)
             item = self.changed.setdefault(planned.path, self.draft_file(planned.path, None))
@@ -164,10 +170,9 @@ class CallWorld:
             item.new = item.new or gone
             if gone or planned.mode is not None:
                 item.mode = planned.mode
-            # What is moved on keeps its old path, for the entry of its new one.
-            if planned.after is not None and (replaced or before.data is None):
-                source = self.changed.get(planned.old_path or "")
-                item.old_path = (source and source.old_path) or planned.old_path
+            if gone or before.data is None:
+                self.origins[planned.path] = None
+        self.origins |= came
         self.clipboards = {**self.clipboards, **plan.clipboards}
         self._followed = set()
 

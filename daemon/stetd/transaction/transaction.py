@@ -151,6 +151,10 @@ def install(work: PreparedFile, worktree: Worktree) -> None:
     """
     _check_directory(work, worktree)
     try:
+        # An earlier call of the batch may have made them, also for a file that is deleted now.
+        if work.target.missing:
+            worktree.make_directories(work.target, work.made_directories)
+            failpoint("publish.made_directories")
         if work.content is not None and work.after is not None:
             _stage(work, work.content, work.after.mode, worktree)
         if work.before is None:
@@ -181,9 +185,6 @@ def _read_path(work: PreparedFile, worktree: Worktree) -> OnDisk | None:
 
 def _stage(work: PreparedFile, content: bytes, mode: int, worktree: Worktree) -> None:
     """Write the new content to the temporary file."""
-    if work.target.missing:
-        worktree.make_directories(work.target, work.made_directories)
-        failpoint("publish.made_directories")
     failpoint("publish.before_stage")
     work.displaced_fd = worktree.stage(work.target, work.temporary, content, mode, like=work.before)
     failpoint("publish.staged")

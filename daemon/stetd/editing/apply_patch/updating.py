@@ -334,16 +334,15 @@ class Composition(msgspec.Struct):
     def _planned(self, path: str, moved: Container[str | None]) -> PlannedFile | None:
         """The changes of a path; None without any. ``moved``: paths whose files were moved."""
         node, before = self.nodes[path], self._before[path]
-        new = path in moved and node.data is not None and node.mode is None
+        old_path = node.origin if node.origin != path else None
+        # What an earlier call of a transaction has made has no mode yet.
+        other = path in moved or old_path is not None
+        new = other and node.data is not None and node.mode is None
         same_mode = node.is_link == before.is_link and node.mode in (None, before.mode)
         if node.data == before.data and same_mode and not new:
             return None
         # Without a mode, what is in a link's place is a file.
         mode = node.mode if node.is_link or node.mode != before.mode else None
-        # The old path of a moved file, if it has no file now.
-        old_path = node.origin if before.data is None else None
-        if old_path is not None and self.nodes[old_path].data is not None:
-            old_path = None
         return PlannedFile(path, before.data, node.data, old_path, mode, new)
 
     def reports(self) -> list[tuple[Subject, EditReport]]:
