@@ -438,17 +438,28 @@ def test_doctor_mends_what_a_start_would_refuse(spoilt: str) -> None:
         elsewhere = {"STET_STATE_DIR": f"{own.base}/above/state"}
         own.write("../config.toml", "notify = false\n")
         own.stet("init", **elsewhere)
-        own.stet("stop", **elsewhere)
         if spoilt.endswith(".wal"):
             if os.geteuid() != 0:
                 pytest.skip("needs root, to give files away")
             os.chown(f"{own.base}/{spoilt}", 65534, 65534)
         else:
             os.chmod(f"{own.base}/{spoilt}", 0o777)
+        assert [each["check"] for each in _faults(own, **elsewhere)] == ["directories"]
+        own.stet("stop", **elsewhere)
         assert own.stet("status", **elsewhere).returncode == 3
         _mend(own, **elsewhere)
         assert own.stet("status", **elsewhere).returncode == 0
         own.stet("stop", **elsewhere)
+
+
+def test_doctor_mends_what_the_first_start_would_refuse() -> None:
+    with installation() as own:
+        elsewhere = {"STET_RUNTIME_DIR": f"{own.base}/above/run"}
+        os.mkdir(f"{own.base}/above")
+        os.chmod(f"{own.base}/above", 0o777)
+        assert [each["check"] for each in _faults(own, **elsewhere)] == ["directories", "daemon"]
+        _mend(own, **elsewhere)
+        assert own.stet("status", **elsewhere).returncode == 0
 
 
 def test_doctor_does_not_take_a_disk_that_is_not_mounted_for_a_new_history() -> None:

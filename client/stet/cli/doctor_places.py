@@ -275,11 +275,12 @@ def lock(endpoint: Endpoint) -> Finding:
 
 
 def next_start(endpoint: Endpoint) -> Finding | None:
-    """Check what the next start needs; None if a daemon runs, or if there is no journal yet."""
-    if holder(endpoint) is not None:
-        return None
+    """Check what the next start needs; None: nothing is wrong, and there is no journal yet, or a
+    daemon has it open.
+    """
     environ = os.environ | {"STET_STATE_DIR": endpoint.state}
-    command = [sys.executable, "-P", "-m", "stetd.recovery.inspection"]
+    in_use = ["--in-use"] if holder(endpoint) is not None else []
+    command = [sys.executable, "-P", "-m", "stetd.recovery.inspection", *in_use]
     done = subprocess.run(command, capture_output=True, env=environ, check=False)
     try:
         found: dict[str, Any] = msgspec.json.decode(done.stdout)

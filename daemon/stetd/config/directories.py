@@ -72,9 +72,9 @@ class Directories(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Check what is there, and create nothing. Raises UnsafeDirectory, OSError."""
         check_configuration(self.config)
+        check_above(self.runtime, "STET_RUNTIME_DIR")
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
-        check_above(self.runtime, "STET_RUNTIME_DIR")
 
 
 @contextmanager

@@ -41,15 +41,15 @@ class Inspected(msgspec.Struct, frozen=True):
     mend: str | None = None
 
 
-def inspect_all(directories: Directories) -> Inspected:
-    """Check the directories, and then the journal."""
+def inspect_all(directories: Directories, *, in_use: bool = False) -> Inspected:
+    """Check the directories, and then the journal unless a daemon has it open (``in_use``)."""
     try:
         directories.check()
     except UnsafeDirectory as error:
         return Inspected(0, unsafe=str(error), mend=error.mend)
     except OSError:
         pass  # some of it is not there yet
-    return inspect(directories.state)
+    return Inspected(0) if in_use else inspect(directories.state)
 
 
 def inspect(state: str) -> Inspected:
@@ -78,5 +78,5 @@ def inspect(state: str) -> Inspected:
 
 
 if __name__ == "__main__":
-    found = inspect_all(Directories.from_environment())
+    found = inspect_all(Directories.from_environment(), in_use="--in-use" in sys.argv)
     sys.stdout.buffer.write(msgspec.json.encode(found))
