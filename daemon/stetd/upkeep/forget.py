@@ -65,21 +65,12 @@ class Forgetting(msgspec.Struct):
         if not asked.preview:
             commit, found = await self._switch(found)
             await finish(self.writer, self.workspace, self.progress)
-        return ForgetResult(
+        result, root = found.result, self.workspace.root
+        return msgspec.structs.replace(
+            result,
             commit=commit,
-            paths=found.paths,
-            commits=found.touched,
-            rewritten=found.rewritten,
-            contents=len(found.blobs),
-            also_at=found.also_at,
-            in_workspace=[
-                path
-                for path in found.paths
-                if os.path.lexists(os.path.join(self.workspace.root, path))
-            ],
-            clipboards=found.holding,
+            in_workspace=[p for p in result.paths if os.path.lexists(os.path.join(root, p))],
             clipboards_removed=asked.clipboards and not asked.preview,
-            contents_left=found.left,
         )
 
     def _check_open(self) -> None:
@@ -111,7 +102,7 @@ class Forgetting(msgspec.Struct):
         }
 
     def _remove_clipboards(self, found: RewrittenHistory) -> None:
-        for each in self._clipboards().keys() & found.holding:
+        for each in self._clipboards().keys() & found.result.clipboards:
             name = self.workspace.name
             self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
 
@@ -143,7 +134,8 @@ class Forgetting(msgspec.Struct):
         workspace = self.workspace
         self._check_open()
         commit = self._forget_commit(found)
-        rewritten = Rewritten(commit, workspace.head.commits + 1, found.paths, found.blobs)
+        count = workspace.head.commits + 1
+        rewritten = Rewritten(commit, count, found.result.paths, found.blobs)
         cut = self._moved_cut(found)
         workspace.repository.reopen()  # it has new packs
         head = head_at(workspace.repository, commit, rewritten.commits)
@@ -157,8 +149,8 @@ class Forgetting(msgspec.Struct):
         meta = self.who.commit_meta(
             "forget",
             int(time.time()),
-            f"forget {self.asked.path}: {counted(found.touched, 'commit')} changed it, "
-            f"{counted(found.rewritten, 'commit')} rewritten",
+            f"forget {self.asked.path}: {counted(found.result.commits, 'commit')} changed it, "
+            f"{counted(found.result.rewritten, 'commit')} rewritten",
         )
         commit = commit_object(meta, found.tree, found.head)
         packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")
