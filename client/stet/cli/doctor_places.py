@@ -278,9 +278,8 @@ def next_start(endpoint: Endpoint) -> Finding | None:
     """Check what the next start needs; None if a daemon runs, or if there is no journal yet."""
     if holder(endpoint) is not None:
         return None
-    environ = os.environ | {"STET_STATE_DIR": endpoint.state}
     command = [sys.executable, "-P", "-m", "stetd.recovery.inspection"]
-    done = subprocess.run(command, capture_output=True, env=environ, check=False)
+    done = subprocess.run(command, capture_output=True, check=False)
     try:
         found: Finding | None = msgspec.json.decode(done.stdout, type=Finding | None)
     except msgspec.DecodeError:
