@@ -101,11 +101,6 @@ class Forgetting(msgspec.Struct):
             for name, text in sorted(session.clipboards.items())
         }
 
-    def _remove_clipboards(self, found: RewrittenHistory) -> None:
-        for each in self._clipboards().keys() & found.result.clipboards:
-            name = self.workspace.name
-            self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
-
     # -- the switch
 
     async def _switch(self, found: RewrittenHistory) -> tuple[str, RewrittenHistory]:
@@ -118,8 +113,10 @@ class Forgetting(msgspec.Struct):
             self.writer.record_late_writes(all_of_them=True)
             seen = self._clipboards().items() <= self.clipboards.items()
             if seen and found.last == self.workspace.head.commit:
-                if self.asked.clipboards:
-                    self._remove_clipboards(found)
+                removed = found.result.clipboards if self.asked.clipboards else ()
+                for each in self._clipboards().keys() & removed:
+                    name = self.workspace.name
+                    self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
                 commit = self._record(found)
                 await reached("forget.recorded")
                 return commit, found
