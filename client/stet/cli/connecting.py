@@ -99,7 +99,8 @@ def _print(request: Request, output: Output) -> None:
 
 def _hints(request: Request) -> Iterator[str]:
     client = request.client
-    yield client.boundary
+    boundary = client.boundary or f"{client.title} asks before stet edits, as its settings say."
+    yield f"{boundary} Beyond that, what holds is where you allow it (stet init DIR) and stet mode."
     if request.scope == "project" and client.asks:
         yield client.asks
     if request.hooks and client.name == "codex":
