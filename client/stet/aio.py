@@ -59,10 +59,7 @@ def connect(
 
 
 class AsyncSession(SessionMethods):
-    """A session over a connection that is opened again when it is lost.
-
-    ``hello`` is the daemon's answer to the latest ``hello``: workspace, name and mode.
-    """
+    """A session over a connection that is opened again when it is lost."""
 
     def __init__(self, opening: Opening, timeout: float | None) -> None:
         super().__init__(opening, timeout)

@@ -42,7 +42,6 @@ from stetd.config.settings import (
     ConfigurationError,
     Reloading,
     Settings,
-    check_settings,
     load_settings,
     show_settings,
 )
@@ -126,12 +125,16 @@ def _complain(message: str, status: int) -> int:
 
 def _print_configuration(given: argparse.Namespace, directories: Directories) -> int:
     chosen = given.check_config or given.config
-    path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
-    report = checked = check_settings(path, must_exist=must_exist)
-    if given.show_config and checked["ok"]:
-        report = show_settings(path, must_exist=must_exist)
+    path = os.path.abspath(chosen or directories.config)
+    report: dict[str, Any] = {"path": path, "ok": True, "faults": []}
+    try:
+        settings = load_settings(path, must_exist=bool(chosen))
+        if given.show_config:
+            report = show_settings(path, settings)
+    except ConfigurationError as error:
+        report |= {"ok": False, "faults": error.faults}
     print(msgspec.json.encode(report).decode())  # noqa: T201
-    return 0 if checked["ok"] else EXIT_USAGE
+    return EXIT_USAGE if report.get("faults") else 0
 
 
 def _raise_descriptor_limit(settings: Settings) -> None:

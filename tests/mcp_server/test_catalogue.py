@@ -7,6 +7,7 @@ from importlib import resources
 import msgspec
 import pytest
 
+from stet.cli.usage import UsageError
 from stet.mcp import catalogue, tool_calls
 from stetd.editing.tools.schemas import tool_definitions
 
@@ -54,5 +55,5 @@ def test_schemas_of_results_are_only_there_where_results_are_structured() -> Non
 
 @pytest.mark.parametrize("names", ["", ",", "patch,write", "read"])
 def test_a_name_that_edits_nothing_is_refused(names: str) -> None:
-    with pytest.raises(ValueError, match="patch, patch_file, patch_block, apply_patch"):
+    with pytest.raises(UsageError, match="patch, patch_file, patch_block, apply_patch"):
         catalogue.named_dialects(names)

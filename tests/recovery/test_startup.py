@@ -12,7 +12,7 @@ import pytest
 
 from stetd.history.commits import CommitMeta
 from stetd.recovery.files import FileRecovery
-from stetd.recovery.inspection import Inspected, inspect
+from stetd.recovery.inspection import inspect
 from stetd.recovery.startup import Recovery
 from stetd.session.modes import RESTRICTED, UNRESTRICTED
 from stetd.session.sessions import Session
@@ -130,7 +130,7 @@ def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() ->
 def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
-    assert inspect(str(tmp_path)) == Inspected(0)
+    assert inspect(str(tmp_path)) is None
 
 
 def test_a_temporary_file_that_may_be_the_only_copy_of_a_save_stays() -> None:

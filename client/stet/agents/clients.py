@@ -105,8 +105,8 @@ class Client(msgspec.Struct, frozen=True):
     ``one_list``: a server's command is one list, and its variables are its ``environment``.
     ``project_variable``: the text that the client replaces by the project's directory; other
     clients start a server there. ``allowed``: the file with the list ALLOWED. ``boundary``: which
-    of its own rules hold for stet's edits. ``asks``: what it asks before it reads a project's
-    configuration.
+    of its own rules hold for stet's edits, unless it asks, as its settings say. ``asks``: what it
+    asks before it reads a project's configuration.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Client(msgspec.Struct, frozen=True):
     place: Places
     servers: str
     mcp_name: str
-    boundary: str
+    boundary: str = ""
     fixed: Mapping[str, Any] = {}
     toml: bool = False
     strict: bool = False
@@ -175,7 +175,6 @@ def _place(
 
 
 _CLAUDE_SETTINGS = _place(".claude/settings.json", moved="CLAUDE_CONFIG_DIR")
-_NO_MORE = "Beyond that, what holds is where you allow it (stet init DIR) and stet mode."
 
 
 def _gemini_policy(_command: str, edits: bool) -> str:
@@ -212,7 +211,7 @@ CLAUDE_CODE = Client(
     ),
     allowed=_CLAUDE_SETTINGS,
     boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
-    f"it; its sandbox for commands does not hold for stet. {_NO_MORE}",
+    "it; its sandbox for commands does not hold for stet.",
     asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
     "permissions of a project only after you have said that you trust its directory.",
     hints=(
@@ -241,7 +240,7 @@ CODEX = Client(
     boundary="Codex's sandbox does not hold stet's daemon back, so stet refuses to edit while that "
     "sandbox is read-only. Codex does not ask before stet edits, also where it asks before its "
     'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
-    f"[mcp_servers.stet.tools.patch] and the like. {_NO_MORE}",
+    "[mcp_servers.stet.tools.patch] and the like.",
     asks="Codex reads a project's .codex only when the project is trusted.",
     hints=("Start Codex again; /mcp there shows the server.",),
 )
@@ -273,7 +272,7 @@ GEMINI = Client(
         ),
     ),
     boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
-    f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    "its sandbox does not hold stet's daemon back.",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
     "there: so it asks before each of stet's tools.",
     hints=(
@@ -297,7 +296,6 @@ CURSOR = Client(
         typed=False,
         defaults={"version": 1},
     ),
-    boundary=f"Cursor asks before stet edits, as its settings say. {_NO_MORE}",
     hints=("In Cursor's settings, under MCP, switch the server on and choose its tools.",),
 )
 
@@ -314,7 +312,6 @@ VSCODE = Client(
         ("PreToolUse", "PostToolUse"),
         grouped=False,
     ),
-    boundary=f"VS Code asks before stet edits, as its settings say. {_NO_MORE}",
     asks="VS Code asks whether you trust a project's server before it starts it.",
     hints=(
         'In VS Code, "MCP: List Servers" starts it; the tools of a chat are chosen by its '
@@ -331,7 +328,6 @@ ZED = Client(
     "Zed",
     fixed={"source": "custom"},
     expands=False,
-    boundary=f"Zed asks before stet edits, as its settings say. {_NO_MORE}",
     hints=(
         'So that it edits with stet only: a profile in "agent" with "edit_file": false under '
         '"tools", and "enable_all_context_servers": true.',
@@ -356,7 +352,7 @@ OPENCODE = Client(
         ),
     ),
     boundary="opencode does not ask before stet edits, also in its plan mode; to be asked: "
-    f'"permission": {{"stet_*": "ask"}} in opencode.json. {_NO_MORE}',
+    '"permission": {"stet_*": "ask"} in opencode.json.',
     asks="opencode reads a project's opencode.json and plugins unasked.",
     hints=(
         'So that it edits with stet only: "tools": {"edit": false, "write": false}',
@@ -381,7 +377,7 @@ QWEN_CODE = Client(
     ),
     allowed=_QWEN_SETTINGS,
     boundary="Qwen Code asks before stet edits unless you allow it; where you do, it does not ask "
-    f"in plan mode either. Its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    "in plan mode either. Its sandbox does not hold stet's daemon back.",
     asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
     hints=(
         'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file", '

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stet.cli.commands import SHARED, TABLE
+from stet.cli.output import Output
 from stet.cli.usage import CLIENTS, SHELLS, Arguments, duration
 from stet.version import __version__
-
-if TYPE_CHECKING:
-    from stet.cli.output import Output
 
 
 class Command:

@@ -140,7 +140,7 @@ e.g. connect claude-code --write --hooks / connect codex
 disconnect (connecting.disconnect): take stet out of a client's configuration
 e.g. disconnect claude-code / disconnect codex --scope project
   *client
-mcp (connecting.mcp): serve MCP on standard input and output
+mcp (editing.mcp): serve MCP on standard input and output
 e.g. mcp / mcp --workspace ~/project --tools patch
   --workspace DIR =.  edit below DIR (default: here)
   --tools NAMES  the tools that edit: patch,apply_patch (default: all)

@@ -120,7 +120,8 @@ def _log(session: stet.Session) -> Sequence[CommitInfo]:
     return session.log(limit=_COMMITS).commits
 
 
-def _find_commits(session: stet.Session, prefix: str) -> dict[str | None, str]:
+@_from_daemon
+def _commits(session: stet.Session, prefix: str) -> dict[str | None, str]:
     found: dict[str | None, str] = dict(_find_pins(session, prefix))
     for commit in _log(session):
         undone = ", undone" if commit.reverted_by else ""
@@ -133,7 +134,8 @@ def _find_pins(session: stet.Session, _prefix: str) -> dict[str | None, str]:
     return {pin.name: f"pin of {short(pin.commit or '')}" for pin in session.pin_list().pins}
 
 
-def _find_deleted_paths(session: stet.Session, prefix: str) -> dict[str | None, str]:
+@_from_daemon
+def _deleted_paths(session: stet.Session, prefix: str) -> dict[str | None, str]:
     """The recorded files that no longer exist; the others are found without the daemon."""
     paths = {file.path for commit in _log(session) for file in commit.files}
     absolute = (os.path.join(str(session.workspace), path) for path in sorted(paths))
@@ -142,8 +144,6 @@ def _find_deleted_paths(session: stet.Session, prefix: str) -> dict[str | None, 
 
 
 _pins = _from_daemon(_find_pins)
-_deleted_paths = _from_daemon(_find_deleted_paths)
-_commits = _from_daemon(_find_commits)
 
 
 def _paths(prefix: str, **more: Any) -> Candidates:

@@ -1,5 +1,5 @@
 """``stet connect`` and ``disconnect``: add stet to the configuration of an agent's client, or
-remove it; and ``stet mcp``, the server that such a client starts.
+remove it.
 
 Without ``--write``, connect only prints the files and their text. No daemon is contacted.
 """
@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from stet.agents import carrying_out
+from stet.agents.carrying_out import Request
+from stet.agents.clients import CLIENTS
+from stet.agents.entries import this_stet
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.mcp.catalogue import named_dialects
 from stet.terminal.spans import Line, Span, visible
-
-if TYPE_CHECKING:  # no other command needs it
-    from stet.agents.carrying_out import Request
 
 
 def connect(arguments: Arguments, output: Output) -> None:
     """Print the configuration for a client, or write it."""
-    from stet.agents import carrying_out
-
     request = _request(arguments)
     if arguments.hooks and not request.client.has_hooks:
         raise UsageError(f"{request.client.title} has no hooks; leave out --hooks")
@@ -45,8 +45,6 @@ def connect(arguments: Arguments, output: Output) -> None:
 
 def disconnect(arguments: Arguments, output: Output) -> None:
     """Remove stet from a client's configuration."""
-    from stet.agents import carrying_out
-
     request = _request(arguments)
     changes = carrying_out.disconnect(request)
     became = {
@@ -64,10 +62,6 @@ def disconnect(arguments: Arguments, output: Output) -> None:
 
 
 def _request(arguments: Arguments) -> Request:
-    from stet.agents.carrying_out import Request
-    from stet.agents.clients import CLIENTS
-    from stet.agents.entries import this_stet
-
     here = os.path.abspath(arguments.directory)
     workspace, tools = getattr(arguments, "workspace", None), getattr(arguments, "tools", None)
     if workspace is not None:
@@ -81,24 +75,13 @@ def _request(arguments: Arguments) -> Request:
         program=this_stet(),
         environ=os.environ,
         workspace=workspace,
-        tools=None if tools is None else ",".join(_dialects(tools)),
+        tools=None if tools is None else ",".join(named_dialects(tools)),
         hooks=getattr(arguments, "hooks", True),  # disconnect has no option, and removes them
         edits=getattr(arguments, "allow_edits", False),
     )
 
 
-def _dialects(names: str) -> tuple[str, ...]:
-    from stet.mcp.catalogue import named_dialects
-
-    try:
-        return named_dialects(names)
-    except ValueError as error:
-        raise UsageError(f"--tools: {error}") from error
-
-
 def _print(request: Request, output: Output) -> None:
-    from stet.agents import carrying_out
-
     files: list[dict[str, str]] = []
     lines: list[Line] = []
     for target in carrying_out.targets(request):
@@ -116,7 +99,8 @@ def _print(request: Request, output: Output) -> None:
 
 def _hints(request: Request) -> Iterator[str]:
     client = request.client
-    yield client.boundary
+    boundary = client.boundary or f"{client.title} asks before stet edits, as its settings say."
+    yield f"{boundary} Beyond that, what holds is where you allow it (stet init DIR) and stet mode."
     if request.scope == "project" and client.asks:
         yield client.asks
     if request.hooks and client.name == "codex":
@@ -138,22 +122,3 @@ def command_line(verb: Literal["connect", "disconnect"], request: Request) -> st
         words += ["--hooks"] if request.hooks else []
         words += ["--allow-edits"] if request.edits else []
     return shlex.join(words)
-
-
-def mcp(arguments: Arguments, _output: Output) -> None:
-    """Serve one client until it disconnects. All its calls are made as an agent."""
-    # Imported here: no other command needs them.
-    from stet.mcp import catalogue, server
-    from stet.mcp.tool_calls import Options
-
-    directory = os.path.join(arguments.directory, arguments.workspace)
-    options = Options(
-        workspace=os.path.abspath(directory),
-        session=arguments.session or os.environ.get("STET_SESSION") or None,
-        own_session=f"mcp-{os.urandom(6).hex()}",
-        agent=arguments.agent or os.environ.get("STET_AGENT") or None,
-        dialects=_dialects(arguments.tools) if arguments.tools else catalogue.DIALECTS,
-        secret=os.environ.get("STET_SECRET") or None,
-        structured=arguments.structured,
-    )
-    server.run(options)

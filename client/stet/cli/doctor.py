@@ -8,6 +8,7 @@ With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import shlex
@@ -73,8 +74,6 @@ def _findings(directory: str) -> Iterator[Finding]:
 
 
 def _packages() -> Finding:
-    import importlib.metadata  # slow, and no other command needs it
-
     found, missing = [f"stet {stet.__version__}"], []
     for name in _PACKAGES:
         try:

@@ -17,16 +17,15 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
+from stet.agents.carrying_out import Request, connected
+from stet.agents.clients import CLIENTS, SCOPES
+from stet.agents.entries import Command, own_handler, own_options, this_stet
 from stet.cli.connecting import command_line
 from stet.cli.doctor_places import Finding, fine, wrong
-
-if TYPE_CHECKING:
-    from stet.agents.carrying_out import Request
-    from stet.agents.entries import Command
 
 #: Timeout of Codex's answer, in seconds; it takes about a third of a second.
 _WITHIN_S = 5.0
@@ -35,10 +34,6 @@ _TRUST = "start codex, run /hooks there, and trust the hooks of stet"
 
 def findings(directory: str) -> Iterator[Finding]:
     """One finding for each file of a client that has entries of stet."""
-    from stet.agents.carrying_out import Request, connected
-    from stet.agents.clients import CLIENTS, SCOPES
-    from stet.agents.entries import this_stet
-
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
         for scope in SCOPES:
@@ -60,8 +55,6 @@ def findings(directory: str) -> Iterator[Finding]:
 
 def _as_written(request: Request, commands: Sequence[Command]) -> Request:
     """The request that wrote the entries with these commands."""
-    from stet.agents.entries import own_options
-
     servers = [command for command in commands if command.verb == "mcp"]
     options, _ = own_options([word for server in servers for word in server.arguments])
     workspace = options.get("--workspace")
@@ -78,8 +71,6 @@ def _as_written(request: Request, commands: Sequence[Command]) -> Request:
 
 def _trusted(path: str, program: str, directory: str) -> Finding:
     """Whether Codex runs the hooks in a file of its configuration; they start ``program``."""
-    from stet.agents.entries import own_handler
-
     starts = f"{path} starts {program}"
     if shutil.which("codex") is None:
         return fine("codex", f"{starts}; no codex is on PATH to ask whether it is trusted")

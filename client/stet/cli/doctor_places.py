@@ -278,38 +278,12 @@ def next_start(endpoint: Endpoint) -> Finding | None:
     """Check what the next start needs; None: nothing is wrong, and there is no journal yet, or a
     daemon has it open.
     """
-    environ = os.environ | {"STET_STATE_DIR": endpoint.state}
     in_use = ["--in-use"] if holder(endpoint) is not None else []
     command = [sys.executable, "-P", "-m", "stetd.recovery.inspection", *in_use]
-    done = subprocess.run(command, capture_output=True, env=environ, check=False)
+    done = subprocess.run(command, capture_output=True, check=False)
     try:
-        found: dict[str, Any] = msgspec.json.decode(done.stdout)
+        found: Finding | None = msgspec.json.decode(done.stdout, type=Finding | None)
     except msgspec.DecodeError:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         return wrong("journal", f"it can't be looked at: {said}", "stet service logs")
-    if found["unsafe"]:
-        return wrong("directories", found["unsafe"], found["mend"])
-    if found["unreadable"]:
-        return wrong("journal", found["unreadable"], START)
-    if found["newer"]:
-        said = f"{found['refused']} - nothing is lost, but this stet is too old for it"
-        return wrong("journal", said, _upgrade_command())
-    if found["refused"]:
-        path = found["refused"].partition(": ")[0]
-        away = f"mv {quoted(path)} {quoted(path + '.damaged')}"
-        return wrong("journal", found["refused"], f"{away}; {START}")
-    for torn in found["torn"]:
-        said = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
-        kept = f"cp {quoted(torn['path'])} {quoted(torn['path'] + '.damaged')}"
-        return wrong("journal", f"{said}; a start cuts them off", f"{kept}; {START}")
-    if not found["segments"]:
-        return None
-    return fine("journal", f"{found['segments']} segments, all readable")
-
-
-def _upgrade_command() -> str:
-    if "/pipx/venvs/" in sys.prefix:
-        return "pipx upgrade stetd"
-    if "/uv/tools/" in sys.prefix:
-        return "uv tool upgrade stetd"
-    return f"{quoted(sys.executable)} -m pip install --upgrade stetd"
+    return found

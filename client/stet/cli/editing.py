@@ -1,4 +1,4 @@
-"""Commands that make agents' calls: the edit dialects, ``read`` and ``clip``."""
+"""Commands that make agents' calls: the edit dialects, ``read`` and ``clip``; and ``stet mcp``."""
 
 from __future__ import annotations
 
@@ -144,3 +144,22 @@ def _text(arguments: Arguments) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         said = "standard input" if name == "-" else name
         raise UsageError(f"{said} is not UTF-8 (line {line})") from error
+
+
+def mcp(arguments: Arguments, _output: Output) -> None:
+    """Serve one client until it disconnects. All its calls are made as an agent."""
+    # Imported here: no other command needs them.
+    from stet.mcp import catalogue, server
+    from stet.mcp.tool_calls import Options
+
+    directory, tools = os.path.join(arguments.directory, arguments.workspace), arguments.tools
+    options = Options(
+        workspace=os.path.abspath(directory),
+        session=arguments.session or os.environ.get("STET_SESSION") or None,
+        own_session=f"mcp-{os.urandom(6).hex()}",
+        agent=arguments.agent or os.environ.get("STET_AGENT") or None,
+        dialects=catalogue.named_dialects(tools) if tools else catalogue.DIALECTS,
+        secret=os.environ.get("STET_SECRET") or None,
+        structured=arguments.structured,
+    )
+    server.run(options)

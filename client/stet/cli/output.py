@@ -63,18 +63,16 @@ class Output:
 
         ``titles``: whether to name the files; ``words``: compare by words instead of lines.
         """
-        if words:
-            from stet.terminal.diff_lines import word_diff
+        from stet.terminal import diff_lines
 
-            return word_diff(text, marks=not self.colours.on)
+        if words:
+            return diff_lines.word_diff(text, marks=not self.colours.on)
         width = self.width if self.colours.on else None
         if width is not None and self._colour_system in ("256", "truecolor"):
             from stet.terminal import diff_colours
 
             grounds = diff_colours.LIGHT if self.colours.light else diff_colours.DARK
             return diff_colours.coloured(text, width, grounds, titles=titles)
-        from stet.terminal import diff_lines
-
         return diff_lines.diff(text, titles=titles)
 
     @property

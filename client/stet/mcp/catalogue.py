@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from stet.cli.usage import UsageError
+
 #: The tools that edit; a model does best with one or two of them. All others are always offered.
 DIALECTS = ("patch", "patch_file", "patch_block", "apply_patch")
 
@@ -59,12 +61,12 @@ def definitions(
 
 
 def named_dialects(names: str) -> tuple[str, ...]:
-    """Parse a list of edit tools like "patch,apply_patch". Raises ValueError for other names."""
+    """Parse the option --tools: edit tools like "patch,apply_patch". Raises UsageError."""
     found = tuple(name.strip().replace("-", "_") for name in names.split(",") if name.strip())
     unknown = [name for name in found if name not in DIALECTS]
     if unknown or not found:
-        raise ValueError(
-            f"{', '.join(unknown) or 'an empty list'} names no tool that edits; these are "
+        raise UsageError(
+            f"--tools: {', '.join(unknown) or 'an empty list'} names no tool that edits; these are "
             f"{', '.join(DIALECTS)}. All other tools are always offered"
         )
     return found

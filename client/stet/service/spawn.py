@@ -249,7 +249,7 @@ def _is_daemon(pid: int) -> bool:
         return any(b"stetd" in each for each in commands)
     # A process that ends first frees its memory, with the command line, and then its locks. A
     # kernel thread never has a command line.
-    return _has_ended(f"/proc/{pid}")
+    return has_ended(f"/proc/{pid}")
 
 
 def _start(endpoint: Endpoint) -> tuple[int, int]:
@@ -289,7 +289,7 @@ def is_running(pid: int) -> bool:
     """Whether a process has a thread left; until the last one ends it keeps its locks and sockets.
     The first thread of a killed process may be a zombie while others are still ending.
     """
-    return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
+    return not has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
 
 
 def _threads(pid: int) -> list[str]:
@@ -299,7 +299,8 @@ def _threads(pid: int) -> list[str]:
         return []
 
 
-def _has_ended(process: str) -> bool:
+def has_ended(process: str) -> bool:
+    """Whether a process, given by its directory in /proc, is gone or a zombie."""
     # The command name is in parentheses and may hold any character.
     rest = _read(f"{process}/stat").rpartition(b")")[2].split()
     return not rest or rest[0] in (b"Z", b"X")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 
 from stet.errors import StetError
 
@@ -35,8 +36,6 @@ def why_not() -> str | None:
 
 def systemctl(*arguments: str) -> str:
     """The output of ``systemctl --user``. Raises UnitTrouble with its error output."""
-    import subprocess  # every stet command loads this module, but few need subprocess
-
     command = ["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments]
     try:
         done = subprocess.run(

@@ -66,8 +66,7 @@ def connect(
 class Session(SessionMethods):
     """A session over a connection that is opened again when it is lost.
 
-    Threads may share it; their calls run one after the other. ``hello`` is the daemon's answer to
-    the latest ``hello``: workspace, session name and mode.
+    Threads may share it; their calls run one after the other.
     """
 
     def __init__(self, opening: Opening, timeout: float | None) -> None:

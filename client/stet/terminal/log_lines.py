@@ -255,9 +255,9 @@ class Burst:
         return Span(who(newest), style if "bold" in style else f"bold {style}")
 
 
-def bursts(commits: Iterable[CommitInfo]) -> list[Burst]:
-    """Group commits, newest first, into bursts."""
-    found: list[Burst] = []
+def bursts(commits: Iterable[CommitInfo], newer: Iterable[Burst] = ()) -> list[Burst]:
+    """Group commits, newest first, into bursts; the first of them may belong to ``newer`` ones."""
+    found = list(newer)
     for commit in commits:
         if not (found and found[-1].takes(commit)):
             found.append(Burst())

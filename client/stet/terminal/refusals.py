@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING
 
+from stet.errors import StetError
 from stet.wire.failures import Kind
-
-if TYPE_CHECKING:
-    from stet.errors import StetError
 
 #: Commands by the methods that the daemon's messages name.
 _AS_TYPED = {

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from stet.terminal.colours import Colours
-from stet.terminal.log_lines import Burst, edit_line, is_first_seen
+from stet.terminal.log_lines import Burst, bursts, edit_line, is_first_seen
 from stet.terminal.spans import Line, Span, short
 from stet.wire.results import CommitInfo
 
@@ -102,7 +102,7 @@ class Timeline(ScrollView, can_focus=True):
     def show(self, commits: Iterable[CommitInfo]) -> None:
         """Show these commits, newest first; keeps the cursor on its commit if it is there."""
         before = self.selected
-        self.rows, self._bursts = [], []
+        self._bursts = []
         self._append(commits)
         ids = [row.commit if isinstance(row, CommitInfo) else None for row in self.rows]
         self._go_to(ids.index(before.commit) if before and before.commit in ids else 0)
@@ -114,14 +114,11 @@ class Timeline(ScrollView, can_focus=True):
             self._go_to(0)
 
     def _append(self, commits: Iterable[CommitInfo]) -> None:
-        for commit in commits:
-            if not self.everything and is_first_seen(commit):
-                continue
-            if not (self._bursts and self._bursts[-1].takes(commit)):
-                self._bursts.append(Burst())
-                self.rows.append(self._bursts[-1])
-            self._bursts[-1].commits.append(commit)
-            self.rows.append(commit)
+        shown = [each for each in commits if self.everything or not is_first_seen(each)]
+        self._bursts = bursts(shown, self._bursts)
+        self.rows = []
+        for burst in self._bursts:
+            self.rows += [burst, *burst.commits]
         self.virtual_size = Size(self.size.width, len(self.rows))
         self.refresh()
 

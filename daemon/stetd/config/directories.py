@@ -118,13 +118,9 @@ def _lock(directory: str) -> int:
 
 
 def _has_ended(process: str) -> bool:
-    try:
-        with open(f"/proc/{int(process)}/stat", encoding="utf-8", errors="replace") as file:
-            return ") Z " in file.read()
-    except FileNotFoundError:
-        return True
-    except (ValueError, OSError):
-        return False
+    from stet.service.spawn import has_ended  # few starts meet another daemon
+
+    return process.isdecimal() and has_ended(f"/proc/{process}")
 
 
 def _names_file(descriptor: int, path: str) -> bool:

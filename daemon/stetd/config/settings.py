@@ -336,9 +336,8 @@ def unit_of(name: str) -> str:
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
-def show_settings(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """Every option as a daemon started now would have it. Raises ConfigurationError."""
-    settings = load_settings(path, must_exist=must_exist)
+def show_settings(path: str, settings: Settings) -> dict[str, Any]:
+    """Every option with its value, which was read from this file, and where that comes from."""
     text, environment = _read_file(path), _from_environment()
     options = []
     for name, option in OPTIONS.items():
@@ -358,15 +357,6 @@ def show_settings(path: str, *, must_exist: bool = False) -> dict[str, Any]:
             }
         )
     return {"path": path, "exists": os.path.exists(path), "options": options}
-
-
-def check_settings(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """The errors in the configuration, if any."""
-    try:
-        load_settings(path, must_exist=must_exist)
-    except ConfigurationError as error:
-        return {"path": path, "ok": False, "faults": error.faults}
-    return {"path": path, "ok": True, "faults": []}
 
 
 class Reloading(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stet.wire.results import ClipboardRef, SnapshotResult
+from stet.wire.results import ClipboardRef, ForgetResult, SnapshotResult
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -68,20 +68,13 @@ class ForgetRequest(msgspec.Struct, frozen=True):
 class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A history without a path, up to commit ``last``, whose new id is ``head``, with this tree.
 
-    ``touched``: number of commits that changed the path; ``rewritten``: of those with new ids.
-    ``oldest``: its new first commit, if retention has cut it. ``holding``: the clipboards that
-    contain some of the content; ``also_at``: other paths of the newest commit that have it.
-    ``left``: number of the blobs that other paths have, now or before.
+    ``oldest``: its new first commit, if retention has cut it. ``result`` is that of a preview,
+    without what only the engine knows.
     """
 
     last: str
     head: str
     tree: str
-    paths: list[str]
     blobs: list[str]
-    touched: int
-    rewritten: int
     oldest: str | None
-    holding: list[ClipboardRef]
-    also_at: list[str]
-    left: int
+    result: ForgetResult

@@ -1,6 +1,7 @@
 """Checks what a start of the daemon needs: ``python -m stetd.recovery.inspection``.
 
-``stet doctor`` runs it, because the client imports none of the daemon's modules. It changes
+``stet doctor`` runs it, because the client imports none of the daemon's modules. It prints the
+first thing that is wrong as a finding of the doctor, in JSON; null without a journal. It changes
 nothing: a torn tail, which a start would cut off, is only reported. No daemon may have the journal
 open: a record that is just being appended looks like a torn tail.
 """
@@ -12,69 +13,70 @@ import sys
 
 import msgspec
 
-from stet.service.socket_path import UnsafeDirectory
+from stet.service.socket_path import UnsafeDirectory, quoted
 from stetd.config.directories import Directories
 from stetd.storage.disk import read_file
 from stetd.storage.journal import segment_numbers, segment_path
 from stetd.storage.journal_format import FormatError, TooNew, read_segment
 
-
-class TornTail(msgspec.Struct, frozen=True):
-    """Bytes at the end of a segment that are no record: the next start cuts them off."""
-
-    path: str
-    bytes: int
+_START = "stet status"
+#: The result of a check, as the doctor prints it in JSON.
+Finding = dict[str, str | bool | None]
 
 
-class Inspected(msgspec.Struct, frozen=True):
-    """``refused``: a segment that a start would refuse, and why; ``newer``: a newer stetd wrote it.
-    ``unreadable``: an error of the disk. ``unsafe``: why a start would refuse the directories or
-    the configuration, and ``mend``, the command for that.
+def _wrong(check: str, detail: str, mend: str | None) -> Finding:
+    return {"check": check, "ok": False, "detail": detail, "mend": mend}
+
+
+def inspect_all(directories: Directories, *, in_use: bool = False) -> Finding | None:
+    """Check the directories and the configuration, and then the journal unless a daemon has it open
+    (``in_use``).
     """
-
-    segments: int
-    refused: str | None = None
-    newer: bool = False
-    torn: list[TornTail] = []
-    unreadable: str | None = None
-    unsafe: str | None = None
-    mend: str | None = None
-
-
-def inspect_all(directories: Directories, *, in_use: bool = False) -> Inspected:
-    """Check the directories, and then the journal unless a daemon has it open (``in_use``)."""
     try:
         directories.check()
     except UnsafeDirectory as error:
-        return Inspected(0, unsafe=str(error), mend=error.mend)
+        return _wrong("directories", str(error), error.mend)
     except OSError:
         pass  # some of it is not there yet
-    return Inspected(0) if in_use else inspect(directories.state)
+    return None if in_use else inspect(directories.state)
 
 
-def inspect(state: str) -> Inspected:
-    """Check the journal in a state directory; a missing one is empty."""
-    directory = os.path.join(state, "journal")
+def inspect(state: str) -> Finding | None:
+    """Check the journal in a state directory; None if there is none yet."""
+    directory, torn = os.path.join(state, "journal"), None
     try:
         numbers = segment_numbers(directory)
     except FileNotFoundError:
-        return Inspected(0)
-    torn = []
+        return None
     try:
         for number in numbers:
             path = segment_path(directory, number)
+            aside = f"{quoted(path)} {quoted(path + '.damaged')}; {_START}"
             data = read_file(path)
             try:
                 _, end = read_segment(data)
+            except TooNew as error:
+                said = f"{path}: {error} - nothing is lost, but this stet is too old for it"
+                return _wrong("journal", said, _upgrade_command())
             except FormatError as error:
-                newer = isinstance(error, TooNew)
-                return Inspected(len(numbers), refused=f"{path}: {error}", newer=newer)
+                return _wrong("journal", f"{path}: {error}", f"mv {aside}")
             rest = len(data[end:].rstrip(b"\0"))
-            if rest:
-                torn.append(TornTail(path, rest))
+            if rest and torn is None:
+                said = f"{path} ends with {rest} bytes that are no record; a start cuts them off"
+                torn = _wrong("journal", said, f"cp {aside}")
     except OSError as error:
-        return Inspected(len(numbers), unreadable=f"{error.filename}: {error.strerror}")
-    return Inspected(len(numbers), torn=torn)
+        return _wrong("journal", f"{error.filename}: {error.strerror}", _START)
+    readable = f"{len(numbers)} segments, all readable"
+    fine: Finding = {"check": "journal", "ok": True, "detail": readable}
+    return torn or (fine if numbers else None)
+
+
+def _upgrade_command() -> str:
+    if "/pipx/venvs/" in sys.prefix:
+        return "pipx upgrade stetd"
+    if "/uv/tools/" in sys.prefix:
+        return "uv tool upgrade stetd"
+    return f"{quoted(sys.executable)} -m pip install --upgrade stetd"
 
 
 if __name__ == "__main__":

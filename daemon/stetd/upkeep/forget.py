@@ -65,21 +65,12 @@ class Forgetting(msgspec.Struct):
         if not asked.preview:
             commit, found = await self._switch(found)
             await finish(self.writer, self.workspace, self.progress)
-        return ForgetResult(
+        result, root = found.result, self.workspace.root
+        return msgspec.structs.replace(
+            result,
             commit=commit,
-            paths=found.paths,
-            commits=found.touched,
-            rewritten=found.rewritten,
-            contents=len(found.blobs),
-            also_at=found.also_at,
-            in_workspace=[
-                path
-                for path in found.paths
-                if os.path.lexists(os.path.join(self.workspace.root, path))
-            ],
-            clipboards=found.holding,
+            in_workspace=[p for p in result.paths if os.path.lexists(os.path.join(root, p))],
             clipboards_removed=asked.clipboards and not asked.preview,
-            contents_left=found.left,
         )
 
     def _check_open(self) -> None:
@@ -110,11 +101,6 @@ class Forgetting(msgspec.Struct):
             for name, text in sorted(session.clipboards.items())
         }
 
-    def _remove_clipboards(self, found: RewrittenHistory) -> None:
-        for each in self._clipboards().keys() & found.holding:
-            name = self.workspace.name
-            self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
-
     # -- the switch
 
     async def _switch(self, found: RewrittenHistory) -> tuple[str, RewrittenHistory]:
@@ -127,8 +113,10 @@ class Forgetting(msgspec.Struct):
             self.writer.record_late_writes(all_of_them=True)
             seen = self._clipboards().items() <= self.clipboards.items()
             if seen and found.last == self.workspace.head.commit:
-                if self.asked.clipboards:
-                    self._remove_clipboards(found)
+                removed = found.result.clipboards if self.asked.clipboards else ()
+                for each in self._clipboards().keys() & removed:
+                    name = self.workspace.name
+                    self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
                 commit = self._record(found)
                 await reached("forget.recorded")
                 return commit, found
@@ -143,7 +131,8 @@ class Forgetting(msgspec.Struct):
         workspace = self.workspace
         self._check_open()
         commit = self._forget_commit(found)
-        rewritten = Rewritten(commit, workspace.head.commits + 1, found.paths, found.blobs)
+        count = workspace.head.commits + 1
+        rewritten = Rewritten(commit, count, found.result.paths, found.blobs)
         cut = self._moved_cut(found)
         workspace.repository.reopen()  # it has new packs
         head = head_at(workspace.repository, commit, rewritten.commits)
@@ -157,8 +146,8 @@ class Forgetting(msgspec.Struct):
         meta = self.who.commit_meta(
             "forget",
             int(time.time()),
-            f"forget {self.asked.path}: {counted(found.touched, 'commit')} changed it, "
-            f"{counted(found.rewritten, 'commit')} rewritten",
+            f"forget {self.asked.path}: {counted(found.result.commits, 'commit')} changed it, "
+            f"{counted(found.result.rewritten, 'commit')} rewritten",
         )
         commit = commit_object(meta, found.tree, found.head)
         packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")

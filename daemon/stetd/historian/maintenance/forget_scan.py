@@ -16,7 +16,7 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known_to_msgspec
-from stet.wire.results import ClipboardRef, EditResult
+from stet.wire.results import ClipboardRef, EditResult, ForgetResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
 from stetd.processes.long_work import ForgetRequest, RewrittenHistory
@@ -67,18 +67,23 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
+        result = ForgetResult(
+            commit=None,
+            paths=sorted(paths),
+            commits=rewriting.touched,
+            rewritten=len(rewriting.new_ids),
+            contents=len(rewriting.blobs),
+            contents_left=len(left),
+            also_at=also_at,
+            clipboards=_holding(repository, rewriting, asked.clipboards),
+        )
         return RewrittenHistory(
             last=head,
             head=rewriting.new_id(head),
             tree=rewriting.tree,
-            paths=sorted(paths),
             blobs=sorted(rewriting.blobs),
-            touched=rewriting.touched,
-            rewritten=len(rewriting.new_ids),
             oldest=rewriting.new_id(view.cut.oldest) if view.cut is not None else None,
-            holding=_holding(repository, rewriting, asked.clipboards),
-            also_at=also_at,
-            left=len(left),
+            result=result,
         )
 
 
