@@ -244,7 +244,7 @@ class Preparer:
             self._check_clipboards(session, draft.clipboards)
             return seal(
                 draft,
-                call.who,
+                call,
                 history=workspace.history(now, base.head),
                 number=number,
                 digest=call.digest,
