@@ -22,8 +22,7 @@ from stetd.history.excluding import Excludes
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Run, start_process
-from stetd.processes.historian_messages import Options, StartingPoint
-from stetd.processes.long_work import RetentionPolicy
+from stetd.processes.historian_messages import StartingPoint
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import WorkspaceOpener
 from stetd.state.state import State
@@ -102,7 +101,7 @@ class Daemon(msgspec.Struct):
             opening.at_start(known)
         start = start or partial(start_process, keep=locks)
         historian = Historian(
-            loop, directories.state, _options(settings), start, base, lambda: journal.position
+            loop, directories.state, settings, start, base, lambda: journal.position
         )
         for request in state.requests.values():
             historian.remembered.add(request)
@@ -140,7 +139,7 @@ class Daemon(msgspec.Struct):
         self.handlers.settings = settings
         self.writer.reconfigure(settings)
         self.writer.state.exclude(Excludes(settings.exclude))
-        self.writer.historian.reconfigure(_options(settings))
+        self.writer.historian.reconfigure(settings)
         retain = _retain(self.writer, settings)
         self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
 
@@ -176,11 +175,4 @@ class Daemon(msgspec.Struct):
 
 def _retain(writer: Writer, settings: Settings) -> Retain | None:
     """The function that applies retention as configured; None: no commits are dropped."""
-    policy = RetentionPolicy(settings.retention_days, settings.retention_mb << 20)
-    if not policy:
-        return None
-    return lambda workspace, progress: retain(writer, workspace, policy, progress)
-
-
-def _options(settings: Settings) -> Options:
-    return msgspec.convert(settings, Options, from_attributes=True)
+    return partial(retain, writer) if settings.retention_days or settings.retention_mb else None

@@ -118,9 +118,7 @@ class Preparer:
     def configure(self, settings: Settings) -> None:
         """Use these settings from now on."""
         self._settings = settings
-        self.limits = CallLimits(
-            settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes
-        )
+        self.limits = CallLimits.of(settings)
         self._protection = Protection(settings.protected, settings.protected_action)
 
     def prepare(

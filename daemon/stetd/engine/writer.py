@@ -33,7 +33,7 @@ from stetd.engine.long_planning import Planners
 from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
-from stetd.planning.proposals import Proposal, ProposalRequest
+from stetd.planning.proposals import Proposal
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
@@ -377,8 +377,8 @@ class Writer:
             if job.old_request is not None:
                 await self.preparer.recall(job)
             elif call.needs_history:
-                asked, view = ProposalRequest(call, limits), self.view(workspace, call.directory)
-                job.response = await self.historian.ask("take back", asked, Proposal, view)
+                view = self.view(workspace, call.directory)
+                job.response = await self.historian.ask("take back", call, Proposal, view)
             elif self._planners is not None:
                 job.planned = True
                 async with self._planners.turn(lambda: self._is_wanted(job)):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.config.settings import Settings
 from stetd.editing import time_limit
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.paths import directories_above
@@ -88,6 +89,11 @@ class CallLimits(msgspec.Struct, frozen=True):
     file_bytes: int
     files: int  # each file that is read holds a descriptor
     bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> CallLimits:
+        """The limits that the configuration sets."""
+        return cls(settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes)
 
     def check(self, files: int, size: int) -> None:
         """Refuse (input_too_large) more files or bytes."""

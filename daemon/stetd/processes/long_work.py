@@ -15,16 +15,6 @@ class Collected(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class RetentionPolicy(msgspec.Struct, frozen=True):
-    """A retention policy: limits of age (days) and size (bytes) of a history; 0: no limit."""
-
-    days: int
-    bytes: int
-
-    def __bool__(self) -> bool:
-        return bool(self.days or self.bytes)
-
-
 class RetentionChoice(msgspec.Struct, frozen=True):
     """Which part of a history is kept: from ``oldest`` on. ``parent``: the newest commit that is
     dropped; ``dropped``: how many are; ``named``: the commits that references named.
@@ -35,15 +25,6 @@ class RetentionChoice(msgspec.Struct, frozen=True):
     dropped: int
     why: str
     named: list[str]
-
-
-class SnapshotLimits(msgspec.Struct, frozen=True):
-    """Limits of a snapshot. ``skip_large``: leave out files that are too large."""
-
-    max_files: int
-    max_bytes: int
-    max_file_bytes: int
-    skip_large: bool
 
 
 class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
