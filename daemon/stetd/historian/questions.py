@@ -11,7 +11,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known_to_msgspec
-from stet.wire.results import EditResult, FileChange
+from stet.wire.results import ClipboardRef, EditResult, FileChange
 from stetd.config.settings import Settings
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
@@ -29,10 +29,10 @@ from stetd.history.commits import rfc3339
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest, ScanResult
-from stetd.parameters import Blame, Diff, Export, Log, Read, Show
+from stetd.parameters import Blame, Diff, Export, Forget, Log, Read, Show
 from stetd.planning.world import EditCall
 from stetd.processes import historian_messages as messages
-from stetd.processes.long_work import Collected, ForgetRequest, RetentionChoice
+from stetd.processes.long_work import Collected, RetentionChoice
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
@@ -213,7 +213,7 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "leave out": (ForgetRequest, left_out),
+    "leave out": (tuple[Forget, list[tuple[ClipboardRef, str]]], left_out),
 }
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {

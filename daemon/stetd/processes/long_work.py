@@ -35,17 +35,6 @@ class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
     permissions: list[tuple[str, int]]
 
 
-class ForgetRequest(msgspec.Struct, frozen=True):
-    """A path to leave out of a history. ``clipboards``: with their texts, to search; ``preview``:
-    write nothing.
-    """
-
-    path: str
-    contents: bool
-    preview: bool
-    clipboards: list[tuple[ClipboardRef, str]]
-
-
 class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A history without a path, up to commit ``last``, whose new id is ``head``, with this tree.
 
