@@ -81,7 +81,7 @@ class EditJob(Waiting, eq=False, kw_only=True):
     asking: asyncio.Task[None] | None = None
     #: The answer. None: there is none yet, or no planner could be started.
     response: list[RecordedPlan] | Proposal | Exception | None = None
-    #: A planner was asked.
+    #: No planner is to be asked any more: one was, or there are none.
     planned: bool = False
     #: A request that may have been answered long ago: the historian is to be asked about it.
     old_request: Key | None = None
@@ -96,7 +96,7 @@ Outcome = Prepared | EditResult | Exception
 
 
 class Preparer:
-    """Plans, checks and seals calls. ``has_planners``: long calls can be planned by processes."""
+    """Plans, checks and seals calls."""
 
     def __init__(
         self,
@@ -105,15 +105,12 @@ class Preparer:
         journal: Journal,
         historian: Historian,
         settings: Settings,
-        *,
-        has_planners: bool,
     ) -> None:
         self.configure(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
-        self._has_planners = has_planners
 
     def configure(self, settings: Settings) -> None:
         """Use these settings from now on."""
@@ -285,7 +282,7 @@ class Preparer:
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))
-        if not self._has_planners or job.planned:
+        if job.planned:
             return plan()
         if call.size > WRITER_PLANNING_BYTES:
             raise TakesLong

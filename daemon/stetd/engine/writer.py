@@ -135,16 +135,14 @@ class Writer:
             settings,
             self.become_read_only,
         )
-        self.preparer = Preparer(
-            state, self.sessions, journal, historian, settings, has_planners=planners is not None
-        )
+        self.preparer = Preparer(state, self.sessions, journal, historian, settings)
         self.checkpoints.on_begin = self.sessions.drop_idle
         self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        job = EditJob(call=call, future=future, lane=lane)
+        job = EditJob(call=call, future=future, lane=lane, planned=self._planners is None)
         first = self._in_flight.setdefault(call.key, job) if call.once else job
         if first is job:
             self._queue.put(job)
