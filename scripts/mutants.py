@@ -67,12 +67,12 @@ MUTANTS = [
         "reply-before-journal",
         "a call is answered when it is planned",
         "engine/writer.py",
-        "            failure = self._make_durable(prepared)",
+        "            return self._publish_all(workspace, self._make_durable(outcomes))",
         "            for job, outcome in outcomes:\n"
         "                if isinstance(outcome, Prepared):\n"
         "                    self._answer(job, outcome.result)\n"
         "                    job.future, job.followers = Future(), []\n"
-        "            failure = self._make_durable(prepared)",
+        "            return self._publish_all(workspace, self._make_durable(outcomes))",
         ("tests/recovery/test_killed_anywhere.py", "tests/rigs/test_kth_write.py"),
     ),
     Mutant(

@@ -81,6 +81,9 @@ _HOUSEKEEPING_S = 0.005
 _STOP_POLL_S = 0.05
 
 
+_Outcomes = Sequence[tuple[EditJob, Outcome]]
+
+
 class _Task(Waiting, eq=False, kw_only=True):
     run: Callable[[], Any]
     future: Future[Any]
@@ -344,16 +347,10 @@ class Writer:
             self._give_up(jobs, refusal)
             return []
         outcomes = self.preparer.prepare(workspace, jobs, self._turn_s())
-        prepared = _prepared(outcomes)
         try:
-            failure = self._make_durable(prepared)
-            if failure is None:
-                return self._publish_all(workspace, outcomes)
-            for job, outcome in outcomes:
-                self._answer(job, failure if isinstance(outcome, Prepared) else outcome)
-            return []
+            return self._publish_all(workspace, self._make_durable(outcomes))
         finally:
-            for each in prepared:
+            for each in _prepared(outcomes):
                 each.close()
 
     # -- calls that need a planner or the historian
@@ -427,21 +424,20 @@ class Writer:
         """Whether a client still waits for the answer."""
         return not job.lane.abandoned or bool(job.followers)
 
-    def _make_durable(self, prepared: Sequence[Prepared]) -> Exception | None:
-        """Append the records of a batch and sync once. Returns the error if that failed."""
-        if prepared:
+    def _make_durable(self, outcomes: _Outcomes) -> _Outcomes:
+        """Append the records of a batch and sync once. If that fails, its calls are refused."""
+        if prepared := _prepared(outcomes):
             failpoint("journal.before_append")
             reserve = sum(each.abort_reserve for each in prepared)
             try:
                 self.record(*(each.record for each in prepared), reserve=reserve)
             except Refused as refusal:
-                return refusal.copy()
+                failed = refusal.copy()
+                return [(j, failed if isinstance(o, Prepared) else o) for j, o in outcomes]
             self.state.number += len(prepared)
-        return None
+        return outcomes
 
-    def _publish_all(
-        self, workspace: Workspace, outcomes: Sequence[tuple[EditJob, Outcome]]
-    ) -> list[EditJob]:
+    def _publish_all(self, workspace: Workspace, outcomes: _Outcomes) -> list[EditJob]:
         for i, (job, outcome) in enumerate(outcomes):
             if not isinstance(outcome, Prepared):
                 self._answer(job, outcome)
@@ -505,10 +501,7 @@ class Writer:
         self.events.committed(workspace, number, objects, files)
 
     def _abort(
-        self,
-        workspace: Workspace,
-        outcomes: Sequence[tuple[EditJob, Outcome]],
-        cause: Displaced | OSError,
+        self, workspace: Workspace, outcomes: _Outcomes, cause: Displaced | OSError
     ) -> list[EditJob]:
         """Void a call that could not be published and the later ones of its batch; returns the
         jobs to try again.
@@ -640,7 +633,7 @@ def _settle(future: Future[T], answer: T | BaseException) -> None:
         future.set_result(answer)
 
 
-def _prepared(outcomes: Sequence[tuple[EditJob, Outcome]]) -> list[Prepared]:
+def _prepared(outcomes: _Outcomes) -> list[Prepared]:
     return [outcome for _, outcome in outcomes if isinstance(outcome, Prepared)]
 
 
