@@ -18,7 +18,6 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
-from stetd.history.excluding import Excludes
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Run, start_process
@@ -86,7 +85,7 @@ class Daemon(msgspec.Struct):
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_path(directory)
         boot = boot_id()
-        state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
+        state = State(directories.state, disk, boot=boot, settings=settings)
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
         checkpoint, records = split_records(read_journal(wal, disk))
@@ -106,7 +105,7 @@ class Daemon(msgspec.Struct):
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, settings, planners)
+        writer = Writer(loop, state, journal, historian, planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -128,7 +127,7 @@ class Daemon(msgspec.Struct):
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)
-        handlers = Handlers(writer, workspaces, settings, upkeep)
+        handlers = Handlers(writer, workspaces, upkeep)
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)
@@ -136,9 +135,7 @@ class Daemon(msgspec.Struct):
 
     def reconfigure(self, settings: Settings) -> None:
         """Apply new settings, except those that need a restart."""
-        self.handlers.settings = settings
-        self.writer.reconfigure(settings)
-        self.writer.state.exclude(Excludes(settings.exclude))
+        self.writer.state.reconfigure(settings)
         self.writer.historian.reconfigure(settings)
         retain = _retain(self.writer, settings)
         self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)

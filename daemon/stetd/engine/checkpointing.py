@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from stet.wire.failures import Refused
-from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
 from stetd.processes.historian_client import Historian, HistorianLost
 from stetd.processes.historian_messages import StartingPoint
@@ -36,14 +35,12 @@ class Checkpointer:
         journal: Journal,
         historian: Historian,
         loop: asyncio.AbstractEventLoop,
-        settings: Settings,
         make_read_only: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
         self._historian = historian
         self._loop = loop
-        self.settings = settings
         self._make_read_only = make_read_only
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
@@ -68,10 +65,10 @@ class Checkpointer:
         if not self.needed or self.running or self._state.read_only is not None:
             return None
         due = self._not_before
-        if self._journal.bytes <= self.settings.checkpoint_bytes:
+        if self._journal.bytes <= self._state.settings.checkpoint_bytes:
             # Excluded contents go soon, also between calls.
             since = min(last_work, self._journal.private_since or last_work)
-            due = max(due, since + self.settings.checkpoint_idle_s)
+            due = max(due, since + self._state.settings.checkpoint_idle_s)
         return max(0.0, due - time.monotonic())
 
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
@@ -94,7 +91,7 @@ class Checkpointer:
             return
         self.running = True
         self.needed = False
-        grown = self._journal.position.offset > self.settings.checkpoint_bytes // 4
+        grown = self._journal.position.offset > self._state.settings.checkpoint_bytes // 4
         if self._fresh or grown or self._journal.private_since is not None:
             self._fresh = False
             self._start_segment()
@@ -186,7 +183,7 @@ class Checkpointer:
         for name, paths in self.syncing.items():
             self._state.unsynced.setdefault(name, set()).update(paths)
         self.syncing = {}
-        self._not_before = time.monotonic() + self.settings.checkpoint_idle_s
+        self._not_before = time.monotonic() + self._state.settings.checkpoint_idle_s
 
     async def _drop_durable(self, snapshot: Checkpoint) -> None:
         """Drop the replies and the segments that the checkpoint has made durable elsewhere."""

@@ -19,11 +19,9 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
-from stetd.config.settings import Settings
 from stetd.editing.time_limit import TakesLong, limited
 from stetd.engine.fair_queue import Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
-from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
@@ -104,19 +102,16 @@ class Preparer:
         sessions: Sessions,
         journal: Journal,
         historian: Historian,
-        settings: Settings,
     ) -> None:
-        self.configure(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
 
-    def configure(self, settings: Settings) -> None:
-        """Use these settings from now on."""
-        self._settings = settings
-        self.limits = CallLimits.of(settings)
-        self._protection = Protection(settings.protected, settings.protected_action)
+    @property
+    def limits(self) -> CallLimits:
+        """The limits of a call."""
+        return CallLimits.of(self._state.settings)
 
     def prepare(
         self, workspace: Workspace, jobs: list[EditJob], turn_s: float
@@ -228,7 +223,7 @@ class Preparer:
                 call,
                 session,
                 limits=self.limits,
-                protection=self._protection,
+                protection=self._state.protection,
                 note=self._before_note(workspace, job, now),
                 number=number,
                 now=now,
@@ -266,7 +261,7 @@ class Preparer:
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
         """Plan a call, or use the response. Raises Refused, TakesLong, PlanOutdated."""
         call, session, response = job.call, job.session, job.response
-        limits, protection = self.limits, self._protection
+        limits, protection = self.limits, self._state.protection
 
         def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, how)
@@ -321,7 +316,7 @@ class Preparer:
             raise read_only(self._state.read_only)
         trouble = self._historian.trouble
         most = MAX_UNWRITTEN if trouble is not None else _MAX_BEHIND
-        if self._journal.bytes > max(most, self._settings.checkpoint_bytes):
+        if self._journal.bytes > max(most, self._state.settings.checkpoint_bytes):
             raise history_unwritable(trouble)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
@@ -333,7 +328,7 @@ class Preparer:
             )
         for name in changes:
             check_label("the clipboard name", name)
-        check_clipboards(session, changes, self._settings.max_clipboard_bytes)
+        check_clipboards(session, changes, self._state.settings.max_clipboard_bytes)
 
     def _find_answered(self, key: Key, job: EditJob) -> RequestRecord | None:
         """The record of an answered request. Raises TakesLong if the historian must be asked."""

@@ -25,7 +25,6 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.config.settings import Settings
 from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, seal_late_write
@@ -105,7 +104,6 @@ class Writer:
         state: State,
         journal: Journal,
         historian: Historian,
-        settings: Settings,
         planners: Planners | None = None,
     ) -> None:
         self._loop = loop
@@ -114,7 +112,7 @@ class Writer:
         self.historian = historian
         self.events = Events()
         self.modes = Modes(state, self.events, self.change)
-        self.sessions = Sessions(state, self.modes, self.change, settings.default_mode)
+        self.sessions = Sessions(state, self.modes, self.change)
         #: Processes that plan long calls; None: the writer plans every call itself.
         self._planners = planners
         self._queue = FairQueue()
@@ -122,7 +120,7 @@ class Writer:
         self._own_lane = Lane(estimate=0.0, new=False)
         #: Calls that may be sent again, by their key, until they are answered.
         self._in_flight: dict[Key, EditJob] = {}
-        self._grace = GraceWatch(settings.grace_s)
+        self._grace = GraceWatch(state)
         self._last_work = time.monotonic()
         self._stop_deadline = math.inf
         self._asking_tasks: set[asyncio.Task[None]] = set()
@@ -130,15 +128,8 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpointer(
-            state,
-            journal,
-            historian,
-            loop,
-            settings,
-            self.become_read_only,
-        )
-        self.preparer = Preparer(state, self.sessions, journal, historian, settings)
+        self.checkpoints = Checkpointer(state, journal, historian, loop, self.become_read_only)
+        self.preparer = Preparer(state, self.sessions, journal, historian)
         self.checkpoints.on_begin = self.sessions.drop_idle
         self.checkpoints.on_end = self._wake
 
@@ -574,13 +565,6 @@ class Writer:
             answer = msgspec.structs.replace(answer, replayed=True)
         for future in job.followers:
             _settle(future, answer)
-
-    def reconfigure(self, settings: Settings) -> None:
-        """Use other settings from now on."""
-        self.preparer.configure(settings)
-        self._grace.period = settings.grace_s
-        self.sessions.default_mode = settings.default_mode
-        self.checkpoints.settings = settings
 
     # -- changes that are not edits
 

@@ -31,7 +31,7 @@ async def read(caller: Caller, wanted: Read) -> object:
     """Read a file, as it is now or at a commit."""
     if wanted.at is None:
         workspace = await caller.on_writer(lambda: caller.open_workspace(present=True))
-        small = min(_SMALL_BYTES, caller.shared.settings.max_file_bytes)
+        small = min(_SMALL_BYTES, caller.state.settings.max_file_bytes)
         head, directory = workspace.head.commit, caller.directory
         try:
             return read_workspace_file(
@@ -76,7 +76,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         state=caller.state.directory,
         name=name,
         root=root,
-        max_file_bytes=caller.shared.settings.max_file_bytes,
+        max_file_bytes=caller.state.settings.max_file_bytes,
         before=before,
         claim=after,
         expect=wanted.expect,

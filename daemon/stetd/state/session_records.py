@@ -38,8 +38,6 @@ class Sessions(msgspec.Struct):
     state: State
     modes: Modes
     change: Callable[[SessionRecord], None]
-    #: The mode of new sessions.
-    default_mode: str
     #: Gives the (workspace, session) of every connection.
     connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
 
@@ -128,4 +126,4 @@ class Sessions(msgspec.Struct):
 
     def _mode_of_new(self, workspace: str) -> str:
         ceiling = self.state.known[workspace].standing
-        return mode_at(self.state.now(), Standing(self.default_mode), ceiling)
+        return mode_at(self.state.now(), Standing(self.state.settings.default_mode), ceiling)
