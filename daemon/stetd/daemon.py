@@ -31,7 +31,7 @@ from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import finish as finish_forgetting
 from stetd.upkeep.retention import retain
-from stetd.upkeep.schedule import Job, Retain, Upkeep
+from stetd.upkeep.schedule import Job, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Daemon(msgspec.Struct):
                 report.torn,
             )
 
-        upkeep = Upkeep(loop, writer, settings.gc_idle_s, _retain(writer, settings))
+        upkeep = Upkeep(loop, writer, partial(retain, writer))
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
@@ -137,8 +137,7 @@ class Daemon(msgspec.Struct):
         """Apply new settings, except those that need a restart."""
         self.writer.state.reconfigure(settings)
         self.writer.historian.reconfigure(settings)
-        retain = _retain(self.writer, settings)
-        self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
+        self.handlers.upkeep.reconfigured()
 
     def begin_to_stop(self) -> None:
         """Start queued calls for _DRAIN_S more seconds; then refuse those that are left."""
@@ -168,8 +167,3 @@ class Daemon(msgspec.Struct):
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()
-
-
-def _retain(writer: Writer, settings: Settings) -> Retain | None:
-    """The function that applies retention as configured; None: no commits are dropped."""
-    return partial(retain, writer) if settings.retention_days or settings.retention_mb else None
