@@ -300,7 +300,8 @@ MUTANTS = [
         "new-name-escapes",
         "a new session is unrestricted whatever the default and the workspace say",
         "state/session_records.py",
-        "        return mode_at(self.state.now(), Standing(self.default_mode), ceiling)",
+        "        return mode_at(self.state.now(), "
+        "Standing(self.state.settings.default_mode), ceiling)",
         '        return "unrestricted"',
         ("tests/e2e/test_modes.py",),
     ),
