@@ -127,7 +127,7 @@ class Historian:
     def _handle(self, said: messages.ToHistorian) -> None:
         match said:
             case messages.Durable():
-                self._following.advance(said.segment, said.offset)
+                self._following.advance(said.position)
             case messages.Ask():
                 self._ask(said)
             case messages.MakeDurable():

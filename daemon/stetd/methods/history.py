@@ -68,7 +68,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
             cut = caller.state.known[name].cut
-            return Moment(head.commit, head.commits, position.segment, position.offset, cut)
+            return Moment(head.commit, head.commits, position, cut)
 
         before = await _read_claim(caller, name, moment)
         after = await _read_claim(caller, name, moment)
@@ -107,8 +107,7 @@ async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
     position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:
-        place = position.segment, position.offset
-        return Moment(at.head, at.commits, *place, known.cut, recorded)
+        return Moment(at.head, at.commits, position, known.cut, recorded)
 
     first = await _read_claim(caller, known.name, lambda: moment_at(start))
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)

@@ -284,7 +284,7 @@ class Historian:
         position = self._position()
         if self._writer is not None and self._sent_position != position:
             self._sent_position = position
-            self._send(messages.Durable(segment=position.segment, offset=position.offset))
+            self._send(messages.Durable(position=position))
 
     async def _wait_for(
         self, message: messages.Ask | messages.MakeDurable, progress: Progress | None = None

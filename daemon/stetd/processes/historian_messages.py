@@ -13,6 +13,7 @@ import msgspec
 from stetd.config.settings import Settings
 from stetd.processes import children
 from stetd.processes.children import Declined, Failed, Message
+from stetd.storage.journal import Position
 from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
@@ -85,8 +86,7 @@ class Reconfigured(Message, frozen=True):
 class Durable(Message, frozen=True):
     """All records before this position are durable and settled (published or voided)."""
 
-    segment: int
-    offset: int
+    position: Position
 
 
 class MakeDurable(Message, frozen=True):
