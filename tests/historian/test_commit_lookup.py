@@ -316,7 +316,7 @@ def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with
     nothing: Any = None
     library = Library(Disk(), nothing, Settings(), followed.append, lambda _: None, nothing)
     view = messages.WorkspaceView(
-        name="w", root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
+        root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
     )
     params = msgspec.msgpack.encode(["name", "HEAD"])
     pin = messages.Ask(id=1, question="pin", view=view, params=params)

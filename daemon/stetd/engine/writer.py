@@ -385,7 +385,6 @@ class Writer:
     def view(self, workspace: Workspace, directory: str = "") -> WorkspaceView:
         """The workspace as the historian needs to know it for a question."""
         return WorkspaceView(
-            name=workspace.name,
             root=workspace.root,
             shadow=workspace.shadow,
             head=workspace.head.commit,

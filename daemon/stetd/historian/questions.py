@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -112,7 +113,7 @@ def _opened(
             yield ReadView(
                 worktree, given.shadow, given.head, given.directory, settings.max_file_bytes,
                 library.handles, given.cut, Excludes(settings.exclude),
-                frozenset(given.inner), given.name, given.number, library.disk, progress,
+                frozenset(given.inner), given.number, library.disk, progress,
             )  # fmt: skip
         except Refused as refusal:
             if refusal.kind == Kind.OVERLOADED:
@@ -191,11 +192,11 @@ def _chosen(library: Library, view: ReadView, _: None) -> list[RetentionChoice]:
 
 
 def _finished(library: Library, view: ReadView, forgotten: list[str]) -> None:
-    shadow = view.shadow
+    shadow, name = view.shadow, os.path.basename(view.shadow)
     new_ids, paths = finish(view), frozenset(forgotten)
 
     def rewrite() -> None:
-        library.requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
+        library.requests.rewrite(name, lambda reply: rewritten(reply, new_ids, paths))
 
     library.git_writer.run(shadow, rewrite).result()
     _rebuild(library, shadow)

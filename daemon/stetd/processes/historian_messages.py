@@ -25,7 +25,6 @@ class WorkspaceView(Message, frozen=True):
     session, relative to the root. ``inner``: prefixes of the paths of workspaces inside this one.
     """
 
-    name: str
     root: str
     shadow: str
     head: str | None
