@@ -89,7 +89,7 @@ class Daemon(msgspec.Struct):
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
         checkpoint, records = split_records(read_journal(wal, disk))
-        recovery = Recovery(state, boot)
+        recovery = Recovery(state)
         recovery.replay(checkpoint, records)
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
