@@ -112,7 +112,7 @@ class Writer:
         self.historian = historian
         self.events = Events()
         self.modes = Modes(state, self.events, self.change)
-        self.sessions = Sessions(state, self.modes, self.change)
+        self.sessions = Sessions(state, self.modes)
         #: Processes that plan long calls; None: the writer plans every call itself.
         self._planners = planners
         self._queue = FairQueue()
