@@ -34,13 +34,11 @@ class Checkpointer:
         state: State,
         journal: Journal,
         historian: Historian,
-        loop: asyncio.AbstractEventLoop,
         make_read_only: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
         self._historian = historian
-        self._loop = loop
         self._make_read_only = make_read_only
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
@@ -108,7 +106,7 @@ class Checkpointer:
                 if name in worktrees:
                     worktrees[name].sync(paths)
 
-        self._taking = self._loop.create_task(self._take(snapshot, waiting, sync_files))
+        self._taking = asyncio.create_task(self._take(snapshot, waiting, sync_files))
 
     async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
         """Take a checkpoint; returns the newest durable one, which is older if this one failed.
@@ -140,7 +138,7 @@ class Checkpointer:
         """Make all that the snapshot says durable, then record it."""
         try:
             # In a thread, because a disk may take long.
-            await self._loop.run_in_executor(None, sync_files)
+            await asyncio.to_thread(sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
@@ -168,7 +166,7 @@ class Checkpointer:
         """Everything before the watermark is durable: record that, then drop what is older."""
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
-        await self._loop.run_in_executor(None, self._journal.sync_in_thread)
+        await asyncio.to_thread(self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
         if self._state.read_only is not None:
             # A sync by the writer has failed; the kernel tells only that descriptor.
@@ -193,7 +191,7 @@ class Checkpointer:
             held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
             keep = {n for each in held for n in range(each.segment, each.last + 1)}
             old = [n for n in self._journal.segments_before(snapshot.segment) if n not in keep]
-            await self._loop.run_in_executor(None, self._journal.remove, old)
+            await asyncio.to_thread(self._journal.remove, old)
             self._journal.forget(old)
         except OSError as error:
             _log.warning("old journal segments remain: %s", error)

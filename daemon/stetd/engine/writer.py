@@ -128,7 +128,7 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpointer(state, journal, historian, loop, self.become_read_only)
+        self.checkpoints = Checkpointer(state, journal, historian, self.become_read_only)
         self.preparer = Preparer(state, self.sessions, journal, historian)
         self.checkpoints.on_begin = self.sessions.drop_idle
         self.checkpoints.on_end = self._wake
