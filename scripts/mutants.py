@@ -67,12 +67,12 @@ MUTANTS = [
         "reply-before-journal",
         "a call is answered when it is planned",
         "engine/writer.py",
-        "            failure = self._make_durable(prepared)",
+        "            return self._publish_all(workspace, self._make_durable(outcomes))",
         "            for job, outcome in outcomes:\n"
         "                if isinstance(outcome, Prepared):\n"
         "                    self._answer(job, outcome.result)\n"
         "                    job.future, job.followers = Future(), []\n"
-        "            failure = self._make_durable(prepared)",
+        "            return self._publish_all(workspace, self._make_durable(outcomes))",
         ("tests/recovery/test_killed_anywhere.py", "tests/rigs/test_kth_write.py"),
     ),
     Mutant(
@@ -300,7 +300,8 @@ MUTANTS = [
         "new-name-escapes",
         "a new session is unrestricted whatever the default and the workspace say",
         "state/session_records.py",
-        "        return mode_at(self.state.now(), Standing(self.default_mode), ceiling)",
+        "        return mode_at(self.state.now(), "
+        "Standing(self.state.settings.default_mode), ceiling)",
         '        return "unrestricted"',
         ("tests/e2e/test_modes.py",),
     ),

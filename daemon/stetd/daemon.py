@@ -18,12 +18,10 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
-from stetd.history.excluding import Excludes
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.processes.historian_client import Historian, Run, start_process
-from stetd.processes.historian_messages import Options, StartingPoint
-from stetd.processes.long_work import RetentionPolicy
+from stetd.processes.historian_messages import StartingPoint
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import WorkspaceOpener
 from stetd.state.state import State
@@ -33,7 +31,7 @@ from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import finish as finish_forgetting
 from stetd.upkeep.retention import retain
-from stetd.upkeep.schedule import Job, Retain, Upkeep
+from stetd.upkeep.schedule import Job, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -87,11 +85,11 @@ class Daemon(msgspec.Struct):
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_path(directory)
         boot = boot_id()
-        state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
+        state = State(directories.state, disk, boot=boot, settings=settings)
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
         checkpoint, records = split_records(read_journal(wal, disk))
-        recovery = Recovery(state, boot)
+        recovery = Recovery(state)
         recovery.replay(checkpoint, records)
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
@@ -102,12 +100,12 @@ class Daemon(msgspec.Struct):
             opening.at_start(known)
         start = start or partial(start_process, keep=locks)
         historian = Historian(
-            loop, directories.state, _options(settings), start, base, lambda: journal.position
+            loop, directories.state, settings, start, base, lambda: journal.position
         )
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, settings, planners)
+        writer = Writer(loop, state, journal, historian, planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -120,7 +118,7 @@ class Daemon(msgspec.Struct):
                 report.torn,
             )
 
-        upkeep = Upkeep(loop, writer, settings.gc_idle_s, _retain(writer, settings))
+        upkeep = Upkeep(loop, writer, partial(retain, writer))
 
         def resume(workspace: Workspace) -> None:
             if state.known[workspace.name].forgetting is not None:
@@ -129,7 +127,7 @@ class Daemon(msgspec.Struct):
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, opening, directories, resume)
-        handlers = Handlers(writer, workspaces, settings, upkeep)
+        handlers = Handlers(writer, workspaces, upkeep)
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)
@@ -137,12 +135,9 @@ class Daemon(msgspec.Struct):
 
     def reconfigure(self, settings: Settings) -> None:
         """Apply new settings, except those that need a restart."""
-        self.handlers.settings = settings
-        self.writer.reconfigure(settings)
-        self.writer.state.exclude(Excludes(settings.exclude))
-        self.writer.historian.reconfigure(_options(settings))
-        retain = _retain(self.writer, settings)
-        self.handlers.upkeep.reconfigure(settings.gc_idle_s, retain)
+        self.writer.state.reconfigure(settings)
+        self.writer.historian.reconfigure(settings)
+        self.handlers.upkeep.reconfigured()
 
     def begin_to_stop(self) -> None:
         """Start queued calls for _DRAIN_S more seconds; then refuse those that are left."""
@@ -172,15 +167,3 @@ class Daemon(msgspec.Struct):
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()
-
-
-def _retain(writer: Writer, settings: Settings) -> Retain | None:
-    """The function that applies retention as configured; None: no commits are dropped."""
-    policy = RetentionPolicy(settings.retention_days, settings.retention_mb << 20)
-    if not policy:
-        return None
-    return lambda workspace, progress: retain(writer, workspace, policy, progress)
-
-
-def _options(settings: Settings) -> Options:
-    return msgspec.convert(settings, Options, from_attributes=True)

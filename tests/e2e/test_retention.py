@@ -21,7 +21,6 @@ from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd.historian.maintenance import gc as choosing
-from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
 from stetd.upkeep import retention
 from stetd.upkeep.retention import retain
@@ -252,16 +251,15 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
 
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SELDOM_S", 0)
-    daemon = in_process.opened(tmp_path)
+    daemon = in_process.opened(tmp_path, retention_days=1)
     try:
         times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
-        policy = RetentionPolicy(days=1, bytes=0)
         clock = times[-1] + 86_399.5
 
         def drop(at: float) -> int:
             monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: at))
-            return daemon.wait_for(retain(daemon.writer, workspace, policy, Progress()))
+            return daemon.wait_for(retain(daemon.writer, workspace, Progress()))
 
         assert drop(times[0] + 86_400) == 0
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
@@ -285,7 +283,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) -> None:
     """It took disk space for as long as the daemon ran."""
-    daemon = in_process.opened(tmp_path)
+    daemon = in_process.opened(tmp_path, retention_mb=1)
     try:
         in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
@@ -296,8 +294,7 @@ def test_where_only_garbage_goes_no_removed_pack_is_kept_open(tmp_path: Path) ->
         garbage = tmp_path / "garbage"
         garbage.write_bytes(os.urandom(2 << 20))
         git(workspace.shadow, "hash-object", "-w", str(garbage))
-        policy = RetentionPolicy(days=0, bytes=1 << 20)
-        assert daemon.wait_for(retain(daemon.writer, workspace, policy, Progress())) == 0
+        assert daemon.wait_for(retain(daemon.writer, workspace, Progress())) == 0
         assert not pack.exists()
         assert f"{pack} (deleted)" not in opened_files()
     finally:
@@ -328,7 +325,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             cut.set()
 
     monkeypatch.setattr(retention, "reached", reached)
-    daemon = in_process.opened(tmp_path)
+    daemon = in_process.opened(tmp_path, retention_days=1)
     historian = daemon.writer.historian
     ask = historian.ask
 
@@ -348,9 +345,8 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
         person = daemon.connect(control=True, peer=own_peer("test"))
 
         async def work() -> Refused:
-            policy = RetentionPolicy(days=1, bytes=0)
             monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: clock))
-            dropping = retain(daemon.writer, workspace, policy, Progress())
+            dropping = retain(daemon.writer, workspace, Progress())
             dropped = asyncio.ensure_future(dropping)
             await recorded.wait()
             with pytest.raises(Refused) as refused:

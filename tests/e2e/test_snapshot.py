@@ -19,7 +19,6 @@ from own_peer import own_peer
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import SnapshotResult
 from stetd.historian.maintenance import snapshots
-from stetd.processes.long_work import SnapshotLimits
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
 from stetd.upkeep.snapshot import snapshot
@@ -322,9 +321,8 @@ def daemon_of_one_file(base: Path) -> tuple[InProcess, Path]:
 
 def taking(daemon: InProcess) -> SnapshotResult:
     [workspace] = daemon.writer.state.open.values()
-    limits = SnapshotLimits(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
     asked = Requester(None, None, None, "snapshot", None)
-    return daemon.wait_for(snapshot(daemon.writer, workspace, asked, limits, Progress()))
+    return daemon.wait_for(snapshot(daemon.writer, workspace, asked, False, Progress()))
 
 
 def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(

@@ -37,7 +37,6 @@ from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.historian.maintenance import gc as choosing
-from stetd.processes.long_work import RetentionPolicy
 from stetd.storage.progress import Progress
 from stetd.upkeep.retention import retain
 
@@ -274,13 +273,14 @@ def cut(base: Path) -> None:
     (base / "run").mkdir(mode=0o700)
     (base / "state").mkdir(mode=0o700)
     os.environ["STET_BOOT_ID"] = BOOT
-    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = InProcess(
+        Settings(gc_idle_s=0, log_level="error", retention_days=1), Directories(*names)
+    )
     asyncio.run(_grow(daemon, base / "old"))
     choosing._SELDOM_S = 0  # however few they are
     [workspace] = daemon.writer.state.open.values()
-    policy, clock = RetentionPolicy(days=1, bytes=0), lambda: time.time() + _DAY_S - 1.5
-    vars(choosing)["time"] = SimpleNamespace(time=clock)
-    daemon.wait_for(retain(daemon.writer, workspace, policy, Progress()))
+    vars(choosing)["time"] = SimpleNamespace(time=lambda: time.time() + _DAY_S - 1.5)
+    daemon.wait_for(retain(daemon.writer, workspace, Progress()))
     daemon.close()
     assert list((base / "state" / "workspaces").glob("old-*/shallow"))
     shutil.rmtree(base / "run")

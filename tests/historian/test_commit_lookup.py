@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from historian.walked_history import WalkedHistory
 from stet.wire.failures import Refused
+from stetd.config.settings import Settings
 from stetd.historian.index import keeping
 from stetd.historian.index.history_index import CommitFilter, GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
@@ -313,12 +314,9 @@ def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with
     monkeypatch.setattr(commit_lookup, "_PATIENCE_S", 0.0)
     followed: list[str] = []
     nothing: Any = None
-    options = messages.Options(
-        exclude=[], max_file_bytes=1, request_record_calls=1, request_record_s=1
-    )
-    library = Library(Disk(), nothing, options, followed.append, lambda _: None, nothing)
+    library = Library(Disk(), nothing, Settings(), followed.append, lambda _: None, nothing)
     view = messages.WorkspaceView(
-        name="w", root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
+        root=str(tmp_path), shadow=histories.path, head=histories.oids[-1], number=0
     )
     params = msgspec.msgpack.encode(["name", "HEAD"])
     pin = messages.Ask(id=1, question="pin", view=view, params=params)

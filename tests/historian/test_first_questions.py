@@ -17,7 +17,7 @@ from stetd.storage.progress import Progress
 
 sys.setswitchinterval(1e-6)
 view = messages.WorkspaceView(
-    name="", root="", shadow="", head=None, number=0, directory="", cut=None, inner=[]
+    root="", shadow="", head=None, number=0, directory="", cut=None, inner=[]
 )
 table = (questions._ABOUT_A_VIEW | questions._ABOUT_BOTH).items()
 kinds = {name: kind for name, (kind, _) in table if hasattr(kind, "__struct_fields__")}

@@ -24,6 +24,7 @@ from stetd.processes.verify_claims import Claim, Verifying
 from stetd.repository.packing import write_pack
 from stetd.repository.references import HISTORY, references_below, set_pin
 from stetd.storage.disk import Disk
+from stetd.storage.journal import Position
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.worktree import Worktree
 from storage.histories import Histories, blob
@@ -49,7 +50,7 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
 def claim_of(
     head: str | None, commits: int, journal: JournalHead | None, trouble: str | None = None
 ) -> Claim:
-    return Claim(head, commits, 1, 0, journal=journal, journal_trouble=trouble)
+    return Claim(head, commits, Position(1, 0), journal=journal, journal_trouble=trouble)
 
 
 def verify(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResult:

@@ -128,10 +128,10 @@ def told(asked: Planning, plan: PlanDialect = plan_directly) -> object:
 
 def outcome(recorded: list[RecordedPlan]) -> object:
     """The same, as it was recorded."""
-    refusals = [each.refusal.refusal for each in recorded if each.refusal]
+    refusals = [each.outcome.refusal for each in recorded if isinstance(each.outcome, Declined)]
     if refusals:
         return refusals[0].failures, refusals[0].extra
-    return [each.plan for each in recorded]
+    return [each.outcome for each in recorded]
 
 
 def planned(planner: Planner, asked: Planning, seconds: float = LONG) -> list[RecordedPlan]:
@@ -154,7 +154,7 @@ def test_the_calls_of_a_transaction_are_recorded_up_to_the_one_that_is_refused(
     inner = [{"method": method, "params": params} for method, params in calls]
     asked = called(root, ("transaction", {"calls": inner}))
     recorded = planned(planner, asked)
-    assert [True, True, False] == [isinstance(each.plan, Plan) for each in recorded]
+    assert [True, True, False] == [isinstance(each.outcome, Plan) for each in recorded]
     assert told(asked) == told(asked, Replay(recorded))
 
 
@@ -186,7 +186,7 @@ def test_a_refusal_does_not_hold_either_once_there_is_what_was_missing(
 ) -> None:
     asked = called(root, CALLS["a miss"])
     recorded = planned(planner, asked)
-    assert recorded[0].refusal is not None
+    assert isinstance(recorded[0].outcome, Declined)
     root.joinpath("a.py").write_bytes(b"def f7(y):\n")
     with pytest.raises(PlanOutdated):
         told(asked, Replay(recorded))
@@ -206,8 +206,8 @@ def test_only_what_was_planned_is_replayed(planner: Planner, root: Path) -> None
 def test_what_the_world_refuses_is_refused(planner: Planner, root: Path) -> None:
     asked = called(root, OUTSIDE)
     (recorded,) = planned(planner, asked)
-    assert recorded.refusal is not None
-    assert [Kind.PATH_OUTSIDE_WORKSPACE] == [each.kind for each in recorded.refusal.failures]
+    assert isinstance(recorded.outcome, Declined)
+    assert [Kind.PATH_OUTSIDE_WORKSPACE] == [each.kind for each in recorded.outcome.failures]
     assert ["read"] == [each.kind for each in recorded.asked]
     assert told(asked) == told(asked, Replay([recorded]))
 
@@ -216,13 +216,17 @@ def test_a_workspace_that_is_gone_has_no_plan_and_the_process_goes_on(
     planner: Planner, root: Path
 ) -> None:
     assert [] == planned(planner, called(root / "gone", CALLS["exact"]))
-    assert [True] == [bool(each.plan) for each in planned(planner, called(root, CALLS["exact"]))]
+    assert [True] == [
+        isinstance(each.outcome, Plan) for each in planned(planner, called(root, CALLS["exact"]))
+    ]
 
 
 def test_a_defect_is_told_and_the_process_goes_on(planner: Planner, root: Path) -> None:
     with pytest.raises(PlanningFailed, match="KeyError"):
         planned(planner, called(root, ("no such dialect", {})))
-    assert [True] == [bool(each.plan) for each in planned(planner, called(root, CALLS["exact"]))]
+    assert [True] == [
+        isinstance(each.outcome, Plan) for each in planned(planner, called(root, CALLS["exact"]))
+    ]
 
 
 def test_what_takes_too_long_is_refused(root: Path) -> None:
@@ -306,7 +310,7 @@ def test_the_texts_of_calls_that_are_planned_are_freed(cramped: Planner, root: P
     miss = patches("long.txt", {"operation": "replace", "oldText": gone, "newText": ""})
     for _ in range(40):
         recorded = planned(cramped, called(root, miss))
-        assert [each.refusal is not None for each in recorded] == [True]
+        assert [isinstance(each.outcome, Declined) for each in recorded] == [True]
 
 
 # -- messages

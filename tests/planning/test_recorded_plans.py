@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing.edits import SourceFile
+from stetd.editing.edits import Plan, SourceFile
 from stetd.planning.planner import RecordedPlan, RecordingWorld, Replay
 from stetd.processes.children import Declined
 from stetd.state.workspace import PlanOutdated
@@ -35,7 +35,7 @@ def test_a_refusal_that_would_be_another_one_by_now_is_outdated(now: str | None)
     recording = RecordingWorld(OneFile("it has 2 bytes too many"))
     with pytest.raises(Refused) as caught:
         recording.read("a.txt")
-    planned = RecordedPlan("patch", recording.asked, refusal=Declined.of(caught.value))
+    planned = RecordedPlan("patch", recording.asked, Declined.of(caught.value))
     with pytest.raises(PlanOutdated):
         Replay([planned])("patch", {}, OneFile(now))
     with pytest.raises(Refused, match="2 bytes too many"):
@@ -46,4 +46,6 @@ def test_a_file_that_can_not_be_read_any_more_outdates_the_plan() -> None:
     recording = RecordingWorld(OneFile(None))
     recording.read("a.txt")
     with pytest.raises(PlanOutdated):
-        Replay([RecordedPlan("patch", recording.asked)])("patch", {}, OneFile("it is too large"))
+        Replay([RecordedPlan("patch", recording.asked, Plan((), ()))])(
+            "patch", {}, OneFile("it is too large")
+        )

@@ -15,6 +15,7 @@ import pytest
 
 from stet.wire.failures import Kind, Refused
 from stetd import __version__
+from stetd.config.settings import Settings
 from stetd.processes import historian_client
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian, HistorianLost, Run, start_process
@@ -48,12 +49,6 @@ class Peers:
         return near, self.all[-1]
 
 
-def options() -> messages.Options:
-    return messages.Options(
-        exclude=[], max_file_bytes=1, request_record_calls=1, request_record_s=1.0
-    )
-
-
 async def ended(historian: Historian, peers: Peers) -> None:
     """The last one is gone, and none is started any more."""
     assert historian._keeping is not None
@@ -64,7 +59,7 @@ async def ended(historian: Historian, peers: Peers) -> None:
 
 def historian_by(run: Run, position: Callable[[], Position] = lambda: Position(1, 8)) -> Historian:
     loop = asyncio.get_running_loop()
-    return Historian(loop, "/state", options(), run, messages.StartingPoint(), position)
+    return Historian(loop, "/state", Settings(), run, messages.StartingPoint(), position)
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -251,7 +246,7 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
         historian = Historian(
             loop,
             "/state",
-            options(),
+            Settings(),
             start_process,
             messages.StartingPoint(),
             lambda: Position(1, 8),

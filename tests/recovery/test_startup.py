@@ -46,8 +46,8 @@ def change(number: int, *commits: str, **fields: Any) -> Change:
 
 
 def replayed(*records: Record) -> tuple[State, Recovery]:
-    state = State("/state", Disk())
-    recovery = Recovery(state, "this boot")
+    state = State("/state", Disk(), boot="this boot")
+    recovery = Recovery(state)
     placed = [PlacedRecord(1, 10 * at, "this boot", record) for at, record in enumerate(records, 1)]
     recovery.replay(START, placed)
     return state, recovery
@@ -93,7 +93,7 @@ def test_a_damaged_history_is_made_again_without_what_was_voided() -> None:
     records = [PlacedRecord(1, at, "", each) for at, each in enumerate(kept)]
     held = Unsettled(1, 0, 1, Reached(OLD, 7))
     known = WorkspaceState("w", "/w", RESTRICTED, OTHER, 9, unsettled=held)
-    recovery = Recovery(State("/state", Disk()), "this boot")
+    recovery = Recovery(State("/state", Disk(), boot="this boot"))
     recovery.replay(Checkpoint(2, 0, 8, [known], []), records)
     expected = [Reached(OLD, 7), Reached(A, 8), Reached(OTHER, 9)]
     assert recovery.heads_since_checkpoint("w") == expected
@@ -105,7 +105,7 @@ def test_of_a_damaged_history_only_the_records_that_git_may_lack_are_made_again(
     records = [PlacedRecord(segment, offset, "", each) for segment, offset, each in kept]
     held = Unsettled(1, 1, 1, Reached(A, 8))
     known = WorkspaceState("w", "/w", RESTRICTED, OTHER, 10, unsettled=held)
-    recovery = Recovery(State("/state", Disk()), "this boot")
+    recovery = Recovery(State("/state", Disk(), boot="this boot"))
     recovery.replay(Checkpoint(3, 0, 8, [known], []), records)
     assert recovery.heads_since_checkpoint("w") == [Reached(A, 8), Reached(B, 9)]
 
@@ -144,6 +144,6 @@ def test_a_temporary_file_that_may_be_the_only_copy_of_a_save_stays() -> None:
         "pending": SimpleNamespace(temporaries=temporaries),
         **dict.fromkeys(("state", "report")),
     }
-    files = FileRecovery(**parts, boot="", kept_temporaries={"1"}, unsettled={"unsettled": "EIO"})
+    files = FileRecovery(**parts, kept_temporaries={"1"}, unsettled={"unsettled": "EIO"})
     files.clear_temporaries()
     assert removed == ["sub/3"]

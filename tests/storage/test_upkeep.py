@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from stet.wire.failures import Kind, Refused
+from stetd.config.settings import Settings
 from stetd.storage.progress import Progress
 from stetd.upkeep import schedule
 from stetd.upkeep.schedule import Job, Upkeep
 
 
 async def begun(idle_s: float = 0) -> Upkeep:
-    nobody: Any = SimpleNamespace(quiet_s=lambda: 0.0)
-    return Upkeep(asyncio.get_running_loop(), nobody, idle_s, None)
+    state = SimpleNamespace(settings=Settings(gc_idle_s=idle_s))
+    nobody: Any = SimpleNamespace(quiet_s=lambda: 0.0, state=state)
+    return Upkeep(asyncio.get_running_loop(), nobody, cast("Any", None))
 
 
 async def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
@@ -88,9 +90,10 @@ async def test_a_workspace_that_is_closed_does_not_hold_up_the_daemon(
 
     opened = {name: SimpleNamespace(shadow=name, root=name) for name in ("one", "two")}
     historian = SimpleNamespace(ask=lambda *_: asyncio.sleep(0, False))
-    state = SimpleNamespace(open=opened)
+    settings = Settings(gc_idle_s=0.01, retention_days=1)
+    state = SimpleNamespace(open=opened, settings=settings)
     writer: Any = SimpleNamespace(state=state, historian=historian, quiet_s=lambda: 60.0)
-    upkeep = Upkeep(asyncio.get_running_loop(), writer, 0.01, retain)
+    upkeep = Upkeep(asyncio.get_running_loop(), writer, retain)
     for _ in range(2):  # new commits are no reason for a second pass in six hours
         upkeep.follow("one")
         await asyncio.sleep(0.03)

@@ -76,7 +76,7 @@ class PlannedFile(msgspec.Struct, frozen=True):
     new: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, tag=True):
     """Everything that a call will change."""
 
     files: tuple[PlannedFile, ...]

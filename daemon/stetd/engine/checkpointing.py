@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from stet.wire.failures import Refused
-from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
 from stetd.processes.historian_client import Historian, HistorianLost
 from stetd.processes.historian_messages import StartingPoint
@@ -35,15 +34,11 @@ class Checkpointer:
         state: State,
         journal: Journal,
         historian: Historian,
-        loop: asyncio.AbstractEventLoop,
-        settings: Settings,
         make_read_only: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
         self._historian = historian
-        self._loop = loop
-        self.settings = settings
         self._make_read_only = make_read_only
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
@@ -68,10 +63,10 @@ class Checkpointer:
         if not self.needed or self.running or self._state.read_only is not None:
             return None
         due = self._not_before
-        if self._journal.bytes <= self.settings.checkpoint_bytes:
+        if self._journal.bytes <= self._state.settings.checkpoint_bytes:
             # Excluded contents go soon, also between calls.
             since = min(last_work, self._journal.private_since or last_work)
-            due = max(due, since + self.settings.checkpoint_idle_s)
+            due = max(due, since + self._state.settings.checkpoint_idle_s)
         return max(0.0, due - time.monotonic())
 
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
@@ -94,7 +89,7 @@ class Checkpointer:
             return
         self.running = True
         self.needed = False
-        grown = self._journal.position.offset > self.settings.checkpoint_bytes // 4
+        grown = self._journal.position.offset > self._state.settings.checkpoint_bytes // 4
         if self._fresh or grown or self._journal.private_since is not None:
             self._fresh = False
             self._start_segment()
@@ -111,7 +106,7 @@ class Checkpointer:
                 if name in worktrees:
                     worktrees[name].sync(paths)
 
-        self._taking = self._loop.create_task(self._take(snapshot, waiting, sync_files))
+        self._taking = asyncio.create_task(self._take(snapshot, waiting, sync_files))
 
     async def take(self, seconds: float, *, fresh: bool = False) -> Checkpoint | None:
         """Take a checkpoint; returns the newest durable one, which is older if this one failed.
@@ -143,7 +138,7 @@ class Checkpointer:
         """Make all that the snapshot says durable, then record it."""
         try:
             # In a thread, because a disk may take long.
-            await self._loop.run_in_executor(None, sync_files)
+            await asyncio.to_thread(sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
             await self._historian.make_durable([*kept, *self._state.given_up])
             failpoint("checkpoint.synced")
@@ -173,7 +168,7 @@ class Checkpointer:
         self._historian.base = StartingPoint.of(snapshot)
         failpoint("checkpoint.before_record")
         self._journal.append(snapshot)
-        await self._loop.run_in_executor(None, self._journal.sync_in_thread)
+        await asyncio.to_thread(self._journal.sync_in_thread)
         failpoint("checkpoint.recorded")
         if self._state.read_only is not None:
             # A sync by the writer has failed; the kernel tells only that descriptor.
@@ -187,7 +182,7 @@ class Checkpointer:
         for name, paths in self.syncing.items():
             self._state.unsynced.setdefault(name, set()).update(paths)
         self.syncing = {}
-        self._not_before = time.monotonic() + self.settings.checkpoint_idle_s
+        self._not_before = time.monotonic() + self._state.settings.checkpoint_idle_s
 
     async def _drop_durable(self, snapshot: Checkpoint) -> None:
         """Drop the replies and the segments that the checkpoint has made durable elsewhere."""
@@ -197,7 +192,7 @@ class Checkpointer:
             held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
             keep = {n for each in held for n in range(each.segment, each.last + 1)}
             old = [n for n in self._journal.segments_before(snapshot.segment) if n not in keep]
-            await self._loop.run_in_executor(None, self._journal.remove, old)
+            await asyncio.to_thread(self._journal.remove, old)
             self._journal.forget(old)
         except OSError as error:
             _log.warning("old journal segments remain: %s", error)

@@ -18,6 +18,7 @@ import msgspec
 
 from stet.wire.failures import Refused
 from stetd.history.objects import Image, object_id, paths_in_the_way, same_image
+from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Change
 from stetd.storage.worktree import read_descriptor
@@ -51,9 +52,8 @@ class _Watched(msgspec.Struct):
 class GraceWatch:
     """The displaced files still being watched, oldest first."""
 
-    def __init__(self, period_s: float) -> None:
-        #: Seconds for which a file is watched, from now on.
-        self.period = period_s
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._watched: deque[_Watched] = deque()
 
     def watch(self, workspace: Workspace, work: PreparedFile) -> None:
@@ -63,13 +63,14 @@ class GraceWatch:
             return
         displaced = work.displaced
         assert displaced is not None, "BUG: a descriptor of no file"
+        period = self._state.settings.grace_s
         # Files that are excluded from the history are not watched.
-        if self.period <= 0 or displaced.data is None or workspace.excludes(work.target.path):
+        if period <= 0 or displaced.data is None or workspace.excludes(work.target.path):
             os.close(fd)
             return
         self._watched.append(
             _Watched(
-                time.monotonic() + self.period,
+                time.monotonic() + period,
                 fd,
                 workspace,
                 work.target.path,

@@ -19,11 +19,9 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult
-from stetd.config.settings import Settings
 from stetd.editing.time_limit import TakesLong, limited
 from stetd.engine.fair_queue import Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
-from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
@@ -81,7 +79,7 @@ class EditJob(Waiting, eq=False, kw_only=True):
     asking: asyncio.Task[None] | None = None
     #: The answer. None: there is none yet, or no planner could be started.
     response: list[RecordedPlan] | Proposal | Exception | None = None
-    #: A planner was asked.
+    #: No planner is to be asked any more: one was, or there are none.
     planned: bool = False
     #: A request that may have been answered long ago: the historian is to be asked about it.
     old_request: Key | None = None
@@ -96,7 +94,7 @@ Outcome = Prepared | EditResult | Exception
 
 
 class Preparer:
-    """Plans, checks and seals calls. ``has_planners``: long calls can be planned by processes."""
+    """Plans, checks and seals calls."""
 
     def __init__(
         self,
@@ -104,24 +102,16 @@ class Preparer:
         sessions: Sessions,
         journal: Journal,
         historian: Historian,
-        settings: Settings,
-        *,
-        has_planners: bool,
     ) -> None:
-        self.configure(settings)
         self._state = state
         self._sessions = sessions
         self._journal = journal
         self._historian = historian
-        self._has_planners = has_planners
 
-    def configure(self, settings: Settings) -> None:
-        """Use these settings from now on."""
-        self._settings = settings
-        self.limits = CallLimits(
-            settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes
-        )
-        self._protection = Protection(settings.protected, settings.protected_action)
+    @property
+    def limits(self) -> CallLimits:
+        """The limits of a call."""
+        return CallLimits.of(self._state.settings)
 
     def prepare(
         self, workspace: Workspace, jobs: list[EditJob], turn_s: float
@@ -233,7 +223,7 @@ class Preparer:
                 call,
                 session,
                 limits=self.limits,
-                protection=self._protection,
+                protection=self._state.protection,
                 note=self._before_note(workspace, job, now),
                 number=number,
                 now=now,
@@ -244,7 +234,7 @@ class Preparer:
             self._check_clipboards(session, draft.clipboards)
             return seal(
                 draft,
-                call.who,
+                call,
                 history=workspace.history(now, base.head),
                 number=number,
                 digest=call.digest,
@@ -271,7 +261,7 @@ class Preparer:
     def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
         """Plan a call, or use the response. Raises Refused, TakesLong, PlanOutdated."""
         call, session, response = job.call, job.session, job.response
-        limits, protection = self.limits, self._protection
+        limits, protection = self.limits, self._state.protection
 
         def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, how)
@@ -287,7 +277,7 @@ class Preparer:
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))
-        if not self._has_planners or job.planned:
+        if job.planned:
             return plan()
         if call.size > WRITER_PLANNING_BYTES:
             raise TakesLong
@@ -326,7 +316,7 @@ class Preparer:
             raise read_only(self._state.read_only)
         trouble = self._historian.trouble
         most = MAX_UNWRITTEN if trouble is not None else _MAX_BEHIND
-        if self._journal.bytes > max(most, self._settings.checkpoint_bytes):
+        if self._journal.bytes > max(most, self._state.settings.checkpoint_bytes):
             raise history_unwritable(trouble)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
@@ -338,7 +328,7 @@ class Preparer:
             )
         for name in changes:
             check_label("the clipboard name", name)
-        check_clipboards(session, changes, self._settings.max_clipboard_bytes)
+        check_clipboards(session, changes, self._state.settings.max_clipboard_bytes)
 
     def _find_answered(self, key: Key, job: EditJob) -> RequestRecord | None:
         """The record of an answered request. Raises TakesLong if the historian must be asked."""

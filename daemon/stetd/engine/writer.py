@@ -25,7 +25,6 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.config.settings import Settings
 from stetd.engine.checkpointing import Checkpointer
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, seal_late_write
@@ -33,7 +32,7 @@ from stetd.engine.long_planning import Planners
 from stetd.engine.preparing import EditJob, Outcome, Preparer
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import NewObject
-from stetd.planning.proposals import Proposal, ProposalRequest
+from stetd.planning.proposals import Proposal
 from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import WorkspaceView
@@ -81,6 +80,9 @@ _HOUSEKEEPING_S = 0.005
 _STOP_POLL_S = 0.05
 
 
+_Outcomes = Sequence[tuple[EditJob, Outcome]]
+
+
 class _Task(Waiting, eq=False, kw_only=True):
     run: Callable[[], Any]
     future: Future[Any]
@@ -102,7 +104,6 @@ class Writer:
         state: State,
         journal: Journal,
         historian: Historian,
-        settings: Settings,
         planners: Planners | None = None,
     ) -> None:
         self._loop = loop
@@ -111,7 +112,7 @@ class Writer:
         self.historian = historian
         self.events = Events()
         self.modes = Modes(state, self.events, self.change)
-        self.sessions = Sessions(state, self.modes, self.change, settings.default_mode)
+        self.sessions = Sessions(state, self.modes)
         #: Processes that plan long calls; None: the writer plans every call itself.
         self._planners = planners
         self._queue = FairQueue()
@@ -119,7 +120,7 @@ class Writer:
         self._own_lane = Lane(estimate=0.0, new=False)
         #: Calls that may be sent again, by their key, until they are answered.
         self._in_flight: dict[Key, EditJob] = {}
-        self._grace = GraceWatch(settings.grace_s)
+        self._grace = GraceWatch(state)
         self._last_work = time.monotonic()
         self._stop_deadline = math.inf
         self._asking_tasks: set[asyncio.Task[None]] = set()
@@ -127,24 +128,15 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpointer(
-            state,
-            journal,
-            historian,
-            loop,
-            settings,
-            self.become_read_only,
-        )
-        self.preparer = Preparer(
-            state, self.sessions, journal, historian, settings, has_planners=planners is not None
-        )
+        self.checkpoints = Checkpointer(state, journal, historian, self.become_read_only)
+        self.preparer = Preparer(state, self.sessions, journal, historian)
         self.checkpoints.on_begin = self.sessions.drop_idle
         self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
         future: Future[EditResult] = self._loop.create_future()
-        job = EditJob(call=call, future=future, lane=lane)
+        job = EditJob(call=call, future=future, lane=lane, planned=self._planners is None)
         first = self._in_flight.setdefault(call.key, job) if call.once else job
         if first is job:
             self._queue.put(job)
@@ -346,16 +338,10 @@ class Writer:
             self._give_up(jobs, refusal)
             return []
         outcomes = self.preparer.prepare(workspace, jobs, self._turn_s())
-        prepared = _prepared(outcomes)
         try:
-            failure = self._make_durable(prepared)
-            if failure is None:
-                return self._publish_all(workspace, outcomes)
-            for job, outcome in outcomes:
-                self._answer(job, failure if isinstance(outcome, Prepared) else outcome)
-            return []
+            return self._publish_all(workspace, self._make_durable(outcomes))
         finally:
-            for each in prepared:
+            for each in _prepared(outcomes):
                 each.close()
 
     # -- calls that need a planner or the historian
@@ -377,8 +363,8 @@ class Writer:
             if job.old_request is not None:
                 await self.preparer.recall(job)
             elif call.needs_history:
-                asked, view = ProposalRequest(call, limits), self.view(workspace, call.directory)
-                job.response = await self.historian.ask("take back", asked, Proposal, view)
+                view = self.view(workspace, call.directory)
+                job.response = await self.historian.ask("take back", call, Proposal, view)
             elif self._planners is not None:
                 job.planned = True
                 async with self._planners.turn(lambda: self._is_wanted(job)):
@@ -399,7 +385,6 @@ class Writer:
     def view(self, workspace: Workspace, directory: str = "") -> WorkspaceView:
         """The workspace as the historian needs to know it for a question."""
         return WorkspaceView(
-            name=workspace.name,
             root=workspace.root,
             shadow=workspace.shadow,
             head=workspace.head.commit,
@@ -429,21 +414,20 @@ class Writer:
         """Whether a client still waits for the answer."""
         return not job.lane.abandoned or bool(job.followers)
 
-    def _make_durable(self, prepared: Sequence[Prepared]) -> Exception | None:
-        """Append the records of a batch and sync once. Returns the error if that failed."""
-        if prepared:
+    def _make_durable(self, outcomes: _Outcomes) -> _Outcomes:
+        """Append the records of a batch and sync once. If that fails, its calls are refused."""
+        if prepared := _prepared(outcomes):
             failpoint("journal.before_append")
             reserve = sum(each.abort_reserve for each in prepared)
             try:
                 self.record(*(each.record for each in prepared), reserve=reserve)
             except Refused as refusal:
-                return refusal.copy()
+                failed = refusal.copy()
+                return [(j, failed if isinstance(o, Prepared) else o) for j, o in outcomes]
             self.state.number += len(prepared)
-        return None
+        return outcomes
 
-    def _publish_all(
-        self, workspace: Workspace, outcomes: Sequence[tuple[EditJob, Outcome]]
-    ) -> list[EditJob]:
+    def _publish_all(self, workspace: Workspace, outcomes: _Outcomes) -> list[EditJob]:
         for i, (job, outcome) in enumerate(outcomes):
             if not isinstance(outcome, Prepared):
                 self._answer(job, outcome)
@@ -507,10 +491,7 @@ class Writer:
         self.events.committed(workspace, number, objects, files)
 
     def _abort(
-        self,
-        workspace: Workspace,
-        outcomes: Sequence[tuple[EditJob, Outcome]],
-        cause: Displaced | OSError,
+        self, workspace: Workspace, outcomes: _Outcomes, cause: Displaced | OSError
     ) -> list[EditJob]:
         """Void a call that could not be published and the later ones of its batch; returns the
         jobs to try again.
@@ -584,13 +565,6 @@ class Writer:
         for future in job.followers:
             _settle(future, answer)
 
-    def reconfigure(self, settings: Settings) -> None:
-        """Use other settings from now on."""
-        self.preparer.configure(settings)
-        self._grace.period = settings.grace_s
-        self.sessions.default_mode = settings.default_mode
-        self.checkpoints.settings = settings
-
     # -- changes that are not edits
 
     def record(self, *records: Record, reserve: int = 0) -> None:
@@ -642,7 +616,7 @@ def _settle(future: Future[T], answer: T | BaseException) -> None:
         future.set_result(answer)
 
 
-def _prepared(outcomes: Sequence[tuple[EditJob, Outcome]]) -> list[Prepared]:
+def _prepared(outcomes: _Outcomes) -> list[Prepared]:
     return [outcome for _, outcome in outcomes if isinstance(outcome, Prepared)]
 
 

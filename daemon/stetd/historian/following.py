@@ -22,7 +22,7 @@ from stetd.repository.stored_objects import BrokenRepository, MissingObject, Sto
 from stetd.state.state import shadow_path
 from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
-from stetd.storage.journal import segment_path
+from stetd.storage.journal import Position, segment_path
 from stetd.storage.journal_format import (
     MAGIC,
     Abort,
@@ -70,11 +70,11 @@ class Following(msgspec.Struct):
         self._place = self.begin.base.first
         self._starts = dict(self.begin.base.starts)
 
-    def advance(self, segment: int, offset: int) -> None:
+    def advance(self, end: Position) -> None:
         """Follow the journal up to this position."""
         if self.damage is not None:
             return
-        found = list(self._records((segment, offset)))
+        found = list(self._records((end.segment, end.offset)))
         if self.damage is not None:
             _log.error("nothing more is followed: %s", self.damage)
             return

@@ -107,7 +107,7 @@ class Historian:
             lambda keys: self._send(messages.StoredReplies(ids=fingerprints(keys))),
         )
         self._library = Library(
-            self._disk, self._git_writer, begin.options, self._indexer.follow,
+            self._disk, self._git_writer, begin.settings, self._indexer.follow,
             self._following.trouble_of, self._requests,
         )  # fmt: skip
         try:
@@ -127,13 +127,13 @@ class Historian:
     def _handle(self, said: messages.ToHistorian) -> None:
         match said:
             case messages.Durable():
-                self._following.advance(said.segment, said.offset)
+                self._following.advance(said.position)
             case messages.Ask():
                 self._ask(said)
             case messages.MakeDurable():
                 self._make_durable(said)
-            case messages.Options():
-                self._library.options = said
+            case messages.Reconfigured():
+                self._library.settings = said.settings
             case messages.Ping():
                 self._send(messages.Pong(work=dict(self._works)))
 
@@ -185,13 +185,13 @@ class Historian:
             say(messages.Cannot(reason=trouble))
             return
         requests, self._following.requests = self._following.requests, []
-        options = self._library.options
+        settings = self._library.settings
 
         def store() -> None:
             self._requests.add(
                 requests,
-                keep_calls=options.request_record_calls,
-                forget_before=int(time.time() - options.request_record_s),
+                keep_calls=settings.request_record_calls,
+                forget_before=int(time.time() - settings.request_record_s),
             )
 
         def tell(done: Future[None]) -> None:

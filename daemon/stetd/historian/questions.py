@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -11,7 +12,8 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known_to_msgspec
-from stet.wire.results import EditResult, FileChange
+from stet.wire.results import ClipboardRef, EditResult, FileChange
+from stetd.config.settings import Settings
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten
@@ -28,16 +30,10 @@ from stetd.history.commits import rfc3339
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest, ScanResult
-from stetd.parameters import Blame, Diff, Export, Log, Read, Show
-from stetd.planning.proposals import ProposalRequest
+from stetd.parameters import Blame, Diff, Export, Forget, Log, Read, Show
+from stetd.planning.world import EditCall
 from stetd.processes import historian_messages as messages
-from stetd.processes.long_work import (
-    Collected,
-    ForgetRequest,
-    RetentionChoice,
-    RetentionPolicy,
-    SnapshotLimits,
-)
+from stetd.processes.long_work import Collected, RetentionChoice
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
@@ -59,7 +55,7 @@ class Library(msgspec.Struct):
 
     disk: Disk
     git_writer: GitWriter
-    options: messages.Options
+    settings: Settings
     #: Has a repository's index updated soon.
     follow: Callable[[str], None]
     #: Why a repository's history can't be continued; None if it can.
@@ -111,12 +107,13 @@ def _opened(
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{given.root}: the workspace's directory is not there ({error.strerror}).",
         ) from error
+    settings = library.settings
     with closing(worktree):
         try:
             yield ReadView(
-                worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
-                library.handles, given.cut, Excludes(library.options.exclude),
-                frozenset(given.inner), given.name, given.number, library.disk, progress,
+                worktree, given.shadow, given.head, given.directory, settings.max_file_bytes,
+                library.handles, given.cut, Excludes(settings.exclude),
+                frozenset(given.inner), given.number, library.disk, progress,
             )  # fmt: skip
         except Refused as refusal:
             if refusal.kind == Kind.OVERLOADED:
@@ -186,20 +183,20 @@ def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) ->
         library.handles.drop(shadow)
 
 
-def _chosen(library: Library, view: ReadView, policy: RetentionPolicy) -> list[RetentionChoice]:
+def _chosen(library: Library, view: ReadView, _: None) -> list[RetentionChoice]:
     try:
-        found = choose(view, policy, library.git_writer)
+        found = choose(view, library.settings, library.git_writer)
         return [found] if found is not None else []
     finally:
         library.handles.drop(view.shadow)
 
 
 def _finished(library: Library, view: ReadView, forgotten: list[str]) -> None:
-    shadow = view.shadow
+    shadow, name = view.shadow, os.path.basename(view.shadow)
     new_ids, paths = finish(view), frozenset(forgotten)
 
     def rewrite() -> None:
-        library.requests.rewrite(view.name, lambda reply: rewritten(reply, new_ids, paths))
+        library.requests.rewrite(name, lambda reply: rewritten(reply, new_ids, paths))
 
     library.git_writer.run(shadow, rewrite).result()
     _rebuild(library, shadow)
@@ -217,14 +214,14 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "take back": (ProposalRequest, proposed),
-    "snapshot": (SnapshotLimits, taken),
-    "leave out": (ForgetRequest, left_out),
+    "leave out": (tuple[Forget, list[tuple[ClipboardRef, str]]], left_out),
 }
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "scan the workspace": (ScanRequest, _differing),
-    "what goes": (RetentionPolicy, _chosen),
+    "what goes": (None, _chosen),
+    "take back": (EditCall, lambda library, view, call: proposed(view, call, library.settings)),
+    "snapshot": (bool, lambda library, view, skip: taken(view, skip, library.settings)),
     "finish forgetting": (list[str], _finished),
 }
 #: Questions without a view: functions of the library, the parameters and the progress.

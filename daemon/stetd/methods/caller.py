@@ -19,7 +19,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, LoggedError, Peer
-from stetd.config.settings import Reloading, Settings
+from stetd.config.settings import Reloading
 from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
 from stetd.methods.workspaces import Workspaces, check_root, not_allowed
@@ -70,12 +70,9 @@ def message_of(method: str, given: str | None) -> str:
 class Shared:
     """The objects that all connections share."""
 
-    def __init__(
-        self, writer: Writer, workspaces: Workspaces, settings: Settings, upkeep: Upkeep
-    ) -> None:
+    def __init__(self, writer: Writer, workspaces: Workspaces, upkeep: Upkeep) -> None:
         self.writer = writer
         self.workspaces = workspaces
-        self.settings = settings
         self.upkeep = upkeep
         self.started = time.monotonic()
         #: cli.py sets the next three. ``on_shutdown`` stops the daemon.
@@ -88,7 +85,7 @@ class Shared:
         self.stopping = False
         #: Uses of agents' own tools, by the workspace's name.
         self.watched: dict[str, WatchedTools] = {}
-        self.notices = Notices(lambda: self.settings.notify)
+        self.notices = Notices(lambda: writer.state.settings.notify)
         #: All connections.
         self.callers: set[Caller] = set()
         writer.modes.on_asked = self._notify

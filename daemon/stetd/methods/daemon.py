@@ -50,7 +50,7 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
 def _engine_status(caller: Caller) -> tuple[StatusResult, list[str]]:
     """The part of the status that the engine knows, and the paths of the shadow repositories."""
     state, shared = caller.state, caller.shared
-    settings, writer, reloading = shared.settings, shared.writer, shared.reloading
+    settings, writer, reloading = state.settings, shared.writer, shared.reloading
     result = StatusResult(
         version=__version__,
         protocol=PROTOCOL,

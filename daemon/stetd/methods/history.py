@@ -31,7 +31,7 @@ async def read(caller: Caller, wanted: Read) -> object:
     """Read a file, as it is now or at a commit."""
     if wanted.at is None:
         workspace = await caller.on_writer(lambda: caller.open_workspace(present=True))
-        small = min(_SMALL_BYTES, caller.shared.settings.max_file_bytes)
+        small = min(_SMALL_BYTES, caller.state.settings.max_file_bytes)
         head, directory = workspace.head.commit, caller.directory
         try:
             return read_workspace_file(
@@ -68,7 +68,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
             cut = caller.state.known[name].cut
-            return Moment(head.commit, head.commits, position.segment, position.offset, cut)
+            return Moment(head.commit, head.commits, position, cut)
 
         before = await _read_claim(caller, name, moment)
         after = await _read_claim(caller, name, moment)
@@ -76,7 +76,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         state=caller.state.directory,
         name=name,
         root=root,
-        max_file_bytes=caller.shared.settings.max_file_bytes,
+        max_file_bytes=caller.state.settings.max_file_bytes,
         before=before,
         claim=after,
         expect=wanted.expect,
@@ -107,8 +107,7 @@ async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
     position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:
-        place = position.segment, position.offset
-        return Moment(at.head, at.commits, *place, known.cut, recorded)
+        return Moment(at.head, at.commits, position, known.cut, recorded)
 
     first = await _read_claim(caller, known.name, lambda: moment_at(start))
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)

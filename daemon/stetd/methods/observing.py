@@ -116,7 +116,7 @@ async def _scan(
         return ScanResult(why="it was being scanned for others all the time")
     left = deadline - time.monotonic()
     try:
-        most = caller.shared.settings.observe_max_files
+        most = caller.state.settings.observe_max_files
         request = ScanRequest(most, deadline, list(asked.late or ()))
         scanned = caller.ask("scan the workspace", request, ScanResult, goes_on=True)
         return await wait_within(left + _ANSWER_GRACE_S, scanned)

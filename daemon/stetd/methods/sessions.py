@@ -64,7 +64,7 @@ def clipboard_delete(caller: Caller, wanted: ClipboardKey) -> ClipboardName:
 def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName:
     session = caller.require_session()
     if text is not None:  # removing works also above a limit that was lowered since
-        check_clipboards(session, {name: text}, caller.shared.settings.max_clipboard_bytes)
+        check_clipboards(session, {name: text}, caller.state.settings.max_clipboard_bytes)
     caller.shared.writer.sessions.keep(session)
     caller.shared.writer.change(ClipboardSet(session.workspace, session.name, name, text))
     return ClipboardName(name)

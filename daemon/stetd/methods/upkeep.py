@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared, message_of
 from stetd.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
-from stetd.processes.long_work import SnapshotLimits
 from stetd.refusals import io_failure
 from stetd.storage.progress import Progress
 from stetd.upkeep import snapshot as taking
@@ -48,16 +47,9 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     """Commit all files of a workspace."""
     message = message_of("snapshot", wanted.message)
     workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
-    shared, settings = caller.shared, caller.shared.settings
-    requester = caller.requester("snapshot", message, uuid.uuid4().hex)
-    limits = SnapshotLimits(
-        max_files=settings.snapshot_max_files,
-        max_bytes=settings.snapshot_max_bytes,
-        max_file_bytes=settings.max_file_bytes,
-        skip_large=wanted.skip_large,
-    )
-    run = partial(taking.snapshot, shared.writer, workspace, requester, limits)
-    return await _carried_out(shared, Job("snapshot", workspace.root, run))
+    writer, who = caller.shared.writer, caller.requester("snapshot", message, uuid.uuid4().hex)
+    run = partial(taking.snapshot, writer, workspace, who, wanted.skip_large)
+    return await _carried_out(caller.shared, Job("snapshot", workspace.root, run))
 
 
 async def forget(caller: Caller, wanted: Forget) -> ForgetResult:

@@ -265,7 +265,7 @@ class _Recorder(msgspec.Struct):
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
         images = [(path, self._image_before(path), own[path]) for path in own]
-        return msgspec.structs.replace(self.call.who, method=METHOD).commit_meta(
+        return msgspec.structs.replace(self.call, method=METHOD).commit_meta(
             "observed",
             self.history.time,
             f"observed {self.asked.tool or 'edit'}: {few_names(own)}",

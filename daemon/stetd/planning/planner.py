@@ -58,8 +58,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
 
     method: str
     asked: list[Asked]
-    plan: Plan | None = None
-    refusal: Declined | None = None
+    outcome: Plan | Declined
 
 
 class Planning(Message, frozen=True):
@@ -176,10 +175,9 @@ class Replay:
         for asked in known.asked:
             if _digest(_answer(world, asked.kind, asked.path)) != asked.digest:
                 raise PlanOutdated(asked.path)
-        if known.refusal is not None:
-            raise known.refusal.refusal
-        assert known.plan is not None, "BUG: neither a plan nor a refusal"
-        return known.plan
+        if isinstance(known.outcome, Declined):
+            raise known.outcome.refusal
+        return known.outcome
 
 
 # -- in the planning process
@@ -214,7 +212,7 @@ def _planned(asked: Planning) -> Planned | Failed:
         try:
             made = plan_directly(method, params, recording)
         except Refused as refusal:
-            plans.append(RecordedPlan(method, recording.asked, refusal=Declined.of(refusal)))
+            plans.append(RecordedPlan(method, recording.asked, Declined.of(refusal)))
             raise
         plans.append(RecordedPlan(method, recording.asked, made))
         return made

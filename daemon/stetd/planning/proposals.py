@@ -13,16 +13,9 @@ from msgspec.structs import replace
 
 from stetd.history.objects import Image
 from stetd.history.reverting_commits import InTheWay
-from stetd.planning.world import CallLimits, CallWorld, EditCall
+from stetd.planning.world import CallWorld
 from stetd.state.workspace import PlanOutdated
 from stetd.transaction.drafts import Draft
-
-
-class ProposalRequest(msgspec.Struct, frozen=True):
-    """The historian's question: plan this call."""
-
-    call: EditCall
-    limits: CallLimits
 
 
 class ProposedFile(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import Peer
+from stetd.config.settings import Settings
 from stetd.editing import time_limit
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.paths import directories_above
@@ -29,22 +29,17 @@ _MOST_LINKS = 40
 _QUICK_BYTES = 512 * 1024
 
 
-class EditCall(msgspec.Struct, frozen=True, kw_only=True):
+class EditCall(Requester, frozen=True, kw_only=True):
     """A call that may write files, as a method hands it to the writer."""
 
-    workspace: str
-    method: str
-    params: dict[str, Any]  # without the common ones
-    session: str | None
-    directory: str
-    agent: str | None
-    peer: Peer | None
-    control: bool
     request: str
+    workspace: str
+    params: dict[str, Any]  # without the common ones
+    directory: str
+    control: bool
     #: The client made the request id, so it may send the call again.
     retryable: bool
     digest: bytes
-    why: str = ""
     if_match: str | dict[str, str | None] | None = None
     preview: bool = False
     #: Bytes of the parameters, roughly.
@@ -61,11 +56,6 @@ class EditCall(msgspec.Struct, frozen=True, kw_only=True):
         if self.session is None:
             return None
         return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
-
-    @property
-    def who(self) -> Requester:
-        """Who asked for the call."""
-        return Requester(self.agent, self.session, self.peer, self.method, self.request, self.why)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -99,6 +89,11 @@ class CallLimits(msgspec.Struct, frozen=True):
     file_bytes: int
     files: int  # each file that is read holds a descriptor
     bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> CallLimits:
+        """The limits that the configuration sets."""
+        return cls(settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes)
 
     def check(self, files: int, size: int) -> None:
         """Refuse (input_too_large) more files or bytes."""

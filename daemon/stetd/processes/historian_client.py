@@ -20,6 +20,7 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known_to_msgspec
 from stetd import __version__
+from stetd.config.settings import Settings
 from stetd.processes import children
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import Declined, Failed, Message
@@ -94,14 +95,14 @@ class Historian:
         self,
         loop: asyncio.AbstractEventLoop,
         state: str,
-        options: messages.Options,
+        settings: Settings,
         run: Run,
         base: messages.StartingPoint,
         position: Callable[[], Position],
     ) -> None:
         self._loop = loop
         self._state = state
-        self._options = options
+        self._settings = settings
         self._run = run
         #: Where the next historian begins to follow.
         self.base = base
@@ -159,7 +160,7 @@ class Historian:
         reader, self._writer = await asyncio.open_connection(sock=connected)
         self._send(
             messages.Begin(
-                version=__version__, state=self._state, options=self._options, base=self.base
+                version=__version__, state=self._state, settings=self._settings, base=self.base
             )
         )
         self.trouble = None
@@ -232,10 +233,10 @@ class Historian:
         """
         await self._wait_for(messages.MakeDurable(id=next(self._ids), without=list(without)))
 
-    def reconfigure(self, options: messages.Options) -> None:
-        """Use other options from now on."""
-        self._options = options
-        self._send(options)
+    def reconfigure(self, settings: Settings) -> None:
+        """Use other settings from now on."""
+        self._settings = settings
+        self._send(messages.Reconfigured(settings=settings))
 
     def restart(self) -> None:
         """Replace the historian by one that begins at the last checkpoint. No question is lost."""
@@ -283,7 +284,7 @@ class Historian:
         position = self._position()
         if self._writer is not None and self._sent_position != position:
             self._sent_position = position
-            self._send(messages.Durable(segment=position.segment, offset=position.offset))
+            self._send(messages.Durable(position=position))
 
     async def _wait_for(
         self, message: messages.Ask | messages.MakeDurable, progress: Progress | None = None

@@ -10,8 +10,10 @@ import socket
 
 import msgspec
 
+from stetd.config.settings import Settings
 from stetd.processes import children
 from stetd.processes.children import Declined, Failed, Message
+from stetd.storage.journal import Position
 from stetd.storage.journal_format import Checkpoint, Cut, Reached
 from stetd.storage.progress import Progress
 
@@ -23,7 +25,6 @@ class WorkspaceView(Message, frozen=True):
     session, relative to the root. ``inner``: prefixes of the paths of workspaces inside this one.
     """
 
-    name: str
     root: str
     shadow: str
     head: str | None
@@ -34,15 +35,6 @@ class WorkspaceView(Message, frozen=True):
 
 
 # -- from the engine
-
-
-class Options(Message, frozen=True):
-    """The historian's part of the configuration; bytes, seconds."""
-
-    exclude: list[str]
-    max_file_bytes: int
-    request_record_calls: int
-    request_record_s: float
 
 
 class StartingPoint(msgspec.Struct):
@@ -80,15 +72,20 @@ class Begin(Message, frozen=True):
 
     version: str
     state: str
-    options: Options
+    settings: Settings
     base: StartingPoint
+
+
+class Reconfigured(Message, frozen=True):
+    """Other settings are in force."""
+
+    settings: Settings
 
 
 class Durable(Message, frozen=True):
     """All records before this position are durable and settled (published or voided)."""
 
-    segment: int
-    offset: int
+    position: Position
 
 
 class MakeDurable(Message, frozen=True):
@@ -176,7 +173,7 @@ class OtherVersion(Message, frozen=True):
     version: str
 
 
-ToHistorian = Begin | Durable | MakeDurable | Ask | Options | Ping | End
+ToHistorian = Begin | Durable | MakeDurable | Ask | Reconfigured | Ping | End
 ToEngine = Answer | Trouble | NewCommits | StoredReplies | Pong | OtherVersion
 _to_historian = msgspec.msgpack.Decoder(ToHistorian)
 _to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)

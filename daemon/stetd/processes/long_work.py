@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stet.wire.results import ClipboardRef, ForgetResult, SnapshotResult
+from stet.wire.results import ForgetResult, SnapshotResult
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -13,16 +13,6 @@ class Collected(msgspec.Struct, frozen=True):
     bytes_before: int
     bytes_after: int
     dropped: int
-
-
-class RetentionPolicy(msgspec.Struct, frozen=True):
-    """A retention policy: limits of age (days) and size (bytes) of a history; 0: no limit."""
-
-    days: int
-    bytes: int
-
-    def __bool__(self) -> bool:
-        return bool(self.days or self.bytes)
 
 
 class RetentionChoice(msgspec.Struct, frozen=True):
@@ -37,32 +27,12 @@ class RetentionChoice(msgspec.Struct, frozen=True):
     named: list[str]
 
 
-class SnapshotLimits(msgspec.Struct, frozen=True):
-    """Limits of a snapshot. ``skip_large``: leave out files that are too large."""
-
-    max_files: int
-    max_bytes: int
-    max_file_bytes: int
-    skip_large: bool
-
-
 class SnapshotTree(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot's durable tree. ``permissions``: bits, by path, that Git's modes can't express."""
 
     tree: str
     result: SnapshotResult
     permissions: list[tuple[str, int]]
-
-
-class ForgetRequest(msgspec.Struct, frozen=True):
-    """A path to leave out of a history. ``clipboards``: with their texts, to search; ``preview``:
-    write nothing.
-    """
-
-    path: str
-    contents: bool
-    preview: bool
-    clipboards: list[tuple[ClipboardRef, str]]
 
 
 class RewrittenHistory(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stetd.storage.journal import Position
 from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.journal_heads import JournalHead
 
@@ -17,8 +18,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     head: str | None
     commits: int
-    segment: int
-    offset: int
+    position: Position
     cut: Cut | None = None
     recorded: Reached | None = None
 

@@ -92,7 +92,6 @@ class FileRecovery(msgspec.Struct):
     state: State
     workspace: Workspace
     pending: PendingRecords
-    boot: str
     report: Recovered
     records: list[Change] = []
     works: list[tuple[int, PreparedFile]] = []
@@ -145,7 +144,7 @@ class FileRecovery(msgspec.Struct):
         if any(same_image(image, each) for each in images):
             return True
         last = self.pending.chains[temporary.path][-1]
-        if now is None or now.data is None or last.boot == self.boot:
+        if now is None or now.data is None or last.boot == self.state.boot:
             return False
         return looks_torn(now.data, self._contents(images))
 
@@ -162,7 +161,7 @@ class FileRecovery(msgspec.Struct):
             return False
         if not looks_torn(found.data, self._contents(images)):
             return True
-        if self.pending.chains[temporary.path][temporary.position].boot != self.boot:
+        if self.pending.chains[temporary.path][temporary.position].boot != self.state.boot:
             return False
         now = self._read(temporary.path)
         in_place = self._is_ours(temporary, now)
@@ -232,7 +231,7 @@ class FileRecovery(msgspec.Struct):
         for path, chain in self.pending.chains.items():
             if path in self.handled:
                 continue
-            same_boot = chain[-1].boot == self.boot
+            same_boot = chain[-1].boot == self.state.boot
             try:
                 self._decide(path, chain, self._read(path), same_boot=same_boot)
             except Refused as refusal:

@@ -76,9 +76,8 @@ class Recovery:
     :meth:`settle` are tried again later.
     """
 
-    def __init__(self, state: State, boot: str) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._boot = boot
         self._pending: dict[str, PendingRecords] = {}
         #: The same, by the number of each of their records, while these are replayed.
         self._pending_with: dict[int, PendingRecords] = {}
@@ -157,7 +156,7 @@ class Recovery:
                     Temporary(change.path, change.temporary, settled, position)
                 )
         # A mark says that they were removed; after a power cut they may be there again.
-        if settled and boot == self._boot:
+        if settled and boot == self._state.boot:
             return
         directories = record.leftover_directories
         if settled_by != record.number:
@@ -258,7 +257,7 @@ class Recovery:
         lacks content that is needed. If a path stays unsettled, the workspace is deferred.
         """
         pending = self._pending[workspace.name]
-        files = FileRecovery(self._state, workspace, pending, self._boot, self.report)
+        files = FileRecovery(self._state, workspace, pending, self.report)
         files.check_temporaries()
         files.check_paths()
         files.journal(journal)

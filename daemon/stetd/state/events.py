@@ -81,9 +81,7 @@ class Events:
             return
         commits = [each for each in objects if each.kind == "commit"]
         for commit in commits:
-            view = WorkspaceView(
-                workspace.name, workspace.root, workspace.shadow, head=commit.oid, number=number
-            )
+            view = WorkspaceView(workspace.root, workspace.shadow, commit.oid, number)
             known = files if commit is commits[-1] else None
             self.publish(Committed(view, commit.oid, commit.content, known))
 

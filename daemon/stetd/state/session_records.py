@@ -22,7 +22,7 @@ from stetd.session.modes import Standing, mode_at
 from stetd.session.sessions import Entrant, Session, expired, hash_secret, is_idle, secret_matches
 from stetd.session.upgrades import PENDING, decide, latest_of
 from stetd.state.mode_records import Modes
-from stetd.state.state import SessionRecord, State
+from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import SessionEnded, SessionOpened
 
@@ -33,13 +33,10 @@ _ENDED = (
 
 
 class Sessions(msgspec.Struct):
-    """Opens and ends sessions. ``change`` is that of Modes."""
+    """Opens and ends sessions."""
 
     state: State
     modes: Modes
-    change: Callable[[SessionRecord], None]
-    #: The mode of new sessions.
-    default_mode: str
     #: Gives the (workspace, session) of every connection.
     connected: Callable[[], Iterable[tuple[str | None, str | None]]] = lambda: ()
 
@@ -68,13 +65,13 @@ class Sessions(msgspec.Struct):
         if not who.control and who.agent not in (None, session.agent):
             session = msgspec.structs.replace(session, agent=who.agent)
         if self.state.sessions.get((who.workspace, who.session)) is not session:
-            self.change(SessionOpened(session))
+            self.modes.change(SessionOpened(session))
         return session
 
     def keep(self, session: Session) -> None:
         """Record a session if it is new. Raises Refused."""
         if (session.workspace, session.name) not in self.state.sessions:
-            self.change(SessionOpened(session))
+            self.modes.change(SessionOpened(session))
 
     def end(self, workspace: Workspace, name: str) -> EndedSession:
         """End a session: drop all that it holds, deny its pending request. Raises Refused."""
@@ -88,7 +85,7 @@ class Sessions(msgspec.Struct):
         asked = latest_of(self.state.upgrades.values(), workspace.name, name)
         if asked is not None and asked.status == PENDING:
             request = decide(asked, False, time=int(self.state.now().wall), note=_ENDED)
-        self.change(SessionEnded(workspace.name, name, request))
+        self.modes.change(SessionEnded(workspace.name, name, request))
         fresh = self._new_session(Entrant(workspace.name, name, session.agent, None, False))
         self.modes.session_ended(session, fresh, request)
         return EndedSession(
@@ -128,4 +125,4 @@ class Sessions(msgspec.Struct):
 
     def _mode_of_new(self, workspace: str) -> str:
         ceiling = self.state.known[workspace].standing
-        return mode_at(self.state.now(), Standing(self.default_mode), ceiling)
+        return mode_at(self.state.now(), Standing(self.state.settings.default_mode), ceiling)

@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 
 from stet.wire.results import ModeResult
+from stetd.config.settings import Settings
 from stetd.history.commits import rfc3339
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.protecting import Protection
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import RESTRICTED, Grant, Instant, Standing, grant_end, mode_at
 from stetd.session.sessions import Session, with_clipboards, with_standing
@@ -84,14 +86,20 @@ class State(msgspec.Struct):
     granted: dict[tuple[str, str | None], tuple[str, Grant]] = {}
     #: Why no call may write any more until the next start; None: calls may write.
     read_only: str | None = None
-    #: Files that are kept out of all histories, by the configuration.
+    settings: Settings = msgspec.field(default_factory=Settings)
+    #: By the settings: files that are kept out of all histories, and files that are protected.
     excludes: Excludes = NOTHING_EXCLUDED
+    protection: Protection = msgspec.field(default_factory=lambda: Protection((), "allow"))
 
-    def exclude(self, excludes: Excludes) -> None:
-        """Keep these files out of every history from now on."""
-        self.excludes = excludes
+    def __post_init__(self) -> None:
+        self.reconfigure(self.settings)
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Use these settings from now on."""
+        self.settings, self.excludes = settings, Excludes(settings.exclude)
+        self.protection = Protection(settings.protected, settings.protected_action)
         for workspace in self.open.values():
-            workspace.excludes = excludes
+            workspace.excludes = self.excludes
 
     def change_known(self, name: str, **fields: Any) -> None:
         """Change fields of a WorkspaceState."""

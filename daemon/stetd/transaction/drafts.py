@@ -29,7 +29,7 @@ class Requester(msgspec.Struct, frozen=True):
 
     def commit_meta(self, kind: str, time: int, subject: str, **more: Any) -> CommitMeta:
         """The metadata of a commit that was asked for in this way."""
-        asked = msgspec.structs.asdict(self)
+        asked = {name: getattr(self, name) for name in Requester.__struct_fields__}
         return CommitMeta(
             kind=kind, time=time, subject=subject, version=__version__, **asked, **more
         )

@@ -28,7 +28,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
 from stetd.parameters import Forget
-from stetd.processes.long_work import ForgetRequest, RewrittenHistory
+from stetd.processes.long_work import RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
@@ -86,8 +86,7 @@ class Forgetting(msgspec.Struct):
     async def _left_out(self) -> RewrittenHistory:
         """Scan, or rewrite, the history up to its present head without the path."""
         self.clipboards = self._clipboards()
-        clipboards = list(self.clipboards.items())
-        asked = ForgetRequest(self.asked.path, self.asked.contents, self.asked.preview, clipboards)
+        asked = self.asked, list(self.clipboards.items())
         return await self.writer.historian.ask(
             "leave out", asked, RewrittenHistory, self.writer.view(self.workspace), self.progress
         )

@@ -24,7 +24,7 @@ from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.processes.long_work import RetentionChoice, RetentionPolicy
+from stetd.processes.long_work import RetentionChoice
 from stetd.repository.references import named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
@@ -33,14 +33,12 @@ from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 
-async def retain(
-    writer: Writer, workspace: Workspace, policy: RetentionPolicy, progress: Progress
-) -> int:
-    """Drop commits by a policy; returns how many. Raises Refused, OSError."""
+async def retain(writer: Writer, workspace: Workspace, progress: Progress) -> int:
+    """Drop commits as configured; returns how many. Raises Refused, OSError."""
     historian = writer.historian
     while True:
         view = writer.view(workspace)
-        found = await historian.ask("what goes", policy, list[RetentionChoice], view, progress)
+        found = await historian.ask("what goes", None, list[RetentionChoice], view, progress)
         if not found:
             workspace.repository.reopen()  # it may have removed packs
             if await historian.ask("has remains", workspace.shadow, bool):

@@ -51,21 +51,12 @@ class Job(Generic[T]):
 
 
 class Upkeep:
-    """The queue of jobs. ``idle_s``: seconds without a call after which changed histories are
-    checked for gc; 0: never. ``retain``: None if nothing is dropped.
-    """
+    """The queue of jobs."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        writer: Writer,
-        idle_s: float,
-        retain: Retain | None,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, writer: Writer, retain: Retain) -> None:
         self._loop = loop
         self._writer = writer
-        self._idle_s = idle_s
-        self.retain = retain
+        self._retain = retain
         #: The running job, then the queued ones.
         self.jobs: list[Job[Any]] = []
         #: Held by the running job.
@@ -96,9 +87,14 @@ class Upkeep:
         finally:
             self.jobs.remove(job)
 
-    def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
-        """Change the options."""
-        self._idle_s, self.retain = idle_s, retain
+    @property
+    def retain(self) -> Retain | None:
+        """Applies the retention policy; None if nothing is to be dropped."""
+        settings = self._writer.state.settings
+        return self._retain if settings.retention_days or settings.retention_mb else None
+
+    def reconfigured(self) -> None:
+        """Look again what is due when: the settings have changed."""
         self._woken.set()
 
     def follow(self, shadow: str) -> None:
@@ -130,12 +126,12 @@ class Upkeep:
 
     def _next_check_s(self) -> float | None:
         """Seconds until a history is due for a check; None: none is."""
-        if not self._idle_s:
+        idle_s, pauses = self._writer.state.settings.gc_idle_s, []
+        if not idle_s:
             return None
-        pauses = []
         if self._changed_since:
             longest = time.monotonic() - min(self._changed_since.values())
-            pauses.append(min(self._idle_s - self._writer.quiet_s(), _BUSY_INTERVAL_S - longest))
+            pauses.append(min(idle_s - self._writer.quiet_s(), _BUSY_INTERVAL_S - longest))
         if self.retain is not None and self._retained_at is not None:
             pauses.append(self._retained_at + _RETENTION_INTERVAL_S - time.monotonic())
         return min(pauses, default=None)

@@ -19,7 +19,7 @@ from stet.wire.results import SnapshotResult
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.objects import changed_paths
-from stetd.processes.long_work import SnapshotLimits, SnapshotTree
+from stetd.processes.long_work import SnapshotTree
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
 from stetd.storage.progress import Progress
@@ -32,7 +32,7 @@ _MAX_PERMISSIONS = 1000
 
 
 async def snapshot(
-    writer: Writer, workspace: Workspace, who: Requester, limits: SnapshotLimits, progress: Progress
+    writer: Writer, workspace: Workspace, who: Requester, skip_large: bool, progress: Progress
 ) -> SnapshotResult:
     """Take a snapshot. Raises Refused, OSError."""
     check_open(writer, workspace)
@@ -41,7 +41,7 @@ async def snapshot(
     touched = workspace.touched = set[str]()
     try:
         view = writer.view(workspace)
-        taken = await writer.historian.ask("snapshot", limits, SnapshotTree, view, progress)
+        taken = await writer.historian.ask("snapshot", skip_large, SnapshotTree, view, progress)
         await reached("snapshot.before_record")
         load = workspace.repository.load_tree
         changed = changed_paths(base.tree, workspace.head.tree, load)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 
 import msgspec
@@ -19,7 +19,8 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import ClipboardRef, EditResult, ForgetResult
 from stetd.failpoints import failpoint
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_content
-from stetd.processes.long_work import ForgetRequest, RewrittenHistory
+from stetd.parameters import Forget
+from stetd.processes.long_work import RewrittenHistory
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
@@ -34,10 +35,16 @@ _TELLING = 8
 _MAX_PATHS_TOLD = 50
 #: Size of the cache of rewritten trees.
 _MAX_TREES = 20_000
+#: A clipboard and its text.
+_Clipboard = tuple[ClipboardRef, str]
 
 
-def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
-    """Write the history without the path into packs, and the file of new ids. Raises Refused."""
+def left_out(view: ReadView, given: tuple[Forget, list[_Clipboard]]) -> RewrittenHistory:
+    """Write the history without the path into packs, and the file of new ids. Raises Refused.
+
+    ``given``: what is asked for (preview: write nothing), and the clipboards to search.
+    """
+    asked, clipboards = given
     head, disk, progress = view.head, view.disk, view.progress
     packs = None if asked.preview else PackStream(view.shadow, disk, "forget")
     with closing(StoredObjects(view.shadow)) as repository:
@@ -75,7 +82,7 @@ def left_out(view: ReadView, asked: ForgetRequest) -> RewrittenHistory:
             contents=len(rewriting.blobs),
             contents_left=len(left),
             also_at=also_at,
-            clipboards=_holding(repository, rewriting, asked.clipboards),
+            clipboards=_holding(repository, rewriting, clipboards),
         )
         return RewrittenHistory(
             last=head,
@@ -120,9 +127,7 @@ def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: st
 
 
 def _holding(
-    repository: StoredObjects,
-    rewriting: _Rewriting,
-    clipboards: Sequence[tuple[ClipboardRef, str]],
+    repository: StoredObjects, rewriting: _Rewriting, clipboards: list[_Clipboard]
 ) -> list[ClipboardRef]:
     """The clipboards that have something in common with the contents left out."""
     holding: set[ClipboardRef] = set()

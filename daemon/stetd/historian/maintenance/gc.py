@@ -13,9 +13,10 @@ from array import array
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 
+from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
 from stetd.history.commits import parse_commit
-from stetd.processes.long_work import Collected, RetentionChoice, RetentionPolicy
+from stetd.processes.long_work import Collected, RetentionChoice
 from stetd.repository.git_writer import GitWriter
 from stetd.repository.object_files import (
     INDEX_HEAD,
@@ -93,24 +94,23 @@ def has_remains(shadow: str) -> bool:
         return any(each.parent is not None and repository.is_commit(each.parent) for each in cut)
 
 
-def choose(
-    view: ReadView, policy: RetentionPolicy, git_writer: GitWriter
-) -> RetentionChoice | None:
+def choose(view: ReadView, settings: Settings, git_writer: GitWriter) -> RetentionChoice | None:
     """Choose what retention drops; None: nothing. Raises BrokenHistory, Damaged, MissingObject,
     OSError.
     """
     shadow, progress = view.shadow, view.progress
     with closing(StoredObjects(shadow)) as repository:
-        chain, by_age, worth = _follow(repository, policy, progress)
+        chain, by_age, worth = _follow(repository, settings.retention_days, progress)
         if worth is None:
             return None
-        at, why = by_age, f"older than {policy.days} days"
-        if policy.bytes and directory_bytes(shadow) > policy.bytes:
+        at, why = by_age, f"older than {settings.retention_days} days"
+        most = settings.retention_mb << 20
+        if most and directory_bytes(shadow) > most:
             collected(shadow, git_writer, view.disk, progress, drop=True)
-            if directory_bytes(shadow) > policy.bytes:
-                by_size = _fitting(repository, policy, progress, chain)
+            if directory_bytes(shadow) > most:
+                by_size = _fitting(repository, most, progress, chain)
                 if by_size < at:
-                    at, why = by_size, f"the history had more than {policy.bytes:,} bytes"
+                    at, why = by_size, f"the history had more than {most:,} bytes"
         named = named_commits(shadow)
         at = max(at, _oldest_named(named, chain))
         failpoint("retention.chosen")
@@ -121,7 +121,7 @@ def choose(
 
 
 def _follow(
-    repository: StoredObjects, policy: RetentionPolicy, progress: Progress
+    repository: StoredObjects, days: int, progress: Progress
 ) -> tuple[bytes, int, int | None]:
     """The ids of the commits, newest first, and two indexes in them.
 
@@ -131,7 +131,7 @@ def _follow(
     progress.begin("following the history")
     now = time.time()
     chain = bytearray()
-    since = now - policy.days * _DAY if policy.days else float("-inf")
+    since = now - days * _DAY if days else float("-inf")
     at, last, oldest = 0, 0, now
     worth: int | None = None
     for number, commit in enumerate(repository.walk(repository.head())):
@@ -145,13 +145,11 @@ def _follow(
     return bytes(chain), at if oldest < since - _SELDOM_S else last, worth
 
 
-def _fitting(
-    repository: StoredObjects, policy: RetentionPolicy, progress: Progress, chain: bytes
-) -> int:
+def _fitting(repository: StoredObjects, most: int, progress: Progress, chain: bytes) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = _stored_sizes(repository.path)
-    total, room = 0, int(policy.bytes * _SPARE)
+    total, room = 0, int(most * _SPARE)
 
     def count(number: int) -> None:
         """Count an object when it is marked first: with the newest commit that has it."""

@@ -11,10 +11,11 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SnapshotResult
+from stetd.config.settings import Settings
 from stetd.failpoints import failpoint
 from stetd.historian.queries.files import present
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, Image, object_id, tree_content
-from stetd.processes.long_work import SnapshotLimits, SnapshotTree
+from stetd.processes.long_work import SnapshotTree
 from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
@@ -29,7 +30,7 @@ _ROUNDS = 3
 _RESERVE = 64 << 20
 
 
-def taken(view: ReadView, asked: SnapshotLimits) -> SnapshotTree:
+def taken(view: ReadView, skip_large: bool, settings: Settings) -> SnapshotTree:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
     progress, cache = view.progress, StatCache(stat_cache_path(view.shadow))
     progress.begin("looking at the files")
@@ -40,15 +41,15 @@ def taken(view: ReadView, asked: SnapshotLimits) -> SnapshotTree:
             repository.load_tree,
             tree,
             cache.folder,
-            max_files=asked.max_files,
-            max_file_bytes=asked.max_file_bytes,
+            max_files=settings.snapshot_max_files,
+            max_file_bytes=view.max_file_bytes,
             excludes=view.excludes,
         )
         for _ in scan.walk():
             progress.step(scan.files - progress.done)
-        _check_limits(view.shadow, asked, scan)
+        _check_limits(view.shadow, scan, skip_large, settings.snapshot_max_bytes)
         packs = PackStream(view.shadow, view.disk, "snapshot")
-        snapshot = _Snapshot(view, asked, scan, packs)
+        snapshot = _Snapshot(view, scan, packs)
         snapshot.read()
         new = snapshot.write_trees()
         packs.flush()
@@ -71,30 +72,30 @@ def taken(view: ReadView, asked: SnapshotLimits) -> SnapshotTree:
     return SnapshotTree(tree=new, result=result, permissions=list(snapshot.permissions.items()))
 
 
-def _check_limits(shadow: str, limits: SnapshotLimits, scan: Scan) -> None:
-    if scan.files > limits.max_files:
+def _check_limits(shadow: str, scan: Scan, skip_large: bool, max_bytes: int) -> None:
+    if scan.files > scan.max_files:
         most = ", ".join(f"{name} {n:,}" for name, n in scan.by_top.most_common(5))
         raise refuse(
             Kind.INPUT_TOO_LARGE,
             f"the workspace has {scan.files:,} files that no .gitignore leaves out; a snapshot "
-            f"takes {limits.max_files:,} at most (snapshot_max_files). Most are in: {most}. "
+            f"takes {scan.max_files:,} at most (snapshot_max_files). Most are in: {most}. "
             "Leave out what is made by programs, in a .gitignore. Nothing was written.",
         )
-    if scan.large and not limits.skip_large:
+    if scan.large and not skip_large:
         named = ", ".join(f"{path} ({size:,} bytes)" for size, path in scan.large[:5])
         raise refuse(
             Kind.FILE_TOO_LARGE,
-            f"{len(scan.large)} files have more than {limits.max_file_bytes:,} bytes "
+            f"{len(scan.large)} files have more than {scan.max_file_bytes:,} bytes "
             f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
             "skip_large: true. Nothing was written.",
         )
     for size, path in scan.large:
-        scan.skip(path, f"it has {size:,} bytes, more than {limits.max_file_bytes:,}")
-    if scan.bytes > limits.max_bytes:
+        scan.skip(path, f"it has {size:,} bytes, more than {scan.max_file_bytes:,}")
+    if scan.bytes > max_bytes:
         raise refuse(
             Kind.INPUT_TOO_LARGE,
             f"the workspace's files have {scan.bytes:,} bytes; a snapshot takes "
-            f"{limits.max_bytes:,} at most (snapshot_max_bytes). Leave out what is made by "
+            f"{max_bytes:,} at most (snapshot_max_bytes). Leave out what is made by "
             "programs, in a .gitignore. Nothing was written.",
         )
     free = shutil.disk_usage(shadow).free - _RESERVE
@@ -110,7 +111,6 @@ class _Snapshot(msgspec.Struct):
     """Reads the files of a scan, and writes the contents and trees that are new."""
 
     view: ReadView
-    asked: SnapshotLimits
     scan: Scan
     packs: PackStream
     permissions: dict[str, int] = {}
@@ -158,7 +158,7 @@ class _Snapshot(msgspec.Struct):
     def _look(self, folder: Folder, name: str) -> OnDisk | None:
         path = folder.path + name
         try:
-            return present(self.view.worktree, path, self.asked.max_file_bytes)
+            return present(self.view.worktree, path, self.view.max_file_bytes)
         except Refused as refusal:
             self.scan.skip(path, refusal.message)
             self._keep(folder, name)

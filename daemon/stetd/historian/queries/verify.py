@@ -43,7 +43,6 @@ from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk, read_file
-from stetd.storage.journal import Position
 from stetd.storage.journal_format import Reached
 from stetd.storage.journal_heads import read_heads
 from stetd.storage.worktree import Worktree
@@ -70,8 +69,7 @@ def claimed(state: str, name: str, now: Moment) -> Claim:
     """The daemon's knowledge of a history, from its memory and its journal, and the reference."""
     journal = trouble = None
     try:
-        end = Position(now.segment, now.offset)
-        journal = read_heads(os.path.join(state, "journal"), end, name)
+        journal = read_heads(os.path.join(state, "journal"), now.position, name)
     except OSError as error:
         trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
     reference = read_history_reference(shadow_path(state, name))

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.config.settings import Settings
 from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
 from stetd.historian.index.history_index import CommitFilter
@@ -28,8 +29,8 @@ from stetd.history.undone import (
     is_edit,
 )
 from stetd.parameters import invalid
-from stetd.planning.proposals import Proposal, ProposalRequest, proposal_of
-from stetd.planning.world import CallWorld, EditCall
+from stetd.planning.proposals import Proposal, proposal_of
+from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.state.read_view import ReadView
 from stetd.transaction.drafts import Draft
 
@@ -260,11 +261,11 @@ _PLANNERS = {
 }
 
 
-def proposed(view: ReadView, asked: ProposalRequest) -> Proposal:
+def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
-    plan = _PLANNERS[asked.call.method]
-    with closing(CallWorld(view.worktree, asked.call, asked.limits)) as world:
-        draft = with_lookup(view, lambda lookup: plan(lookup, view, asked.call, world))
+    plan, limits = _PLANNERS[call.method], CallLimits.of(settings)
+    with closing(CallWorld(view.worktree, call, limits)) as world:
+        draft = with_lookup(view, lambda lookup: plan(lookup, view, call, world))
         proposal = proposal_of(draft, view.number)
         failpoint("historian.proposed")
         return proposal
