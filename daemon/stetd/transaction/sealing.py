@@ -74,7 +74,7 @@ def seal(
     outside, subject = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
-    if changed or draft.commit_if_unchanged:
+    if changed or draft.reverts:
         if outside:
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
