@@ -222,7 +222,7 @@ class _Planning(msgspec.Struct):
         if patch.request.to_clipboard:
             patch.stored = matched
         if not patch.failures and text is not None and inserted is not None:
-            patch.edit = replace(match.edit(subject.index), replacement=text)
+            patch.edit = replace(match, replacement=text)
 
     def _inserted_text(self, patch: _Patch) -> str | None:
         """The new text of a patch; None if it failed, or depends on an earlier one that failed."""

@@ -192,7 +192,7 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
             elif joins_lines(file.target.document.text, found.start, found.end, found.replacement):
                 failures.append(subject.failure(Kind.OLD_TEXT_NOT_FOUND, _JOINS))
             else:
-                file.edits.append(found.edit(index))
+                file.edits.append(found)
     return failures
 
 
