@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import pytest
 
 from stetd.editing import time_limit
-from stetd.editing.matching.ladder import Match, Several, locate
+from stetd.editing.matching.ladder import Several, locate
 from stetd.editing.matching.line_replacement import IndentChange, shared_lines, spaces_unit
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document
 from stetd.editing.typography import JOINING_STARTERS, SINGLETONS, TABLE, folded_text
 
@@ -22,18 +23,20 @@ def document(text: str) -> Document:
 
 def test_a_match_tells_what_was_really_matched() -> None:
     found = locate(document("a\nb \nc\nd\n"), "b\nc", "b\nx")
-    assert Match(2, 6, Rung.TRAILING_SPACE, "b \nx") == found
+    assert LocatedEdit(0, 2, 6, "b \nx", Rung.TRAILING_SPACE) == found
 
 
 def test_a_whole_line_match_takes_the_terminator_exactly_when_the_text_ends_with_one() -> None:
     text = "a \nb\nc\n"
-    assert Match(0, 5, Rung.TRAILING_SPACE, "x\n") == locate(document(text), "a\nb\n", "x\n")
-    assert Match(0, 4, Rung.TRAILING_SPACE, "x") == locate(document(text), "a\nb", "x")
+    assert LocatedEdit(0, 0, 5, "x\n", Rung.TRAILING_SPACE) == locate(
+        document(text), "a\nb\n", "x\n"
+    )
+    assert LocatedEdit(0, 0, 4, "x", Rung.TRAILING_SPACE) == locate(document(text), "a\nb", "x")
 
 
 def test_trimming_covers_only_what_is_replaced() -> None:
     found = locate(document("a\nb\nc\n"), "\nb\n\n", "\nx\n\n")
-    assert Match(2, 4, Rung.TRIM_EDGES, "x\n") == found
+    assert LocatedEdit(0, 2, 4, "x\n", Rung.TRIM_EDGES) == found
 
 
 def test_every_place_is_listed_by_its_line() -> None:
@@ -58,13 +61,13 @@ def test_at_most_a_thousand_places_are_listed() -> None:
 def test_a_tolerant_place_in_bytes_that_are_not_utf8_can_be_told() -> None:
     broken = Document.from_bytes(b"a \xff\nb \nc\n")
     found = locate(broken, "b\nc\n", "x\n")
-    assert isinstance(found, Match)
+    assert isinstance(found, LocatedEdit)
     assert broken.undecodable(found.start, found.end) is None
 
 
 def test_two_boms_are_not_written() -> None:
     found = locate(Document.from_bytes(b"\xef\xbb\xbfa\n"), "a", "\ufeffb")
-    assert Match(0, 1, Rung.EXACT, "b") == found
+    assert LocatedEdit(0, 0, 1, "b", Rung.EXACT) == found
 
 
 class TestTypography:

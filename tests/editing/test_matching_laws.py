@@ -13,8 +13,9 @@ from collections.abc import Callable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stetd.editing.matching.ladder import Match, Several, locate
+from stetd.editing.matching.ladder import Several, locate
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import WHITE_SPACE, Document, adopt_terminators, split_lines
 from stetd.editing.typography import TABLE
 
@@ -205,7 +206,7 @@ def test_the_ladder_agrees_with_the_slow_reading(pair: tuple[str, str]) -> None:
     if expected is None:
         assert found is None or found.rung is Rung.TRIM_EDGES
     elif len(expected[1]) == 1:
-        assert isinstance(found, Match)
+        assert isinstance(found, LocatedEdit)
         assert (expected[0], expected[1]) == (found.rung, {(found.start, found.end)})
     else:
         assert isinstance(found, Several)
@@ -218,7 +219,7 @@ def test_the_ladder_agrees_with_the_slow_reading(pair: tuple[str, str]) -> None:
 def test_replacing_a_text_by_itself_changes_nothing(pair: tuple[str, str]) -> None:
     text, old = pair
     found = locate(Document(False, text), old, old)
-    if isinstance(found, Match):
+    if isinstance(found, LocatedEdit):
         assert text[found.start : found.end] == found.replacement
 
 
@@ -230,7 +231,7 @@ def test_lines_beyond_the_match_keep_content_and_terminator(
     text, old = pair
     document = Document(False, text)
     found = locate(document, old, new)
-    if not isinstance(found, Match):
+    if not isinstance(found, LocatedEdit):
         return
     lines = list(zip(*split_lines(text), strict=True))
     edited = list(
@@ -251,7 +252,7 @@ def test_a_file_of_one_terminator_stays_one(
     text, old = adopt_terminators(_lf(pair[0]), terminator), pair[1]
     document = Document(False, text)
     found = locate(document, old, new)
-    if isinstance(found, Match) and document.eol != "none":
+    if isinstance(found, LocatedEdit) and document.eol != "none":
         edited = text[: found.start] + found.replacement + text[found.end :]
         assert Document(False, edited).eol in (document.eol, "none")
 
@@ -280,7 +281,7 @@ def test_only_white_space_and_typography_of_the_new_text_change(
     if not old:
         return
     found = locate(Document(False, text), old, new)
-    if isinstance(found, Match) and found.rung is not Rung.TRIM_EDGES:
+    if isinstance(found, LocatedEdit) and found.rung is not Rung.TRIM_EDGES:
         assert _bare_lines(new) == _bare_lines(found.replacement)
         _assert_descends_alike(new, found.replacement)
 
@@ -312,7 +313,7 @@ def test_exact_text_is_taken_literally_in_a_file_of_newlines(
 ) -> None:
     text = _lf(around) + "\n" + old + "\n" + _lf(around)
     found = locate(Document(False, text), old, new)
-    if isinstance(found, Match):
+    if isinstance(found, LocatedEdit):
         assert (Rung.EXACT, new) == (found.rung, found.replacement)
     else:
         assert isinstance(found, Several)

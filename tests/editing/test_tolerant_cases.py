@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from stetd.editing.matching.ladder import Match, Several, locate
+from stetd.editing.matching.ladder import Several, locate
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document
 
 NOWHERE = "nowhere"
@@ -594,7 +595,7 @@ REFUSALS = [
 ]
 
 
-def edited(before: bytes, old: str, new: str) -> tuple[bytes, Rung] | Rung | str:
+def edited(before: bytes, old: str, new: str) -> tuple[bytes, str] | str:
     """The file after the edit with its rung; the ambiguous rung; or NOWHERE."""
     document = Document.from_bytes(before)
     found = locate(document, old, new)
@@ -603,7 +604,7 @@ def edited(before: bytes, old: str, new: str) -> tuple[bytes, Rung] | Rung | str
         return found.rung
     if found is None:
         return NOWHERE
-    assert isinstance(found, Match)
+    assert isinstance(found, LocatedEdit)
     text = document.text[: found.start] + found.replacement + document.text[found.end :]
     return document.to_bytes(text), found.rung
 
@@ -652,21 +653,21 @@ def test_a_line_sent_without_its_indentation_does_not_lose_it_to_one_put_before_
     document = Document.from_bytes(f"def f():{end}    return a{end}".encode())
     for last in ("\n", end, ""):
         found = locate(document, f"return a{last}", f"b()\nreturn a{last}")
-        assert isinstance(found, Match)
+        assert isinstance(found, LocatedEdit)
         written = f"    b(){end}    return a{end if last else ''}"
         assert (found.rung, found.replacement) == (Rung.INDENT, written)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_edges_are_trimmed_whatever_the_lines_end_with(end: str) -> None:
-    def found(before: str, dropped: str) -> Match | Several | None:
+    def found(before: str, dropped: str) -> LocatedEdit | Several | None:
         document = Document.from_bytes(before.replace("\n", end).encode())
         old, new = (f"{dropped}\nfoo {word}\n".replace("\n", end) for word in ("bar baz", "qux"))
         return locate(document, old, new)
 
     for dropped in ("", "..."):
         match = found("foo bar baz\nb\n", dropped)
-        assert isinstance(match, Match)
+        assert isinstance(match, LocatedEdit)
         assert (match.rung, match.replacement) == (Rung.TRIM_EDGES, f"foo qux{end}")
     assert found("foo bar baz\nb\n...\n", "...") is None, "the file has such a line elsewhere"
 

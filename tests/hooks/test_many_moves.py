@@ -38,7 +38,8 @@ def test_the_cost_of_a_reply_follows_the_number_of_files(monkeypatch: pytest.Mon
     monkeypatch.setattr(recording, "find_entry", find_entry)
     recorder: Any = SimpleNamespace(_image_before=lambda path: known.get(str(path)))
     Path.compared = 0
-    moves = recording._moves(cast("Any", SimpleNamespace(tree=None)), own, cast("Any", None))
+    history = SimpleNamespace(head=SimpleNamespace(tree=None), load=None)
+    moves = recording._moves(cast("Any", history), own)
     files = recording._Recorder._file_changes(recorder, own, moves)
     in_the_reply = [(file.status, file.old_path, file.path) for file in files]
     assert sorted(in_the_reply) == sorted(("R", f"old/{n}", f"new/{n}") for n in range(FILES))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlockResult, ClipboardNote, EditReport
 from stetd.editing.text import Document, looks_binary
+
+_MOST_LINKS = 40
 
 
 class SourceFile(msgspec.Struct, frozen=True, dict=True):
@@ -37,11 +40,21 @@ class SourceFile(msgspec.Struct, frozen=True, dict=True):
         """Whether this is a symbolic link (which only ``World.look`` gives)."""
         return self.mode is not None and stat.S_ISLNK(self.mode)
 
-    def leads_to(self, root: str) -> str:
-        """The absolute path of a symbolic link's target, not resolved further."""
-        text = (self.data or b"").decode("utf-8", "surrogateescape")
-        folder = self.path.rpartition("/")[0]
-        return text if text.startswith("/") else f"{root}/{folder}/{text}"
+
+AnyFile = TypeVar("AnyFile", bound=SourceFile)
+
+
+def followed(path: str, root: str, look: Callable[[str], AnyFile]) -> AnyFile:
+    """The file at ``path``, links followed; ``look``: the entry at a path. Raises Refused."""
+    spelled = path
+    for _ in range(_MOST_LINKS):
+        file = look(spelled)
+        if not file.is_link:
+            return file
+        target = (file.data or b"").decode("utf-8", "surrogateescape")
+        folder = file.path.rpartition("/")[0]
+        spelled = target if target.startswith("/") else f"{root}/{folder}/{target}"
+    raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
 
 class World(Protocol):

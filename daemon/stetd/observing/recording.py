@@ -24,7 +24,7 @@ from stet.wire.first_use import known_to_msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd.editing.paths import directories_above
 from stetd.history.commits import CommitMeta
-from stetd.history.objects import Image, LoadTree, find_entry, has_directory, object_id
+from stetd.history.objects import Image, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, FilesBefore
 from stetd.observing.current_content import CurrentContent, ScanResult, first_few
@@ -33,7 +33,6 @@ from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal_format import Change, PathChange, session_after
 from stetd.transaction.heads import (
-    Head,
     HistoryBuilder,
     few_names,
     outside_changes,
@@ -158,10 +157,6 @@ class _Recorder(msgspec.Struct):
     protection: Protection
     note: BeforeNote
 
-    @property
-    def _load(self) -> LoadTree:
-        return self.workspace.repository.load_tree
-
     def before(self) -> tuple[EditResult, list[PathChange]]:
         """Commit the files that differ as outside, and note which files do not exist."""
         changes, subject = self._changes()
@@ -225,7 +220,7 @@ class _Recorder(msgspec.Struct):
         if unclear:
             outside = self.history.add_outside(unclear, subject)
         if own:
-            moves = _moves(self.history.head, own, self._load)
+            moves = _moves(self.history, own)
             files = self._file_changes(own, moves)
             commit = self.history.add(self._meta(own, moves), own)
         result = EditResult(
@@ -245,13 +240,13 @@ class _Recorder(msgspec.Struct):
         """Whether the change of this file must be the tool's; ``image``: None if it is deleted."""
         if image is None:
             return True
-        if find_entry(self.history.head.tree, path, self._load) is not None:
+        if find_entry(self.history.head.tree, path, self.history.load) is not None:
             return not before.was_skipped(path)
         return before.was_absent(path)
 
     def _image_before(self, path: str) -> Image | None:
         """The file's image in the head, with the permission bits of the note."""
-        image = self.history.head.image(path, self._load)
+        image = self.history.head.image(path, self.history.load)
         if image is None:
             return None
         noted = Image(image.oid, stat.S_IFREG | self.note.modes.get(path, 0))
@@ -287,8 +282,8 @@ class _Recorder(msgspec.Struct):
         }
         if not self.note.complete:
             return tuple(sorted(above & self.note.missing_directories()))
-        tree = self.history.head.tree
-        return tuple(sorted(d for d in above if not has_directory(tree, d, self._load)))
+        tree, load = self.history.head.tree, self.history.load
+        return tuple(sorted(d for d in above if not has_directory(tree, d, load)))
 
     def _file_changes(
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
@@ -314,12 +309,12 @@ class _Recorder(msgspec.Struct):
         return files
 
 
-def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
+def _moves(history: HistoryBuilder, own: Mapping[str, Image | None]) -> list[tuple[str, str]]:
     """(old, new) paths of files that were moved unchanged, where the pair is unique."""
     gone: dict[str, list[str]] = {}
     made: dict[str, list[str]] = {}
     for path, image in own.items():
-        known = find_entry(head.tree, path, load)
+        known = find_entry(history.head.tree, path, history.load)
         if known is not None and image is None:
             gone.setdefault(known[1], []).append(path)
         elif known is None and image is not None:

@@ -139,13 +139,9 @@ class RecordingWorld:
 def _answer(world: World, kind: Question, path: str) -> Answer:
     """Ask the world; a refusal is an answer, too."""
     try:
-        match kind:
-            case "read":
-                return world.read(path)
-            case "look":
-                return world.look(path)
-            case "clipboards":
-                return world.clipboards
+        if kind == "clipboards":
+            return world.clipboards
+        return world.read(path) if kind == "read" else world.look(path)
     except Refused as refusal:
         return refusal.copy()
 

@@ -11,7 +11,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.settings import Settings
 from stetd.editing import time_limit
-from stetd.editing.edits import Plan, SourceFile
+from stetd.editing.edits import Plan, SourceFile, followed
 from stetd.editing.paths import directories_above
 from stetd.history.objects import object_id
 from stetd.history.reverting_commits import InTheWay
@@ -24,7 +24,6 @@ from stetd.transaction.drafts import DraftFile, Requester
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
 #: The method that records what an agent's own tools have done; it writes no file.
 OBSERVE = "observe"
-_MOST_LINKS = 40
 #: If a call reads more bytes than this, a planner plans it.
 _QUICK_BYTES = 512 * 1024
 
@@ -190,13 +189,7 @@ class CallWorld:
 
     def read(self, path: str) -> SourceFile:
         """The file at a path as the request spells it, links followed."""
-        spelled = path
-        for _ in range(_MOST_LINKS):
-            source = self._read_through(spelled)
-            if not source.is_link:
-                return source
-            spelled = source.leads_to(self.root)
-        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+        return followed(path, self.root, self._read_through)
 
     def look(self, path: str) -> SourceFile:
         """The file at a path as the request spells it; a link is not followed but returned."""

@@ -254,7 +254,7 @@ class Recovery:
 
         The decisions are journalled and synced before any of them is carried out. Raises OSError
         and JournalBroken if that fails; MissingObject, with nothing journalled, if the history
-        lacks content that is needed. If a path stays unsettled, the workspace is deferred.
+        lacks content that is needed. If a path stays unsettled, the workspace must be deferred.
         """
         pending = self._pending[workspace.name]
         files = FileRecovery(self._state, workspace, pending, self.report)
@@ -266,7 +266,6 @@ class Recovery:
         files.remove_directories()
         if files.unsettled:
             pending.last = journal.position.segment  # the decisions are kept as well
-            self.defer(workspace.name)
         else:
             self.forget(workspace.name)
         return files

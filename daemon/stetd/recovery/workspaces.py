@@ -79,13 +79,12 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         try:
             repository, head = self._history(known)
         except _Damaged as damage:
-            self.recovery.defer(known.name, damaged=True)
             self._damaged.add(known.name)
-            raise self._deferred(known, self._damaged_message(known, str(damage))) from damage
+            why = self._damaged_message(known, str(damage))
+            raise self._deferred(known, why, damaged=True) from damage
         try:
             workspace = self.state.open_workspace(known, repository)
         except OSError as error:
-            self.recovery.defer(known.name)
             repository.close()
             why = (
                 f"{known.root}: the workspace's directory can't be opened ({error.strerror}). Its "
@@ -127,7 +126,6 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         try:
             settled = self.recovery.settle(workspace, self.journal)
         except MissingObject as error:
-            self.recovery.defer(known.name)
             workspace.head = head  # no new commit was journalled
             self._close(workspace)
             raise self._deferred(known, self._damaged_message(known, _missing(error))) from error
@@ -176,7 +174,8 @@ class WorkspaceOpener(msgspec.Struct, frozen=True):
         self._damaged.discard(known.name)
         self._stuck.discard(known.name)
 
-    def _deferred(self, known: WorkspaceState, why: str) -> Refused:
+    def _deferred(self, known: WorkspaceState, why: str, *, damaged: bool = False) -> Refused:
+        self.recovery.defer(known.name, damaged=damaged)
         self.state.troubles[known.name] = why
         return refuse(Kind.IO_ERROR, why)
 

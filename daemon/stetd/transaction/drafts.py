@@ -61,13 +61,12 @@ class Draft(msgspec.Struct):
     warnings: Sequence[str] = ()
     clipboards: Mapping[str, str] = {}
     clipboard_notes: Sequence[ClipboardNote] = ()
+    #: Makes a commit even if no file changes: what an undo takes back may be gone already.
     reverts: tuple[str, ...] = ()
     #: Directories to remove at the end if they are empty.
     leftover_directories: Sequence[str] = ()
     #: The client wants to see the result only.
     preview: bool = False
-    #: Make a commit even if no file changes: what an undo takes back may be gone already.
-    commit_if_unchanged: bool = False
     #: What ``patch_block`` returns beside the message, for one file or several; None: nothing.
     result: BlockResult | list[BlockResult] | None = None
     #: Protected files that the call changes; its commit names them.

@@ -74,10 +74,9 @@ def seal(
     outside, subject = outside_changes(history, found)
     changed = [work for work in works if work.changes]
     outside_id = commit_id = None
-    if changed or draft.commit_if_unchanged:
+    if changed or draft.reverts:
         if outside:
             outside_id = history.add_outside(outside, subject)
-        touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
         images = [(work.target.path, work.before_image, work.after) for work in changed]
         moves = tuple(
             (f.old_path, f.target.path)
@@ -98,7 +97,7 @@ def seal(
             moves=moves,
             excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
         )
-        commit_id = history.add(meta, touched)
+        commit_id = history.add(meta, {path: after for path, _, after in images})
     result = _result(draft, works, commit_id, outside_id, who, excludes)
     blobs: dict[str, bytes] = {}
     private: dict[str, bytes] = {}

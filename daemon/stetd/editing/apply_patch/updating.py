@@ -18,7 +18,7 @@ from stet.wire.results import EditReport
 from stetd.editing import refusals
 from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Hunk, subject_of
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, overlap
-from stetd.editing.edits import PlannedFile, SourceFile, World
+from stetd.editing.edits import PlannedFile, SourceFile, World, followed
 from stetd.editing.matching import locating
 from stetd.editing.matching.line_replacement import IndentChange
 from stetd.editing.matching.rungs import Rung
@@ -26,7 +26,6 @@ from stetd.editing.refusals import Subject, visible
 from stetd.editing.text import Document, indentation_of, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
-_MOST_LINKS = 40
 
 
 def write(file: SourceFile, placed: Placed) -> Iterator[Group]:
@@ -311,13 +310,7 @@ class Composition(msgspec.Struct):
 
     def followed(self, path: str) -> str:
         """The canonical path of ``path`` with links followed. Raises Refused."""
-        spelled = path
-        for _ in range(_MOST_LINKS):
-            node = self.nodes[self.own(spelled)]
-            if not node.is_link:
-                return node.path
-            spelled = node.leads_to(self.world.root)
-        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+        return followed(path, self.world.root, lambda each: self.nodes[self.own(each)]).path
 
     def changed(self) -> Iterator[tuple[str, PlannedFile]]:
         """The changed files, each with ``A``, ``M`` or ``D``; "" for the old path of a move."""

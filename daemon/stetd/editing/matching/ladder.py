@@ -124,19 +124,6 @@ def _grows(old: list[str], new: list[str]) -> bool:
     return bool(new) and new[0] != old[0] and old[0] in new
 
 
-class Match(msgspec.Struct, frozen=True):
-    """A text's place, and the text to write there, with the place's line ends and indentation."""
-
-    start: int
-    end: int
-    rung: Rung
-    replacement: str
-
-    def edit(self, index: int) -> LocatedEdit:
-        """The edit of a call that this is."""
-        return LocatedEdit(index, self.start, self.end, self.replacement, self.rung.value)
-
-
 class Several(msgspec.Struct, frozen=True):
     """A text that occurs in several places; ``lines``: their first lines, from 1, 1,000 at most."""
 
@@ -146,31 +133,32 @@ class Several(msgspec.Struct, frozen=True):
 
 def locate(
     document: Document, old: str, new: str, *, near_line: int | None = None
-) -> Match | Several | None:
+) -> LocatedEdit | Several | None:
     """Find ``old`` (not empty), and what to write for ``new``; None if it is not found.
 
     Of several places the one nearest to ``near_line`` (from 1) is chosen, except by ``trim_edges``.
+    The caller gives the edit its index.
     """
     assert old, "BUG: an empty text is everywhere"
     unseen = rungs.may_mean_other_terminators(document, old)
     ladder = _LADDER[1:] if unseen and near_line is not None else _LADDER
     found = _climb(document, old, new, ladder, near_line)
-    if isinstance(found, Match) and found.rung is Rung.EXACT and unseen:
+    if isinstance(found, LocatedEdit) and found.rung is Rung.EXACT and unseen:
         # It is not the only place if the text also occurs elsewhere with other terminators.
         places = rungs.line_endings(Search(document, old))
         if len(places) > 1:
             found = _several(document, Rung.LINE_ENDINGS, places)
-    if isinstance(found, Match) and _is_applied(document, found, old, new):
+    if isinstance(found, LocatedEdit) and _is_applied(document, found, old, new):
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
     # Old text may begin with the file's BOM: then only the beginning of the file is meant.
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
-    return None if isinstance(found, Match) and found.start else found
+    return None if isinstance(found, LocatedEdit) and found.start else found
 
 
-def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
+def _is_applied(document: Document, match: LocatedEdit, old: str, new: str) -> bool:
     """Whether the edit was made before: then tolerance would only find wrong places.
 
     It was if the file has the new text, and this is distinctive and no part of the old text or of
@@ -180,7 +168,7 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
         return False
     found = _climb(document, new, new, _LADDER)
     inside = around = False
-    if isinstance(found, Match) and (found.start, found.end) != (match.start, match.end):
+    if isinstance(found, LocatedEdit) and (found.start, found.end) != (match.start, match.end):
         inside = match.start <= found.start and found.end <= match.end
         around = found.start <= match.start and match.end <= found.end
     telling = found is not None and new not in old and is_distinctive(split_lines(new)[0])
@@ -199,7 +187,7 @@ def _climb(
     new: str,
     ladder: tuple[tuple[Rung, Finder], ...],
     near_line: int | None = None,
-) -> Match | Several | None:
+) -> LocatedEdit | Several | None:
     """The match of the first rung that has a place for the new text."""
     search = Search(document, old)
     for rung, find in ladder:
@@ -220,7 +208,9 @@ def _several(document: Document, rung: Rung, places: Iterable[Place]) -> Several
     return Several(rung, tuple(document.line_at(place.start) for place in places))
 
 
-def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
+def match_at(
+    document: Document, place: Place, old: str, new: str, rung: Rung
+) -> LocatedEdit | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
     if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
         document, place, old, new, exact=rung is Rung.EXACT
@@ -239,7 +229,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
         return None
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
-    return Match(place.start, place.end, rung, text)
+    return LocatedEdit(0, place.start, place.end, text, rung)
 
 
 def _lacks_indentation(
@@ -267,18 +257,18 @@ def _lacks_indentation(
     return alone and not all(map(is_blank, lines[1:]))
 
 
-def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
+def _trim_edges(document: Document, old: str, new: str) -> LocatedEdit | Several | None:
     """The last rung: the match with the fewest dropped lines."""
     trimmed = [one for one in trimmings(old, new) if Search(document, one.old).candidates]
     cost = attrgetter("cost")
     for _, equally in groupby(sorted(trimmed, key=cost), key=cost):
-        matches: dict[tuple[int, int, str], tuple[Match, Trimmed]] = {}
+        matches: dict[tuple[int, int, str], tuple[LocatedEdit, Trimmed]] = {}
         lines: set[int] = set()
         for one in equally:
             found = _climb(document, one.old, one.new, _WHOLE_LINES)
             if found is not None:
                 lines.update(first + 1 for first in Search(document, one.core).candidates)
-            if isinstance(found, Match):
+            if isinstance(found, LocatedEdit):
                 matches[found.start, found.end, found.replacement] = found, one
         if len(lines) > 1 and _is_one_passage(document, old, lines):
             return None
@@ -299,7 +289,7 @@ def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
     return len(places) == 1 and places[0] < min(lines) <= max(lines) <= places[0] + len(found.lines)
 
 
-def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
+def _is_doubtful(document: Document, match: LocatedEdit, trimmed: Trimmed) -> bool:
     """Whether the dropped lines are a sign against a place.
 
     They are if a dropped line may be one of the file, or a similar line is beside the place (for

@@ -220,8 +220,6 @@ class Place(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    #: The text ends with a newline that the file's last line lacks.
-    forgiven: bool = False
     #: The change of indentation.
     change: IndentChange | None = None
 
@@ -278,15 +276,15 @@ def written_at(
             contents[n] = line
     terminator = document.terminator_near(place.end)
     ends = _terminators_of_place(found_ends + missing, given_ends, shared, terminator, literal)
-    if place.forgiven and ends:
-        ends[-1] = ""
+    ends_line = text.endswith(("\n", "\r"), 0, place.end)
+    if ends and old.endswith(("\n", "\r")) and not ends_line:
+        ends[-1] = ""  # the file's last line lacks the newline, and goes on to do so
     found += missing
     lines = (
         (content if origin is None else found[origin]) + end
         for origin, content, end in zip(shared, contents, ends, strict=True)
     )
     written = joined(lines, text[max(0, place.start - 1) : place.start])
-    ends_line = text.endswith(("\n", "\r"), 0, place.end)
     if written.endswith("\r") and ends_line and text.startswith("\n", place.end):
         return written + "\n"  # the two would become one terminator
     return written

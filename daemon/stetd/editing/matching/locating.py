@@ -10,7 +10,8 @@ from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
 from stetd.editing.edits import SourceFile
 from stetd.editing.matching import near_miss
-from stetd.editing.matching.ladder import Match, Several, locate
+from stetd.editing.matching.ladder import Several, locate
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
 
@@ -31,7 +32,7 @@ def find(
     creating: str,
     explain: bool,
     earlier: Iterable[tuple[Subject, str]],
-) -> Match | Failure:
+) -> LocatedEdit | Failure:
     """The only place of ``old`` in ``target``, and its replacement; or the failure.
 
     ``creating``: the operations that would create a missing file. ``explain``: a failure names the
@@ -73,7 +74,7 @@ def find(
             f"{subject.old}, so that only the place you mean matches.",
             candidates=found.lines,
         )
-    return found
+    return replace(found, index=subject.index)
 
 
 def refuse_binary(subject: Subject, target: SourceFile) -> Failure:

@@ -18,8 +18,9 @@ from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
 from stetd.editing import time_limit
-from stetd.editing.matching.ladder import Match, locate
+from stetd.editing.matching.ladder import locate
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import counted
 from stetd.editing.text import (
     WHITE_SPACE,
@@ -62,7 +63,7 @@ def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[s
     nearest = _nearest(document, old, called)
     telling = len("".join(new.split())) >= _TELLING and new not in old
     applied = locate(document, new, new) if telling else None
-    if not isinstance(applied, Match) or applied.rung is Rung.TRIM_EDGES:
+    if not isinstance(applied, LocatedEdit) or applied.rung is Rung.TRIM_EDGES:
         applied = None
     if applied is None and (escaped := _unescaped_place(document, old, called, nearest)):
         return escaped, None
@@ -88,11 +89,11 @@ def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[s
 def _unescaped_place(document: Document, old: str, called: str, nearest: Nearest | None) -> str:
     """The sentence about a text that was escaped once too often, or ""."""
     meant = _unescaped(old)
-    place = locate(document, meant, "") if meant != old else None
-    if not isinstance(place, Match) or (nearest and "in escaping" in nearest.first_difference):
+    at = locate(document, meant, "") if meant != old else None
+    if not isinstance(at, LocatedEdit) or (nearest and "in escaping" in nearest.first_difference):
         return ""
     return (
-        f"It stands at line {document.line_at(place.start)} if the backslashes in {called} are "
+        f"It stands at line {document.line_at(at.start)} if the backslashes in {called} are "
         "read as escapes (\\n as the end of a line): send it escaped once less."
     )
 

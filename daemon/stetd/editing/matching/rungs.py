@@ -121,10 +121,8 @@ class Search(Run):
     def whole_lines(self, first: int, change: IndentChange | None = None) -> Place:
         """The place of whole lines that begins with line ``first`` (from 0)."""
         last = first + len(self.lines) - 1
-        content_end = self.document.content_end(last)
-        end = self.document.line_end(last) if self.terminated else content_end
-        forgiven = self.terminated and end == content_end
-        return Place(self.document.line_starts[first], end, forgiven, change)
+        end_of = self.document.line_end if self.terminated else self.document.content_end
+        return Place(self.document.line_starts[first], end_of(last), change)
 
 
 Finder = Callable[[Search], list[Place]]
@@ -166,12 +164,12 @@ def typography(search: Search) -> list[Place]:
 def _stretches(text: str, wanted: str, original: Callable[[int], int | None]) -> list[Place]:
     """The places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
     # A text of whole lines may end with a newline that the file's last line lacks.
-    length, padding = len(text), "" if text.endswith("\n") or wanted == "\n" else "\n"
+    padding = "" if text.endswith("\n") or wanted == "\n" else "\n"
     places: list[Place] = []
     for at in occurrences(text + padding, wanted):
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
-            places.append(Place(start, end, forgiven=at + len(wanted) > length))
+            places.append(Place(start, end))
             if len(places) >= MOST_PLACES:
                 break
     return places

@@ -18,7 +18,7 @@ from rapidfuzz import fuzz, process
 from stet.wire.failures import Failure, Kind
 from stetd.editing import time_limit
 from stetd.editing.matching import locating
-from stetd.editing.matching.ladder import Match, Several, locate, match_at
+from stetd.editing.matching.ladder import Several, locate, match_at
 from stetd.editing.matching.line_replacement import shared_lines, written_at
 from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
@@ -61,13 +61,12 @@ class CheckedChange(msgspec.Struct, frozen=True):
             return self._not_unique(found.lines, found.rung, near=near)
         if isinstance(found, TooFew):
             return self._out_of_range(found)
-        if isinstance(found, Match):
-            found = found.edit(self.subject.index)
         if isinstance(found, LocatedEdit):
-            return locating.bad_byte(self.subject, document, found.start, found.end) or found
+            bad = locating.bad_byte(self.subject, document, found.start, found.end)
+            return bad or replace(found, index=self.subject.index)
         return found or self._miss(document)
 
-    def _found(self, document: Document) -> Match | LocatedEdit | Several | TooFew | Failure | None:
+    def _found(self, document: Document) -> LocatedEdit | Several | TooFew | Failure | None:
         change = self.change
         if self.pattern is not None:
             return self._matched(self.pattern, document)
@@ -115,7 +114,7 @@ class CheckedChange(msgspec.Struct, frozen=True):
         time_limit.check_size(longest * change.replace.count("\\"))
         written = written_at(document, place, match.group(), match.expand(change.replace))
         assert written is not None, "BUG: only a change of indentation can fail"
-        return LocatedEdit(self.subject.index, place.start, place.end, written, "regex")
+        return LocatedEdit(0, place.start, place.end, written, "regex")
 
     def _most_alike(self, document: Document, least: float) -> LocatedEdit | Failure:
         try:
@@ -312,7 +311,7 @@ def _resembling(
     if text is None:
         return f"{best_score}, but how to indent the new text there can not be told ({where})"
     score = round(best.score, 4)
-    return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
+    return LocatedEdit(0, place.start, place.end, text, "fuzzy", score=score)
 
 
 def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored]:

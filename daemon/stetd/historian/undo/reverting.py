@@ -41,7 +41,6 @@ def plan_revert(
         files=_files(world, reverted),
         reverts=tuple(commit.oid for commit in chosen),
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
-        commit_if_unchanged=True,
     )
 
 
