@@ -340,3 +340,43 @@ def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
     assert eventually(lambda: kept(site) == [])
     assert site.kinds() == ["edit"]
     assert site.person.call("verify")["problems"] == []
+
+
+def test_an_undo_gives_no_kept_name_back_to_what_an_excluded_file_says_by_now(site: Site) -> None:
+    configure(site, "[]")
+    site.overwrite("a.txt", "one\ntwo\nthree\n")
+    moved = site.agent.move("a.txt", "secrets/a")["commit"]
+    configure(site, PATTERNS)
+    site.write("secrets/a", f"one\ntwo\nthree\n{NEW}\n")
+    for method, params in (
+        ("undo", {}),
+        ("undo", {"preview": True}),
+        ("rollback", {"to": f"{moved}~1"}),
+    ):
+        refusal = site.agent.refusal(method, **params)
+        assert refusal.kind == Kind.CONFLICT
+        assert "secrets/a: " in refusal.message
+        assert "it can't become a.txt again" in refusal.message
+    assert not (site.root / "a.txt").exists()
+    assert NEW not in kept(site)
+    site.write("secrets/a", "one\ntwo\nthree\n")
+    site.agent.call("undo")
+    assert site.bytes_of("a.txt") == b"one\ntwo\nthree\n"
+
+
+def test_what_a_transaction_takes_back_itself_is_not_quoted_in_its_recorded_reply(
+    site: Site,
+) -> None:
+    def change(old: str, new: str) -> dict[str, Any]:
+        changes = [{"search": old, "replace": new}]
+        return {"method": "patch_file", "params": {"path": ".env", "changes": changes}}
+
+    calls = [change(OLD, NEW), change(NEW, OLD)]
+    other = {"path": "a.txt", "patches": [{"operation": "overwrite", "newText": "one\n"}]}
+    sent = {"calls": [*calls, {"method": "patch", "params": other}], "request_id": "r-1"}
+    first = site.agent.call("transaction", **sent)
+    assert [each["path"] for each in first["files"]] == ["a.txt"]
+    assert OLD in first["message"]
+    again = site.agent.call("transaction", **sent)
+    assert (again["replayed"], again["commit"]) == (True, first["commit"])
+    assert kept(site) == []

@@ -4,13 +4,14 @@ that differ in letter case only.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, faultless, files_below
+from e2e.running_daemon import DaemonProcess, Site, envelope, faultless, files_below
 
 TASKS = ".vscode/tasks.json"
 
@@ -83,6 +84,18 @@ def test_a_protected_file_is_not_reached_through_a_link(site: Site) -> None:
         patches = [{"operation": "overwrite", "newText": "new\n"}]
         assert site.agent.refusal("patch", path=path, patches=patches).kind == "path_protected"
     assert site.bytes_of(TASKS) == b"old\n"
+
+
+def test_no_link_becomes_the_directory_of_a_protected_file(site: Site) -> None:
+    """Else a file below what it leads to, which has another name there, would be one."""
+    site.write("other/ordinary.txt", "ordinary\n")
+    (site.root / "link").symlink_to("other")
+    (site.root / "sub").mkdir()
+    for name in (".vscode", "sub/.VSCODE"):
+        move = envelope("*** Update File: link", f"*** Move to: {name}")
+        assert site.agent.refusal("apply_patch", input=move).kind == "path_protected"
+    site.agent.move("link", "sub/link")
+    assert os.readlink(site.root / "sub/link") == "other"
 
 
 def test_one_protected_file_keeps_the_whole_call_from_happening(site: Site) -> None:

@@ -61,3 +61,24 @@ def test_not_covered_by_default(path: str) -> None:
 )
 def test_patterns_of_ones_own(patterns: list[str], path: str, covered: bool) -> None:
     assert Protection(patterns, "flag").covers(path) == covered
+
+
+@pytest.mark.parametrize(
+    ("patterns", "path", "covered"),
+    [
+        (["**/.vscode/tasks.json"], "sub/.vscode", True),
+        (["**/.vscode/tasks.json"], ".VSCode/other", False),
+        (["**/.vscode/tasks.json"], ".VSCode", True),
+        (["**/.vscode/tasks.json"], "tasks", False),
+        ([".husky/"], "sub/.husky", True),
+        (["a/b/*.json"], "a", True),
+        (["a/b/*.json"], "a/b", True),
+        (["a/b/*.json"], "sub/a", False),
+        (["/Makefile", "*.sh", "!a/b"], "a", False),
+        (["*.sh"], "x.sh", True),
+    ],
+)
+def test_links_that_files_may_get_such_a_name_through(
+    patterns: list[str], path: str, covered: bool
+) -> None:
+    assert Protection(patterns, "flag").covers_link(path) == covered

@@ -9,11 +9,11 @@ writes there (:mod:`stetd.editing.paths`).
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from stetd.editing.paths import folded_path
-from stetd.history.ignoring import IgnoreFile, is_left_out
+from stetd.history.ignoring import IgnoreFile, is_ignored, is_left_out
 
 Action = Literal["refuse", "flag", "allow"]
 
@@ -52,9 +52,30 @@ class Protection:
             for pattern in patterns
         ]
         self._file = IgnoreFile("\n".join(lines).encode(), "")
+        above = [each for line in lines for each in _directories_of(line)]
+        self._directories = IgnoreFile("\n".join(above).encode(), "")
 
     def covers(self, path: str) -> bool:
         """Whether a file of the workspace is protected, or a directory above it."""
         if self.action == "allow" or not self._file:
             return False
         return is_left_out(folded_path(path), {"": self._file}.get)
+
+    def covers_link(self, path: str) -> bool:
+        """Whether a link of this name is protected: files may get protected names through it."""
+        if self.action == "allow":
+            return False
+        above = is_ignored(folded_path(path), [self._directories], directory=False)
+        return above or self.covers(path)
+
+
+def _directories_of(pattern: str) -> Iterator[str]:
+    """Patterns of the directories above the files of a pattern."""
+    if pattern.startswith(("!", "#")):
+        return
+    anchor = "/" if "/" in pattern.rstrip("/") else ""
+    parts = pattern.strip("/").split("/")
+    named = len(parts) if pattern.endswith("/") else len(parts) - 1
+    for count in range(1, named + 1):
+        if parts[count - 1] != "**":
+            yield anchor + "/".join(parts[:count])

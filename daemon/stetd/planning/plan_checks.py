@@ -36,8 +36,8 @@ def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection
     _refuse_two_spellings(draft, call)
     _refuse_faulty_links(draft)
     _refuse_new_repositories(draft, base)
-    changed = (item.target.path for item in draft.files if _changes(item))
-    covered = [path for path in changed if protection.covers(path)]
+    changed = (item for item in draft.files if _changes(item))
+    covered = [item.target.path for item in changed if _is_protected(item, protection)]
     if not covered:
         return
     if protection.action == "refuse" and not call.control:
@@ -61,6 +61,11 @@ def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection
     ]
     draft.warnings = [*draft.warnings, *flagged_texts]
     draft.message = "\n".join([draft.message, *(f"Warning: {text}" for text in flagged_texts)])
+
+
+def _is_protected(item: DraftFile, protection: Protection) -> bool:
+    link = item.after is not None and stat.S_ISLNK(item.mode or 0)
+    return (protection.covers_link if link else protection.covers)(item.target.path)
 
 
 def _changes(item: DraftFile) -> bool:

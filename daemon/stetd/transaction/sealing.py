@@ -121,7 +121,7 @@ def seal(
         clipboards=dict(draft.clipboards),
         request=who.request,
         digest=digest,
-        reply=msgspec.msgpack.encode(_kept_reply(result)),
+        reply=msgspec.msgpack.encode(_kept_reply(result, excludes)),
         time=time,
         performed=not changed,
         leftover_directories=sorted(draft.leftover_directories, reverse=True),
@@ -196,10 +196,12 @@ def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
     ]
 
 
-def _kept_reply(result: EditResult) -> EditResult:
+def _kept_reply(result: EditResult, excludes: Excludes) -> EditResult:
     """A reply as it is recorded: without its diff, and without quotes from excluded files."""
     kept = msgspec.structs.replace(result, diff="")
-    if not any(file.excluded for file in result.files):
+    # An edited file is none of the changed ones if later edits of the call take it back.
+    touched = {*(file.path for file in result.files), *(edit.path for edit in result.edits)}
+    if not any(map(excludes, touched)):
         return kept
     warnings = _excluded_warnings(result.files)
     return msgspec.structs.replace(

@@ -6,7 +6,7 @@ the files on disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
+from stetd.history.excluding import Excludes
 from stetd.history.objects import LINK
 from stetd.history.reverting_commits import FileConflict, InTheWay, RevertedFiles, Version
 from stetd.history.undone import FOUND, TAKES_BACK, UndoneTwice, undone_twice
@@ -26,13 +27,19 @@ _MAX_NAMED = 4
 
 
 def plan_revert(
-    lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
+    lookup: CommitLookup,
+    excludes: Excludes,
+    world: CallWorld,
+    chosen: Sequence[StoredCommit],
+    kind: str,
+    subject: str,
 ) -> Draft:
     """Plan the revert of commits, given newest first.
 
     Raises Refused: conflict, nothing_to_undo (a commit would be undone twice), ...
     """
     reverted = _reverted(lookup, world, chosen)
+    reverted.conflicts += _uncovered(lookup, excludes, world, reverted)
     if reverted.conflicts:
         raise _in_the_way(lookup, world, reverted.conflicts, chosen)
     return Draft(
@@ -73,6 +80,23 @@ def _reverted(
         reason = f"{above} comes back as a file, so nothing can be below it"
         reverted.conflicts.append(FileConflict(path, reason))
     return reverted
+
+
+def _uncovered(
+    lookup: CommitLookup, excludes: Excludes, world: CallWorld, reverted: RevertedFiles
+) -> Iterator[FileConflict]:
+    """Files that are excluded by now, and that would get an old name back that is kept, with
+    content that the history does not have.
+    """
+    for path, origin in reverted.moved_from.items():
+        if origin is None or excludes(path) or not excludes(origin):
+            continue
+        if current_version(world, origin) != lookup.file_at(lookup.head, origin):
+            reason = (
+                "it is excluded from the history (exclude, in the configuration), so it can't "
+                f"become {path} again, where its content would be kept"
+            )
+            yield FileConflict(origin, reason)
 
 
 def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list[str]]:

@@ -49,10 +49,10 @@ def plan_undo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallW
     else:
         chosen = _newest_edits(lookup, view, call)
     done = "Would undo" if call.preview else "Undone"
-    return _revert(lookup, world, chosen, "undo", done)
+    return _revert(lookup, view, world, chosen, "undo", done)
 
 
-def plan_redo(lookup: CommitLookup, _: ReadView, call: EditCall, world: CallWorld) -> Draft:
+def plan_redo(lookup: CommitLookup, view: ReadView, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: revert undos and rollbacks. Raises as :func:`plan_undo`."""
     names = call.params.get("commits")
     if names is not None:
@@ -60,7 +60,7 @@ def plan_redo(lookup: CommitLookup, _: ReadView, call: EditCall, world: CallWorl
     else:
         chosen = [_newest_undo(lookup, call)]
     done = "Would redo" if call.preview else "Redone"
-    return _revert(lookup, world, chosen, "redo", f"{done}, by taking back")
+    return _revert(lookup, view, world, chosen, "redo", f"{done}, by taking back")
 
 
 def _named_commits(
@@ -74,11 +74,17 @@ def _named_commits(
 
 
 def _revert(
-    lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
+    lookup: CommitLookup,
+    view: ReadView,
+    world: CallWorld,
+    chosen: list[StoredCommit],
+    kind: str,
+    done: str,
 ) -> Draft:
     count = counted(len(chosen), "commit")
     what = _named(chosen[0]) if len(chosen) == 1 else count
-    draft = plan_revert(lookup, world, chosen, kind, _shortened(f"{kind} {what}"))
+    subject = _shortened(f"{kind} {what}")
+    draft = plan_revert(lookup, view.excludes, world, chosen, kind, subject)
     draft.message = listed(f"{done} {count}", chosen)
     return draft
 
@@ -118,7 +124,8 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
         with closing(CallWorld(view.worktree, call, world.limits)) as trial:
             walked = steps if is_exact(lookup, trial, steps) else chosen
     count = counted(len(chosen), "commit")
-    draft = plan_revert(lookup, world, walked, "rollback", f"rollback to {to[:8]}: {count}")
+    subject = f"rollback to {to[:8]}: {count}"
+    draft = plan_revert(lookup, view.excludes, world, walked, "rollback", subject)
     draft.reverts = tuple(commit.oid for commit in chosen)
     done = "Would roll back" if call.preview else "Rolled back"
     draft.message = listed(f"{done} to {to[:8]}, taking back {count}", chosen)
