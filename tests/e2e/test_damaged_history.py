@@ -241,6 +241,24 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert site.fsck() == ""
 
 
+def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
+    two: tuple[Site, Site],
+) -> None:
+    """The historian did not write again what it had just written to the other repository."""
+    site, other = two
+    fill(site)
+    assert site.fsck() == ""
+    person = other.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.move(site.shadow, site.daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    commit = site.overwrite("sub/a.txt", "number 3\n")["commit"]
+    assert site.ids(limit=1) == [commit]
+    assert site.kinds() == ["edit", "outside"]
+    assert site.fsck() == ""
+
+
 def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site]) -> None:
     site, _ = two
     daemon = site.daemon

@@ -87,6 +87,7 @@ class Following(msgspec.Struct):
             if isinstance(record, WorkspaceAllowed) and record.anew:
                 for known in (self._lines, self._starts, self._troubles):
                     known.pop(record.name, None)
+                self.git_writer.begin_anew(shadow_path(self.begin.state, record.name))
             elif isinstance(record, Abort):
                 self._take(record)
             elif isinstance(record, Change) and record.number not in voided:
