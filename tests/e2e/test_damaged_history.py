@@ -241,6 +241,23 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert site.fsck() == ""
 
 
+def test_a_history_that_goes_before_its_first_checkpoint_holds_up_none(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    fill(site)
+    site.log()
+    person = other.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.rmtree(site.shadow)
+    commit = other.overwrite("b.txt", "one\n")["commit"]
+    assert other.daemon.stop() == 0
+    assert other.daemon.log() == ""
+    other.daemon.start()
+    other.connect()
+    assert other.ids() == [commit]
+
+
 def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     two: tuple[Site, Site],
 ) -> None:

@@ -31,6 +31,7 @@ from stetd.storage.journal_format import (
     Record,
     Rewritten,
     WorkspaceAllowed,
+    WorkspaceForgotten,
     decode,
     payloads,
     steps,
@@ -84,10 +85,12 @@ class Following(msgspec.Struct):
             yield_processor()
             if place < mark and getattr(record, "workspace", None) not in self.begin.base.held:
                 continue
-            if isinstance(record, WorkspaceAllowed) and record.anew:
-                for known in (self._lines, self._starts, self._troubles):
-                    known.pop(record.name, None)
-                self.git_writer.begin_anew(shadow_path(self.begin.state, record.name))
+            if isinstance(record, WorkspaceAllowed):
+                self.git_writer.forgotten.discard(shadow_path(self.begin.state, record.name))
+                if record.anew:
+                    self._begin_anew(record.name)
+            elif isinstance(record, WorkspaceForgotten):
+                self.git_writer.forgotten.add(shadow_path(self.begin.state, record.name))
             elif isinstance(record, Abort):
                 self._take(record)
             elif isinstance(record, Change) and record.number not in voided:
@@ -96,6 +99,11 @@ class Following(msgspec.Struct):
                     self.requests.append(answered(record))
         for line in self._lines.values():
             line.repository.rest()
+
+    def _begin_anew(self, name: str) -> None:
+        for known in (self._lines, self._starts, self._troubles):
+            known.pop(name, None)
+        self.git_writer.begin_anew(shadow_path(self.begin.state, name))
 
     def set_references(self, disk: Disk) -> None:
         """Set each history's reference to the checkpoint's head: Git may have come further."""
