@@ -258,6 +258,23 @@ def test_a_history_that_goes_before_its_first_checkpoint_holds_up_none(
     assert other.ids() == [commit]
 
 
+def test_a_history_that_was_damaged_meanwhile_holds_up_no_checkpoint_once_it_is_forgotten(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    fill(site)
+    site.restart()
+    shutil.rmtree(f"{site.shadow}/objects")
+    site.overwrite("new.txt", "not in Git\n")
+    assert "has no objects" in site.person.refusal("log").message
+    person = site.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    other.connect()
+    other.overwrite("b.txt", "one\n")
+    assert site.daemon.stop() == 0
+    assert "no checkpoint could be" not in site.daemon.log()
+
+
 def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     two: tuple[Site, Site],
 ) -> None:

@@ -132,6 +132,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         if workspace is None:
             self.opening.give_up(known)
         else:
+            state.given_up.add(name)  # perhaps the historian can't go on with it
             state.unsynced.pop(name, None)
             del state.open[name]
             workspace.repository.close()
