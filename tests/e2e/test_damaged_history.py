@@ -293,6 +293,22 @@ def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     assert site.fsck() == ""
 
 
+def test_a_history_that_was_moved_away_is_not_made_again_after_a_kill(
+    two: tuple[Site, Site],
+) -> None:
+    """Without a checkpoint the next historian made it again, in the new repository."""
+    site, other = two
+    fill(site)
+    site.log()
+    person = other.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.move(site.shadow, site.daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.crash()
+    assert site.log() == []
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site]) -> None:
     site, _ = two
     daemon = site.daemon
