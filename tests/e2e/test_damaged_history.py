@@ -275,15 +275,19 @@ def test_a_history_that_was_damaged_meanwhile_holds_up_no_checkpoint_once_it_is_
     assert "no checkpoint could be" not in site.daemon.log()
 
 
+@pytest.mark.parametrize("killed", [False, True])
 def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
-    two: tuple[Site, Site],
+    two: tuple[Site, Site], *, killed: bool
 ) -> None:
     """The historian did not write again what it had just written to the other repository."""
     site, other = two
     fill(site)
     assert site.fsck() == ""
+    other.daemon.control().call("workspace_forget", root=str(site.root))
+    if killed:
+        other.crash()
+        assert other.log() == []
     person = other.daemon.control()
-    person.call("workspace_forget", root=str(site.root))
     shutil.move(site.shadow, site.daemon.base / "moved away")
     person.call("workspace_allow", root=str(site.root))
     site.connect()

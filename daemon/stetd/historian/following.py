@@ -114,7 +114,6 @@ class Following(msgspec.Struct):
         if record.anew:
             for known in (self._lines, self._starts, self._troubles):
                 known.pop(record.name, None)
-            self.git_writer.begin_anew(shadow)
 
     def set_references(self, disk: Disk) -> None:
         """Set each history's reference to the checkpoint's head: Git may have come further."""

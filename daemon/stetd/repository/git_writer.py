@@ -151,14 +151,6 @@ class GitWriter:
         """
         return self._later(_Task(repository, task, BaseException))
 
-    def begin_anew(self, repository: str) -> None:
-        """Note that another repository is at this path: it lacks what was written to the first."""
-
-        def carry_out() -> None:
-            self._unsynced.pop(repository, None)
-
-        self.run(repository, carry_out)
-
     @contextmanager
     def not_joining(self, repository: str) -> Iterator[None]:
         """A context in which the packs of a repository are not joined."""
