@@ -241,6 +241,78 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert site.fsck() == ""
 
 
+def test_a_history_that_goes_before_its_first_checkpoint_holds_up_none(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    fill(site)
+    site.log()
+    person = other.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.rmtree(site.shadow)
+    commit = other.overwrite("b.txt", "one\n")["commit"]
+    assert other.daemon.stop() == 0
+    assert other.daemon.log() == ""
+    other.daemon.start()
+    other.connect()
+    assert other.ids() == [commit]
+
+
+def test_a_history_that_was_damaged_meanwhile_holds_up_no_checkpoint_once_it_is_forgotten(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    fill(site)
+    site.restart()
+    shutil.rmtree(f"{site.shadow}/objects")
+    site.overwrite("new.txt", "not in Git\n")
+    assert "has no objects" in site.person.refusal("log").message
+    person = site.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    other.connect()
+    other.overwrite("b.txt", "one\n")
+    assert site.daemon.stop() == 0
+    assert "no checkpoint could be" not in site.daemon.log()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
+    two: tuple[Site, Site], *, killed: bool
+) -> None:
+    """The historian did not write again what it had just written to the other repository."""
+    site, other = two
+    fill(site)
+    assert site.fsck() == ""
+    other.daemon.control().call("workspace_forget", root=str(site.root))
+    if killed:
+        other.crash()
+        assert other.log() == []
+    person = other.daemon.control()
+    shutil.move(site.shadow, site.daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    commit = site.overwrite("sub/a.txt", "number 3\n")["commit"]
+    assert site.ids(limit=1) == [commit]
+    assert site.kinds() == ["edit", "outside"]
+    assert site.fsck() == ""
+
+
+def test_a_history_that_was_moved_away_is_not_made_again_after_a_kill(
+    two: tuple[Site, Site],
+) -> None:
+    """Without a checkpoint the next historian made it again, in the new repository."""
+    site, other = two
+    fill(site)
+    site.log()
+    person = other.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.move(site.shadow, site.daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.crash()
+    assert site.log() == []
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site]) -> None:
     site, _ = two
     daemon = site.daemon

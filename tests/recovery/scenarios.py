@@ -514,6 +514,22 @@ def forget_while_away(base: str) -> None:
     asyncio.run(main())
 
 
+def allow_again(base: str) -> None:
+    """The workspace is forgotten while its directory is away, and allowed when it is back. The
+    daemon is killed before a checkpoint is taken.
+    """
+
+    async def main() -> None:
+        daemon, root = daemon_at(base), os.path.join(base, "ws")
+        person = Agent(base, daemon, None)
+        await person.call("workspace_forget", root=root)
+        os.rename(f"{root}.away", root)
+        await person.call("workspace_allow", root=root)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(main())
+
+
 @on_a_daemon
 async def retry_contest(agent: Agent) -> None:
     """Send the contested calls again, one after the other."""

@@ -130,6 +130,17 @@ def test_forgetting_the_workspace_lets_the_journal_go(new_place: NewPlace) -> No
     assert content(place) == FIRST
 
 
+def test_a_call_that_was_given_up_stays_so_though_the_workspace_is_allowed_again(
+    new_place: NewPlace,
+) -> None:
+    place = interrupted(new_place)
+    assert place.run("allow_again") == KILLED
+    assert content(place) == FIRST
+    for boot in ("boot-1", "boot-2"):
+        assert place.run("recover_meddled", {}, boot=boot) == 0
+        assert content(place) == FIRST
+
+
 def points_of_the_return(new_place: NewPlace) -> list[str]:
     place = interrupted(new_place)
     assert place.run("comes_back", trace=True) == 0

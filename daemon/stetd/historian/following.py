@@ -31,6 +31,7 @@ from stetd.storage.journal_format import (
     Record,
     Rewritten,
     WorkspaceAllowed,
+    WorkspaceForgotten,
     decode,
     payloads,
     steps,
@@ -80,21 +81,39 @@ class Following(msgspec.Struct):
             return
         voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
         mark = self.begin.base.mark
+        anew = {
+            record.name: place
+            for place, record in found
+            if isinstance(record, WorkspaceAllowed) and record.anew
+        }
         for place, record in found:
             yield_processor()
-            if place < mark and getattr(record, "workspace", None) not in self.begin.base.held:
+            workspace = getattr(record, "workspace", "")
+            if place < mark and workspace not in self.begin.base.held:
                 continue
-            if isinstance(record, WorkspaceAllowed) and record.anew:
-                for known in (self._lines, self._starts, self._troubles):
-                    known.pop(record.name, None)
-            elif isinstance(record, Abort):
+            # The repository that is there now is that of a later history.
+            moved_away = place < anew.get(workspace, place)
+            if isinstance(record, WorkspaceAllowed | WorkspaceForgotten):
+                self._allow_or_forget(record)
+            elif isinstance(record, Abort) and not moved_away:
                 self._take(record)
             elif isinstance(record, Change) and record.number not in voided:
-                self._take(record)
+                if not moved_away:
+                    self._take(record)
                 if place >= mark and record.request is not None:
                     self.requests.append(answered(record))
         for line in self._lines.values():
             line.repository.rest()
+
+    def _allow_or_forget(self, record: WorkspaceAllowed | WorkspaceForgotten) -> None:
+        shadow = shadow_path(self.begin.state, record.name)
+        if isinstance(record, WorkspaceForgotten):
+            self.git_writer.forgotten.add(shadow)
+            return
+        self.git_writer.forgotten.discard(shadow)
+        if record.anew:
+            for known in (self._lines, self._starts, self._troubles):
+                known.pop(record.name, None)
 
     def set_references(self, disk: Disk) -> None:
         """Set each history's reference to the checkpoint's head: Git may have come further."""

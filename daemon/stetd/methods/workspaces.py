@@ -96,9 +96,10 @@ class Workspaces(msgspec.Struct, frozen=True):
                 workspace.close()
                 raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
-        if name in state.given_up:
-            state.given_up.remove(name)
-            self.writer.historian.restart()  # it had given up on this history
+        if name in state.given_up or starts_new:
+            state.given_up.discard(name)
+            # It had given up on this history, or knows what it wrote to the one that was here.
+            self.writer.historian.restart()
         self.on_opened(workspace)
         return workspace
 
@@ -132,6 +133,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         if workspace is None:
             self.opening.give_up(known)
         else:
+            state.given_up.add(name)  # perhaps the historian can't go on with it
             state.unsynced.pop(name, None)
             del state.open[name]
             workspace.repository.close()

@@ -76,6 +76,10 @@ class PendingRecords(msgspec.Struct):
                 return self.commits[at:]
         return self.commits
 
+    def give_up_files(self) -> None:
+        """The workspace was forgotten: its files were synced, or are never settled."""
+        self.chains, self.temporaries, self.directories = {}, [], []
+
 
 class Recovered(msgspec.Struct):
     """What recovery did, for the log: the number of records, and paths."""

@@ -185,6 +185,8 @@ class Recovery:
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
             case WorkspaceForgotten(name):
                 state.change_known(name, allowed=False)
+                if name in self._pending:
+                    self._pending[name].give_up_files()
 
     def _apply_commits(self, record: Change | Abort) -> None:
         state = self._state

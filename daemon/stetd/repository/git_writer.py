@@ -110,6 +110,8 @@ class GitWriter:
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
         self._not_joining: set[str] = set()
+        #: Repositories of forgotten workspaces: a person may move them away, or remove them.
+        self.forgotten: set[str] = set()
         #: Why the last attempt failed; None after a success.
         self.failure: str | None = None
         #: Numbers of failed attempts, by repository; None: of checkpoints.
@@ -278,7 +280,8 @@ class GitWriter:
         failpoint("checkpoint.before_sync")
         try:
             for repository, unsynced in self._unsynced.items():
-                unsynced.sync(self._disk, repository)
+                if repository not in self.forgotten or os.path.isdir(repository):
+                    unsynced.sync(self._disk, repository)
             failpoint("checkpoint.git_synced")
             sync_more()
         except SyncFailed as error:

@@ -72,7 +72,7 @@ class State(msgspec.Struct):
     requests: dict[tuple[str, str, str], RequestRecord] = {}
     #: Deferred workspaces, by name: the reason, a sentence for clients.
     troubles: dict[str, str] = {}
-    #: Workspaces not allowed any more whose history is damaged: a checkpoint does not need it.
+    #: Workspaces not allowed any more whose history may be damaged: a checkpoint does not need it.
     given_up: set[str] = set()
     #: Highest journal record number in use.
     number: int = 0
