@@ -247,7 +247,7 @@ class CallWorld:
         try:
             target = resolver.resolve(path, self._directory, follow_last=follow_last)
         except Refused as refusal:
-            # Perhaps an earlier call removes what is in the way, or makes a directory that it needs.
+            # Perhaps an earlier call removes what is in the way, or makes what is missing.
             if self._unpublished:
                 raise NotYetPublished from refusal
             removed = any(each.after is None for each in self.changed.values())
