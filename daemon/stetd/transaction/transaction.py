@@ -399,7 +399,8 @@ class Restorer(msgspec.Struct):
             self._rename_back(work)
 
     def _rename_back(self, work: PreparedFile) -> None:
-        # If a newer file is there it stays: the history has the displaced one already.
+        # If a newer file is there it stays, and if all was removed, too: the history has the
+        # displaced one already.
         with suppress(FileExistsError, FileNotFoundError):
             self.worktree.rename_in(work.target, work.temporary)
 
