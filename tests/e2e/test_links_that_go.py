@@ -50,6 +50,19 @@ def test_a_file_gives_way_to_a_directory_within_a_batch(site: Site) -> None:
     assert {"docs/x.md": "mine\n"} == texts(site)
 
 
+@pytest.mark.parametrize("goes", GOES)
+def test_a_link_that_leads_outside_gives_way_to_a_directory(site: Site, goes: str) -> None:
+    (site.root / "docs").symlink_to(site.root.parent)
+    assert [None, None] == pipelined(site, GOES[goes], THROUGH["patch"])
+    assert {"docs/x.md": "mine\n"} == texts(site)
+
+
+def test_a_directory_that_a_call_before_makes_can_be_left_again(site: Site) -> None:
+    calls = [patch(path, OVERWRITE) for path in ("new/x.md", "new/../y.md")]
+    assert [None, None] == pipelined(site, *calls)
+    assert {"new/x.md": "mine\n", "y.md": "mine\n"} == texts(site)
+
+
 @pytest.mark.parametrize(("first", "second"), [("docs", "docs/x.md"), ("docs/x.md", "docs")])
 def test_no_file_and_directory_of_one_name_in_a_batch(site: Site, first: str, second: str) -> None:
     calls = [patch(path, OVERWRITE) for path in (first, second, "other.txt")]

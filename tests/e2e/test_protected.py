@@ -176,8 +176,9 @@ def test_flags_survive_a_kill(own_daemon: DaemonProcess) -> None:
 
 
 @pytest.mark.parametrize("how", ["one call", "transaction", "pipelined"])
-def test_no_calls_make_a_directory_a_repository(site: Site, how: str) -> None:
-    paths = ["made/HEAD", "made/objects/x", "made/refs/heads/x"]
+@pytest.mark.parametrize("below", ["/x", ""])  # for Git, executable files are as good
+def test_no_calls_make_a_directory_a_repository(site: Site, how: str, below: str) -> None:
+    paths = ["made/HEAD", f"made/objects{below}", f"made/refs{below}"]
     if how == "one call":
         assert site.agent.refusal("apply_patch", **add(*paths)).kind == "path_protected"
         assert not (site.root / "made").exists()

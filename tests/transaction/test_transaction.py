@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -204,6 +205,44 @@ def test_what_was_done_to_the_transient_text_is_durable_when_the_call_is_voided(
     assert kinds[:2] == [Abort, "synced"]
     assert kinds[2] is Change
     assert kinds.index("synced", 2) < kinds.index(Published)
+
+
+def test_a_directory_that_took_a_files_place_comes_back_if_the_transient_text_was_deleted(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = calls.root / "f"
+    path.write_text("one\n")
+    prepared = calls.sealed("f", b"two\n")
+    path.unlink()
+    path.mkdir()
+    (path / "in it").touch()
+    cause = displaced(calls, prepared)
+
+    def failpoint(name: str) -> None:
+        if name == "abort.before_put_back":
+            path.unlink()
+
+    monkeypatch.setattr(transaction, "failpoint", failpoint)
+    calls.aborted(prepared, cause)
+    prepared.close()
+    assert [each.name for each in calls.root.rglob("*")] == ["f", "in it"]
+
+
+def test_a_deletion_is_voided_if_somebody_removes_the_directory_meanwhile(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (calls.root / "d").mkdir()
+    (calls.root / "d/f").write_text("one\n")
+    prepared = calls.sealed("d/f", None)
+
+    def failpoint(name: str) -> None:
+        if name == "publish.in_place":
+            shutil.rmtree(calls.root / "d")
+
+    monkeypatch.setattr(transaction, "failpoint", failpoint)
+    calls.aborted(prepared, displaced(calls, prepared))
+    prepared.close()
+    assert list(calls.root.iterdir()) == []
 
 
 def test_the_directories_that_a_voided_call_has_made_are_gone(calls: Calls) -> None:

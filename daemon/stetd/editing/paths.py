@@ -129,8 +129,8 @@ def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
             continue  # nearly always
         components = path.split("/")
         for depth, name in enumerate(components):
-            # HEAD is a file, the other two are directories: they have something below them.
+            # Git takes executable files, and links, for the directories too.
             folded = folded_name(name)
-            if folded in REPOSITORY_PARTS and (folded == "head") == (depth + 1 == len(components)):
+            if folded in REPOSITORY_PARTS:
                 parts.setdefault("/".join(components[:depth]), set()).add(folded)
     return parts

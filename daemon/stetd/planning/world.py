@@ -235,8 +235,8 @@ class CallWorld:
         try:
             target = resolver.resolve(path, self._directory, follow_last=follow_last)
         except Refused as refusal:
-            # Perhaps an earlier call removes the file that is in the way.
-            if refusal.kind == Kind.NOT_A_FILE and None in self._unpublished.values():
+            # Perhaps an earlier call removes what is in the way, or makes what is missing.
+            if self._unpublished:
                 raise NotYetPublished from refusal
             removed = any(each.after is None for each in self.changed.values())
             if refusal.kind == Kind.NOT_A_FILE and removed:

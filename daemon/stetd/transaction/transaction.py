@@ -362,6 +362,8 @@ class Restorer(msgspec.Struct):
             except FileNotFoundError:
                 # Somebody deleted our transient content: the deletion is recorded, and stays.
                 self._record_outside(work, None)
+                if next_put is None:  # a directory: the history can't keep it
+                    self._rename_back(work)
                 return
             failpoint("abort.swapped_back")
             displaced = self._read_temporary(work)
@@ -397,8 +399,9 @@ class Restorer(msgspec.Struct):
             self._rename_back(work)
 
     def _rename_back(self, work: PreparedFile) -> None:
-        # If a newer file is there it stays: the history has the displaced one already.
-        with suppress(FileExistsError):
+        # If a newer file is there it stays, and if all was removed, too: the history has the
+        # displaced one already.
+        with suppress(FileExistsError, FileNotFoundError):
             self.worktree.rename_in(work.target, work.temporary)
 
     def _record_outside(
