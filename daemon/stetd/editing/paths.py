@@ -129,8 +129,9 @@ def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
             continue  # nearly always
         components = path.split("/")
         for depth, name in enumerate(components):
-            # Git takes executable files, and links, for the directories too.
+            # HEAD is a file. Git takes executable files, and links, for the directories too.
             folded = folded_name(name)
-            if folded in REPOSITORY_PARTS:
+            is_last = depth + 1 == len(components)
+            if folded in REPOSITORY_PARTS and (is_last or folded != "head"):
                 parts.setdefault("/".join(components[:depth]), set()).add(folded)
     return parts
