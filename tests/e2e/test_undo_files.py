@@ -351,6 +351,39 @@ def test_permission_bits_come_and_go_with_a_move_that_is_taken_back_and_redone(
         assert (site.root / "b.txt").lstat().st_mode & 0o777 == private
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o644, 0o600), (0o600, 0o644), (0o600, 0o755), (0o700, 0o644)]
+)
+def test_permission_bits_that_a_person_changed_with_the_text_come_back(
+    site: Site, before: int, after: int
+) -> None:
+    site.write("a.txt", FIVE, before)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    site.write("a.txt", "another\n", after)
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    taking_back = [
+        ("undo", {"commits": [found]}),
+        ("rollback", {"to": edit, "include_outside": True}),
+    ]
+    for method, params in taking_back * 2:
+        site.person.call(method, **params)
+        assert site.bytes_of("a.txt") == FIVE.replace("2", "TWO").encode()
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == before
+        site.person.call("redo")
+        assert site.bytes_of("a.txt") == b"another\n"
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == after
+
+
+def test_permission_bits_that_a_person_gave_a_file_since_stay(site: Site) -> None:
+    site.write("a.txt", FIVE, 0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    site.write("a.txt", "another\n", 0o644)
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    (site.root / "a.txt").chmod(0o640)
+    site.person.call("undo", commits=[found])
+    assert (site.root / "a.txt").lstat().st_mode & 0o777 == 0o640
+
+
 def test_permission_bits_that_a_shell_command_changed_with_the_name_come_back(site: Site) -> None:
     site.write("a.txt", FIVE)
     tool = {"tool": "Bash", "use": "1"}
