@@ -83,6 +83,19 @@ def test_moved_since_the_edit_is_taken_back_under_the_new_name(site: Site) -> No
     assert files(site) == {"c.txt": b"1\nTWO\n3\nfour\n5\n"}
 
 
+def test_an_edit_between_two_moves_that_were_taken_back_is_undone_under_the_first_name(
+    site: Site,
+) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt")
+    edit = site.replace("b.txt", "2\n", "TWO\n")["commit"]
+    second = move(site, "b.txt", "c.txt")
+    site.person.call("undo", commits=[first, second])
+    assert files(site) == {"a.txt": FIVE.replace("2", "TWO").encode()}
+    site.person.call("undo", commits=[edit])
+    assert files(site) == {"a.txt": FIVE.encode()}
+
+
 def test_moved_since_a_creation_is_taken_back_under_the_new_name(site: Site) -> None:
     edit = site.overwrite("new/a.txt", FIVE)["commit"]
     move(site, "new/a.txt", "b.txt")
