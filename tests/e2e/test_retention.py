@@ -126,6 +126,19 @@ def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) ->
     }
 
 
+def test_a_private_file_whose_bits_were_in_a_dropped_commit_stays_private(small: Site) -> None:
+    site = small
+    site.write("private.txt", "1\n", mode=0o600)
+    site.replace("private.txt", "1\n", "2\n")
+    grown(site, 32)
+    collected(site)
+    site.write("private.txt", "3\n", mode=0o600)
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    site.person.call("undo", commits=[found])
+    assert site.bytes_of("private.txt") == b"2\n"
+    assert (site.root / "private.txt").stat().st_mode & 0o777 == 0o600
+
+
 def test_blame_names_nobody_for_lines_that_came_back_from_a_dropped_commit() -> None:
     """It named the person who had taken back the edit, or restored the file."""
     with running({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2}) as daemon:

@@ -83,6 +83,19 @@ def test_moved_since_the_edit_is_taken_back_under_the_new_name(site: Site) -> No
     assert files(site) == {"c.txt": b"1\nTWO\n3\nfour\n5\n"}
 
 
+def test_an_edit_between_two_moves_that_were_taken_back_is_undone_under_the_first_name(
+    site: Site,
+) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt")
+    edit = site.replace("b.txt", "2\n", "TWO\n")["commit"]
+    second = move(site, "b.txt", "c.txt")
+    site.person.call("undo", commits=[first, second])
+    assert files(site) == {"a.txt": FIVE.replace("2", "TWO").encode()}
+    site.person.call("undo", commits=[edit])
+    assert files(site) == {"a.txt": FIVE.encode()}
+
+
 def test_moved_since_a_creation_is_taken_back_under_the_new_name(site: Site) -> None:
     edit = site.overwrite("new/a.txt", FIVE)["commit"]
     move(site, "new/a.txt", "b.txt")
@@ -349,6 +362,39 @@ def test_permission_bits_come_and_go_with_a_move_that_is_taken_back_and_redone(
         assert (site.root / "a.txt").lstat().st_mode & 0o777 == plain
         site.person.call("redo")
         assert (site.root / "b.txt").lstat().st_mode & 0o777 == private
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o644, 0o600), (0o600, 0o644), (0o600, 0o755), (0o700, 0o644)]
+)
+def test_permission_bits_that_a_person_changed_with_the_text_come_back(
+    site: Site, before: int, after: int
+) -> None:
+    site.write("a.txt", FIVE, before)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    site.write("a.txt", "another\n", after)
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    taking_back = [
+        ("undo", {"commits": [found]}),
+        ("rollback", {"to": edit, "include_outside": True}),
+    ]
+    for method, params in taking_back * 2:
+        site.person.call(method, **params)
+        assert site.bytes_of("a.txt") == FIVE.replace("2", "TWO").encode()
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == before
+        site.person.call("redo")
+        assert site.bytes_of("a.txt") == b"another\n"
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == after
+
+
+def test_permission_bits_that_a_person_gave_a_file_since_stay(site: Site) -> None:
+    site.write("a.txt", FIVE, 0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    site.write("a.txt", "another\n", 0o644)
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    (site.root / "a.txt").chmod(0o640)
+    site.person.call("undo", commits=[found])
+    assert (site.root / "a.txt").lstat().st_mode & 0o777 == 0o640
 
 
 def test_permission_bits_that_a_shell_command_changed_with_the_name_come_back(site: Site) -> None:

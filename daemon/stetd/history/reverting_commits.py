@@ -158,7 +158,11 @@ class PresentPaths:
         moves = commit.meta.moves
         if commit.oid in self._undone:
             after = self._undone[commit.oid]
-            self._now.update((name, after.get(name, name)) for name in chain(*moves))
+            then = {name: after.get(name, name) for name in chain(*moves)}
+            for old, new in moves:
+                if self.now(new) != after.get(new, new):  # moved back, perhaps to an older name
+                    then[old] = self.now(new)
+            self._now.update(then)
             return
         after = dict(self._now)
         self._undone.update((oid, after) for oid in commit.meta.reverts)

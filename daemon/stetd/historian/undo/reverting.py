@@ -6,9 +6,12 @@ the files on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.paths import files_above
@@ -16,7 +19,14 @@ from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import StoredCommit
 from stetd.history.excluding import Excludes
 from stetd.history.objects import LINK
-from stetd.history.reverting_commits import FileConflict, InTheWay, RevertedFiles, Version
+from stetd.history.reverting_commits import (
+    FileConflict,
+    FileDelta,
+    InTheWay,
+    RevertedFiles,
+    Version,
+    full_mode,
+)
 from stetd.history.undone import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.planning.world import CallWorld
 from stetd.repository.stored_objects import MissingObject
@@ -70,16 +80,31 @@ def _reverted(
         if commit.oid not in oids:
             reverted.paths.pass_by(commit)
             continue
-        deltas, recorded = lookup.deltas(commit), dict(commit.meta.permissions)
-        if commit.meta.kind in FOUND:  # if it found a file gone, it could not see its bits
+        meta, deltas, recorded = commit.meta, lookup.deltas(commit), dict(commit.meta.permissions)
+        if meta.kind in FOUND:  # it could not see which bits were there before
+            before = dict(lookup.permissions_before(commit, (delta.path for delta in deltas)))
+            # None may be known because the commit that had them was dropped.
+            known = [d for d in deltas if d.path in before or not lookup.cut_off]
+            meta = replace(meta, regraded=tuple(_regraded(known, before, recorded)))
             gone = (d.path for d in deltas if d.after is None or d.after.git_mode == LINK)
-            recorded.update(lookup.permissions_before(commit, gone))
-        reverted.revert(commit.meta, deltas, recorded)
+            recorded.update((path, before[path]) for path in gone if path in before)
+        reverted.revert(meta, deltas, recorded)
     standing = (path for path, version in reverted.files.items() if version is not None)
     for path, above in files_above(standing):
         reason = f"{above} comes back as a file, so nothing can be below it"
         reverted.conflicts.append(FileConflict(path, reason))
     return reverted
+
+
+def _regraded(
+    deltas: Iterable[FileDelta], before: Mapping[str, int], after: Mapping[str, int]
+) -> Iterator[tuple[str, int, int]]:
+    """The permission bits of the files that a commit found changed: path, before and after."""
+    for delta in deltas:
+        if delta.before is not None and delta.after is not None:
+            old = full_mode(delta.before, before.get(delta.path))
+            new = full_mode(delta.after, after.get(delta.path))
+            yield delta.path, stat.S_IMODE(old), stat.S_IMODE(new)
 
 
 def _uncovered(
