@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,14 @@ def test_fault_in_the_environment_names_the_variable(
         "Input should be greater than or equal to 1 (not '0')"
     )
     assert expected == fault(path)
+
+
+@pytest.mark.parametrize("option", ["exclude", "protected"])
+def test_a_pattern_with_a_byte_that_is_no_text_is_a_fault_and_not_a_crash_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setenv(f"STET_{option.upper()}", os.fsdecode(b'["a\xff"]'))
+    assert f"environment variable STET_{option.upper()}: " in fault(write(tmp_path, ""))
 
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if type(OPTIONS[o].default) in (int, float)])

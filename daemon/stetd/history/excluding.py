@@ -18,7 +18,7 @@ from stetd.history.ignoring import IgnoreFile, is_left_out
 def _content(patterns: Sequence[str]) -> bytes:
     folded = _folded("\n".join(patterns))
     folded = folded.replace("[:upper:]", "[:lower:]")  # a folded path has no other letters
-    return folded.encode("utf-8", "surrogateescape")
+    return folded.encode()
 
 
 def _folded(text: str) -> str:
