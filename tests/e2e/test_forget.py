@@ -436,6 +436,25 @@ def test_a_forget_whose_last_record_fails_does_not_say_that_nothing_was_changed(
     assert eventually(lambda: SECRET.encode() not in everything(site))
 
 
+def test_a_forget_after_which_the_engine_can_not_read_the_history_says_what_has_changed(
+    own_site: Site,
+) -> None:
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.replies_changed")
+    history_of(site)
+    site.restart(**gate.environment)
+    site.person.send("forget", path=".env", clipboards=True)
+    gate.once_reached()
+    in_the_way = Path(site.shadow) / "shallow"
+    in_the_way.mkdir()
+    gate.open()
+    with pytest.raises(Refusal, match=r"the history is rewritten without \.env") as refused:
+        site.person.result_of(site.person.receive())
+    assert "Nothing was changed" not in str(refused.value)
+    in_the_way.rmdir()
+    site.restart()
+    assert eventually(lambda: SECRET.encode() not in everything(site))
+
+
 def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
     own_site: Site,
 ) -> None:

@@ -245,6 +245,42 @@ def test_a_deletion_is_voided_if_somebody_removes_the_directory_meanwhile(
     assert list(calls.root.iterdir()) == []
 
 
+class EmptiedWorkspace(Disk):
+    """Somebody removes all directories as soon as a name was exchanged or renamed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def exchange(self, first: str, second: str, dir_fd: int) -> None:
+        super().exchange(first, second, dir_fd)
+        self._empty()
+
+    def rename_new(self, src: str, dst: str, dir_fd: int) -> None:
+        super().rename_new(src, dst, dir_fd)
+        self._empty()
+
+    def _empty(self) -> None:
+        for path in self.root.iterdir():
+            shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["replaced", "created"])
+def test_a_call_is_voided_if_a_directory_is_removed_between_its_exchange_and_the_look_at_it(
+    calls: Calls, there: bool
+) -> None:
+    (calls.root / "d").mkdir()
+    if there:
+        (calls.root / "d/f").write_text("one\n")
+    prepared = calls.sealed("d/f", b"two\n")
+    for work in prepared.files:
+        transaction.install(work, calls.worktree)
+    calls.worktree._disk = EmptiedWorkspace(calls.root)
+    calls.aborted(prepared, Displaced("other", None))  # as if a later file of the call were another
+    prepared.close()
+    assert list(calls.root.iterdir()) == []
+    assert calls.worktree.leftovers == set()
+
+
 def test_the_directories_that_a_voided_call_has_made_are_gone(calls: Calls) -> None:
     (calls.root / "there").mkdir()
     prepared = calls.sealed("there/a/b/f", b"one\n")

@@ -366,7 +366,10 @@ class Restorer(msgspec.Struct):
                     self._rename_back(work)
                 return
             failpoint("abort.swapped_back")
-            displaced = self._read_temporary(work)
+            try:
+                displaced = self._read_temporary(work)
+            except FileNotFoundError:  # somebody removed it, perhaps with its directory
+                break
             if displaced.has_image(last_put):
                 keep_displaced(work, displaced, self.worktree)
                 break
@@ -389,9 +392,9 @@ class Restorer(msgspec.Struct):
     def _remove_created(self, work: PreparedFile) -> None:
         try:
             self.worktree.rename_out(work.target, work.temporary)
+            displaced = self._read_temporary(work)
         except FileNotFoundError:
             return
-        displaced = self._read_temporary(work)
         if displaced.has_image(work.after):
             keep_displaced(work, displaced, self.worktree)
         else:

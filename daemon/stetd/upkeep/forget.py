@@ -29,6 +29,7 @@ from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
 from stetd.parameters import Forget
 from stetd.processes.long_work import RewrittenHistory
+from stetd.refusals import io_failure
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace, head_at
@@ -184,12 +185,13 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
         await reached("forget.replies_changed")
         await collect(writer, workspace, progress, drop=True)
         record(writer, workspace, rewritten=Rewritten("", 0, []))
-    except Refused as refusal:
+    except (Refused, OSError) as error:
+        refusal = io_failure(error) if isinstance(error, OSError) else error
         names = few_names(paths)
         so_far = f"forget: the history is rewritten without {names}, but this is not finished: "
         cause = refusal.message.replace(" Nothing was changed.", "")
         next_time = " The next forget, or the next start of the daemon, finishes it."
-        raise refuse(Kind(refusal.kind), so_far + cause + next_time) from refusal
+        raise refuse(Kind(refusal.kind), so_far + cause + next_time) from error
 
 
 async def _take_checkpoint(writer: Writer) -> None:
