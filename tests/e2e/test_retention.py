@@ -393,3 +393,39 @@ def in_three_seconds(daemon: InProcess, base: Path) -> list[int]:
         return [int(datetime.fromisoformat(info.time).timestamp()) for info in reversed(log)]
 
     return asyncio.run(work())
+
+
+@pytest.mark.parametrize("how", ["retention", "forget"])
+def test_what_goes_while_a_history_is_verified_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It goes after the claim; the first answer names commits that are gone since."""
+    monkeypatch.setattr(choosing, "_SELDOM_S", 0)
+    daemon = in_process.opened(tmp_path, retention_days=1)
+    historian = daemon.writer.historian
+    ask = historian.ask
+    answers: list[Any] = []
+    try:
+        times = in_three_seconds(daemon, tmp_path)
+        [workspace] = daemon.writer.state.open.values()
+        clock = times[-1] + 86_399.5
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(tmp_path / "ws")}))
+
+        async def asked(question: str, *rest: Any, **options: Any) -> Any:
+            if question != "verify":
+                return await ask(question, *rest, **options)
+            if not answers and how == "retention":
+                monkeypatch.setattr(choosing, "time", SimpleNamespace(time=lambda: clock))
+                assert await retain(daemon.writer, workspace, Progress()) > 0
+            elif not answers:
+                await person.connection.call("forget", {"path": "a.txt"})
+            answers.append(await ask(question, *rest, **options))
+            return answers[-1]
+
+        monkeypatch.setattr(historian, "ask", asked)
+        found = asyncio.run(person.call("verify", {}))
+        assert [each.ok for each in answers] == [False, True], [a.problems for a in answers]
+        assert found == answers[1]
+    finally:
+        daemon.close()

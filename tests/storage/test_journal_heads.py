@@ -121,3 +121,19 @@ def test_a_segment_that_is_gone_is_a_file_not_found(journal: Journal, tmp_path: 
     (tmp_path / "00000002.wal").unlink()
     with pytest.raises(FileNotFoundError, match=r"00000002\.wal"):
         heads(journal, tmp_path)
+
+
+def test_a_checkpoint_after_the_position_may_have_dropped_the_one_before(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.append(change(1, commit("a", None)))
+    journal.append(checkpoint(journal, "a", 1))
+    journal.start_segment()
+    mark = checkpoint(journal, "a", 1)
+    journal.append(change(2, commit("b", "a")))
+    before = journal.position
+    journal.append(mark)
+    journal.remove(journal.segments_before(mark.segment))
+    with pytest.raises(FileNotFoundError, match=r"00000001\.wal"):
+        read_heads(os.fspath(tmp_path), before, "w")
+    assert heads(journal, tmp_path) == JournalHead("b", 2, [])

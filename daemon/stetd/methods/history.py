@@ -14,9 +14,10 @@ from stetd.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 from stetd.planning.file_reading import read_workspace_file
 from stetd.processes.verify_claims import Claim, Moment, Verifying
 from stetd.repository.references import delete_pin, pin_names, pinned_id, set_pin, why_no_pin_name
-from stetd.repository.rewritten import read_pending
+from stetd.repository.rewritten import read_pending, successors
 from stetd.repository.shallow import read_shallow
 from stetd.state.read_view import ReadView
+from stetd.state.state import shadow_path
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState
 
 #: The engine itself reads files of at most so many bytes; the historian reads larger ones.
@@ -55,6 +56,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     deferred = await caller.on_writer(lambda: deferred_at(caller, wanted.workspace))
     if deferred is not None:
         name, root = deferred.name, deferred.root
+        begins = read_shallow(shadow_path(caller.state.directory, name))
         before = after = await _read_deferred_claim(caller, deferred)
     else:
         workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
@@ -64,6 +66,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         tasks = [job.task for job in jobs if (job.what, job.root) == ("forget", root)]
         if tasks:
             await asyncio.wait(tasks)
+        begins = read_shallow(shadow_path(caller.state.directory, name))
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
@@ -82,7 +85,13 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         expect=wanted.expect,
         trouble=caller.state.troubles.get(name),
     )
-    return await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
+    found = await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
+    if not found.ok and after.head is not None:
+        # What retention has dropped meanwhile, or forget rewritten, is not missing: look again.
+        shadow = shadow_path(asked.state, name)
+        if read_shallow(shadow) != begins or successors(shadow, after.head):
+            return await verify(caller, wanted)
+    return found
 
 
 async def _read_claim(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:

@@ -59,14 +59,15 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
                 changes.append((place, record.number, steps(record)))
                 if isinstance(record, Abort):
                     voided.update(record.voided)
-    mark, reached = (0, 0), Reached(None, 0)
+    mark, reached = (1, 0), Reached(None, 0)
     if checkpoint is not None:
-        for number in range(checkpoint.segment, until.segment + 1):
-            os.stat(segment_path(directory, number))
         mark = checkpoint.segment, checkpoint.offset
         for known in checkpoint.workspaces:
             if known.name == workspace:
                 reached = known.reached
+    # Without a checkpoint all are needed: one recorded after ``until`` may have dropped some.
+    for number in range(mark[0], until.segment + 1):
+        os.stat(segment_path(directory, number))
     valid = [each[1:] for each in changes if each[0] >= mark and each[1] not in voided]
     return _follow(reached, valid, damage)
 
