@@ -15,6 +15,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import os
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -34,6 +35,7 @@ from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo
 
 T = TypeVar("T")
+C = TypeVar("C", socket.socket, EventStream)
 
 
 def connect(
@@ -109,7 +111,7 @@ class AsyncSession(SessionMethods):
 
         async def subscribe() -> EventStream:
             await self.open()  # the daemon may have to be started, or to name the session
-            return await _in_thread(partial(EventStream, self._opening, self.timeout, names))
+            return await _opened(partial(EventStream, self._opening, self.timeout, names))
 
         return AsyncEventStream(subscribe)
 
@@ -174,7 +176,7 @@ class AsyncSession(SessionMethods):
     async def _greet(self) -> _Link:
         opening = self._opening
         # In a thread: a daemon may have to be started first.
-        connected = await asyncio.to_thread(reach, opening.endpoint, start=opening.start)
+        connected = await _opened(partial(reach, opening.endpoint, start=opening.start))
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         link = _Link(reader, writer, opening.encoding)
         try:
@@ -312,6 +314,26 @@ class AsyncEventStream:
         return self._stream
 
 
+async def _opened(opening: Callable[[], C]) -> C:
+    """What a blocking function opens. If the wait is cancelled, it is closed once it is open."""
+    opened: list[C] = []
+    unwanted = threading.Event()
+
+    def run() -> None:
+        opened.append(opening())
+        if unwanted.is_set():
+            opened[0].close()
+
+    try:
+        await _in_thread(run)
+    except BaseException:
+        unwanted.set()
+        for each in opened:
+            each.close()
+        raise
+    return opened[0]
+
+
 def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     """Run a blocking function in a daemon thread, which does not delay the program's exit."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -323,5 +345,5 @@ def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
             except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
                 future.set_exception(error)
 
-    threading.Thread(target=run, name="stet events", daemon=True).start()
+    threading.Thread(target=run, name="stet", daemon=True).start()
     return asyncio.wrap_future(future)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from typing import Any
@@ -23,6 +24,7 @@ from client.scripted_daemon import (
     scripted,
 )
 from stet import calls
+from stet.service.spawn import Endpoint, reach
 from stet.session import retrying
 from stet.wire.failures import Kind
 from stet.wire.messages import Request
@@ -284,6 +286,32 @@ async def test_calls_that_wait_in_a_session_that_is_closed_fail_at_once(answer: 
         # Which of them depends on how far each call was when the session closed.
         failed = {type(outcome) for outcome in outcomes}
         assert failed <= {stet.ConnectionLost, stet.ShuttingDown}
+
+
+async def test_a_call_that_is_cancelled_while_it_connects_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    reached: list[socket.socket] = []
+
+    def reach_slowly(endpoint: Endpoint, *, start: bool) -> socket.socket:
+        begun.set()
+        cancelled.wait(60)
+        reached.append(reach(endpoint, start=start))
+        return reached[0]
+
+    monkeypatch.setattr(stet.aio, "reach", reach_slowly)
+    with scripted(lambda request: None) as daemon:
+        call = asyncio.create_task(opened(daemon).status())
+        await asyncio.to_thread(begun.wait, 60)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        cancelled.set()
+        deadline = time.monotonic() + 30
+        while not (reached and reached[0].fileno() < 0) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        assert [each.fileno() for each in reached] == [-1]
 
 
 async def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:

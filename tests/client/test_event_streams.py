@@ -10,7 +10,7 @@ import time
 import pytest
 
 import stet
-from client.scripted_daemon import HangUp, Raw, Refusal, Script, ScriptedDaemon, scripted
+from client.scripted_daemon import HangUp, Raw, Refusal, Script, ScriptedDaemon, Silence, scripted
 from stet.wire.events import CommitEvent, LostEvent, ModeEvent
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
@@ -204,6 +204,45 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert list(stream) == []
         closing.join()
         assert closed_again(before)
+
+
+def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() -> None:
+    def answer(request: Request) -> object:
+        return subscribed(request) if len(daemon.requests) == 1 else Silence()
+
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, timeout=None)
+        with session, session.events() as stream:
+            daemon.hang_up()
+            waiting = threading.Thread(target=stream.wait, args=(0.1,))
+            waiting.start()
+            waiting.join(30)
+            ended = not waiting.is_alive()
+            stream.close()
+            daemon.stop_listening()
+            daemon.hang_up()
+            waiting.join()
+        assert ended
+
+
+async def test_a_stream_that_is_cancelled_while_it_subscribes_leaves_nothing_open() -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> object:
+        asked.set()
+        answered.wait(60)
+        return subscribed(request)
+
+    with scripted(answer) as daemon:
+        async with awaited(daemon) as session:
+            before = sockets()
+            subscribing = asyncio.create_task(session.events().__aenter__())
+            await asyncio.to_thread(asked.wait, 60)
+            subscribing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await subscribing
+            answered.set()
+            assert await asyncio.to_thread(closed_again, before)
 
 
 async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -427,6 +428,28 @@ def test_threads_share_a_session() -> None:
             thread.join()
         assert wrong == []
         assert len(daemon.hellos) == 1
+
+
+def test_a_process_forked_while_a_thread_calls_has_the_session_for_itself() -> None:
+    called, answered = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> object:
+        if request.params["name"] == "slow":
+            called.set()
+            answered.wait(60)
+        return {"name": request.params["name"], "text": ""}
+
+    with scripted(answer) as daemon, opened(daemon) as session:
+        calling = threading.Thread(target=session.clipboard_get, args=("slow",))
+        calling.start()
+        called.wait(60)
+        child = os.fork()
+        if not child:
+            signal.alarm(30)
+            os._exit(0 if session.clipboard_get("own").name == "own" else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        answered.set()
+        calling.join()
 
 
 def test_a_closed_session_says_so() -> None:

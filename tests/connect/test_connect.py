@@ -396,6 +396,17 @@ def test_hooks_have_the_form_that_the_client_documents(
     assert {each: [about_tools] for each in events} | {each: [every] for each in others} == hooks
 
 
+@pytest.mark.parametrize("client", ["claude-code", "qwen-code"])
+def test_nothing_is_left_if_hooks_and_permissions_came_one_after_the_other(
+    person: Person, client: str
+) -> None:
+    before = person.tree()
+    for options in [(), ("--hooks",), ("--hooks", "--allow-edits")]:
+        person.run("connect", client, "--write", *options)
+    person.run("disconnect", client)
+    assert before == person.tree()
+
+
 def test_disconnecting_what_is_not_connected_changes_nothing(person: Person) -> None:
     person.write(".cursor/mcp.json", b'{"mcpServers": {}}')
     person.write(".cursor/hooks.json", b'{"hooks": {"preToolUse": [{"command": "mine"}]}}')

@@ -61,8 +61,11 @@ class Json(msgspec.Struct, frozen=True):
             found.setdefault(group.event, []).append(group.value)
         if words := _own_words(root, shape):
             found[ALLOWED] = words
-        # With the defaults, so that a file without a person's additions can be written again.
-        return {**entries.defaults(shape), **found} if found else {}
+        # With the defaults, and in the order of the text, so that a file without a person's
+        # additions can be written again.
+        whole = {**entries.defaults(shape), **found} if found else {}
+        places = {key: place for place, key in enumerate(root or ())}
+        return {path: whole[path] for path in sorted(whole, key=lambda p: places.get(p[0], -1))}
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str | None:
         """The text without the entries, and without what is empty then and not in ``before``.

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from weakref import WeakSet
 
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, StetError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from stet.session.event_stream import EventStream
 
 T = TypeVar("T")
+
+#: The sessions of this process.
+_sessions: WeakSet[Session] = WeakSet()
 
 
 def connect(
@@ -73,6 +77,7 @@ class Session(SessionMethods):
         super().__init__(opening, timeout)
         self._connection: Connection | None = None
         self._lock = threading.RLock()
+        _sessions.add(self)
 
     def open(self) -> None:
         """Connect and say hello, unless already connected. Raises as connect()."""
@@ -165,3 +170,12 @@ class Session(SessionMethods):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _renew_locks() -> None:
+    """In the child after a fork: the threads that held a lock are in the parent alone."""
+    for session in _sessions:
+        session._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -29,6 +29,10 @@ from stet.wire.results import CommitInfo, LogResult
 #: The connection is lost, and a new one may work.
 _GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown)
 
+#: Seconds that a request may take at least, also in a shorter wait: else a program that waits often
+#: and briefly would never be subscribed again.
+_LEAST_S = 2.0
+
 #: Commits in a page of the log, and pages read for one gap at most; older commits are lost.
 _PAGE = 500
 _PAGES = 10
@@ -44,6 +48,8 @@ class EventStream:
     def __init__(self, opening: Opening, timeout: float | None, names: Sequence[str] = ()) -> None:
         self._opening = opening
         self._timeout = timeout
+        #: The end of the wait that is going on, if it has one.
+        self._until: float | None = None
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._connection: Connection | None = None
@@ -76,7 +82,7 @@ class EventStream:
             self._drop_if_closed()
 
     def _next(self, deadline: float | None) -> AnyEvent | None:
-        pause, ready = FIRST_PAUSE, self._follower.ready
+        pause, ready, self._until = FIRST_PAUSE, self._follower.ready, deadline
         while not ready and not self._closed.is_set():
             try:
                 if self._connection is None:
@@ -159,7 +165,11 @@ class EventStream:
             self._follower.catch_up(root, lambda call: connection.ask(call, self._deadline()))
 
     def _deadline(self) -> float | None:
-        return None if self._timeout is None else time.monotonic() + self._timeout
+        now = time.monotonic()
+        limits = [] if self._timeout is None else [now + self._timeout]
+        if self._until is not None:
+            limits.append(max(self._until, now + _LEAST_S))
+        return min(limits, default=None)
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless another thread still waits on it.
