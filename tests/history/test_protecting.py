@@ -81,4 +81,4 @@ def test_patterns_of_ones_own(patterns: list[str], path: str, covered: bool) -> 
 def test_links_that_files_may_get_such_a_name_through(
     patterns: list[str], path: str, covered: bool
 ) -> None:
-    assert Protection(patterns, "flag").covers_link(path) == covered
+    assert Protection(patterns, "flag").covers(path, link=True) == covered

@@ -119,11 +119,16 @@ def test_restricted_mode_lets_it_be_recorded_but_not_undone(site: Site) -> None:
     assert site.bytes_of("a.txt") == b"one\n"
 
 
-def test_a_protected_file_is_recorded_and_flagged(site: Site) -> None:
-    before(site, "t1", ".mcp.json")
+def test_protected_files_and_links_in_place_of_their_directories_are_flagged(site: Site) -> None:
+    paths = ".mcp.json", ".vscode", "a/.vscode"
+    before(site, "t1", *paths)
     site.write(".mcp.json", "{}\n")
-    after(site, "t1", ".mcp.json")
-    assert "Stet-Flagged: .mcp.json" in site.git("log", "-1", "--format=%B", "history")
+    (site.root / ".vscode").symlink_to("other")
+    site.write("a/.vscode", "no link\n")
+    after(site, "t1", *paths)
+    commit = site.git("log", "-1", "--format=%B", "history")
+    flagged = [line for line in commit.splitlines() if line.startswith("Stet-Flagged: ")]
+    assert flagged == ["Stet-Flagged: .mcp.json", "Stet-Flagged: .vscode"]
 
 
 @pytest.mark.parametrize(

@@ -55,18 +55,16 @@ class Protection:
         above = [each for line in lines for each in _directories_of(line)]
         self._directories = IgnoreFile("\n".join(above).encode(), "")
 
-    def covers(self, path: str) -> bool:
-        """Whether a file of the workspace is protected, or a directory above it."""
+    def covers(self, path: str, *, link: bool = False) -> bool:
+        """Whether a file of the workspace is protected, or a directory above it.
+
+        A ``link`` also is if files may get protected names through it.
+        """
         if self.action == "allow" or not self._file:
             return False
-        return is_left_out(folded_path(path), {"": self._file}.get)
-
-    def covers_link(self, path: str) -> bool:
-        """Whether a link of this name is protected: files may get protected names through it."""
-        if self.action == "allow":
-            return False
-        above = is_ignored(folded_path(path), [self._directories], directory=False)
-        return above or self.covers(path)
+        path = folded_path(path)
+        above = link and is_ignored(path, [self._directories], directory=False)
+        return above or is_left_out(path, {"": self._file}.get)
 
 
 def _directories_of(pattern: str) -> Iterator[str]:

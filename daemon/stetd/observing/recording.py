@@ -260,12 +260,14 @@ class _Recorder(msgspec.Struct):
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
         images = [(path, self._image_before(path), own[path]) for path in own]
+        links = {path for path, image in own.items() if image and stat.S_ISLNK(image.mode)}
+        flagged = (path for path in sorted(own) if self.protection.covers(path, link=path in links))
         return msgspec.structs.replace(self.call, method=METHOD).commit_meta(
             "observed",
             self.history.time,
             f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
             subagent=self.asked.subagent,
-            flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
+            flagged=tuple(flagged),
             permissions=permissions_after(images),
             regraded=regraded(images, moves),
             directories=self._made_directories(own),

@@ -65,7 +65,7 @@ def check_draft(draft: Draft, base: Base, call: EditCall, protection: Protection
 
 def _is_protected(item: DraftFile, protection: Protection) -> bool:
     link = item.after is not None and stat.S_ISLNK(item.mode or 0)
-    return (protection.covers_link if link else protection.covers)(item.target.path)
+    return protection.covers(item.target.path, link=link)
 
 
 def _changes(item: DraftFile) -> bool:
