@@ -503,6 +503,24 @@ def test_an_older_journal_loses_no_commit_that_git_has(
     kept_in_a_pin(site, newest)
 
 
+def test_a_journal_from_before_a_forget_can_be_verified(
+    two: tuple[Site, Site], tmp_path: Path
+) -> None:
+    """Its head has a successor for good, and verify took that for a forget that had just ended."""
+    site, _ = two
+    daemon, journal = site.daemon, site.daemon.state / "journal"
+    fill(site)
+    daemon.stop()
+    shutil.copytree(journal, tmp_path / "journal")
+    daemon.start()
+    daemon.control().call("forget", workspace=str(site.root), path="sub/a.txt")
+    daemon.stop()
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "journal", journal)
+    daemon.start()
+    assert_deferred(site)
+
+
 def test_without_the_journal_a_new_history_loses_no_commit(two: tuple[Site, Site]) -> None:
     """stet init began a new history in the same repository, and gc removed the old one."""
     site, _ = two
