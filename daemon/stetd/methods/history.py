@@ -114,9 +114,9 @@ async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
     """
     recorded = Reached(known.head, known.commits)
     start, *later = caller.shared.workspaces.opening.recovery.heads_since_checkpoint(known.name)
-    position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:
+        position = caller.shared.writer.journal.position  # a checkpoint may drop what is before it
         return Moment(at.head, at.commits, position, known.cut, recorded)
 
     first = await _read_claim(caller, known.name, lambda: moment_at(start))
