@@ -6,6 +6,7 @@ from a copy the workspace goes on with every call that was answered.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 
 import pytest
 
+import in_process
 from e2e.running_daemon import DaemonProcess, Site, running
+from own_peer import own_peer
 
 
 @pytest.fixture
@@ -501,6 +504,56 @@ def test_an_older_journal_loses_no_commit_that_git_has(
     shutil.rmtree(journal)
     shutil.copytree(tmp_path / "journal", journal)
     kept_in_a_pin(site, newest)
+
+
+def test_a_checkpoint_beside_verify_of_what_is_put_off_is_no_damage_of_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new attempt read the journal up to where it had ended at the first."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a.txt").write_text("a\n")
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        shadow = asyncio.run(person.call("workspace_allow", {"root": str(root)})).shadow
+        asyncio.run(person.call("snapshot", {"workspace": str(root)}))
+    for path in Path(shadow, "objects").rglob("*.*"):
+        path.unlink()
+    with in_process.running(tmp_path) as daemon:
+        ask, troubles = daemon.writer.historian.ask, list[str | None]()
+
+        async def asked(question: str, *rest: Any, **options: Any) -> Any:
+            if question == "claim" and not troubles:
+                assert await daemon.writer.checkpoints.take(60, fresh=True)
+            found = await ask(question, *rest, **options)
+            if question == "claim":
+                troubles.append(found.journal_trouble)
+            return found
+
+        monkeypatch.setattr(daemon.writer.historian, "ask", asked)
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        found = asyncio.run(person.call("verify", {"workspace": str(root)}))
+        assert found.problems[-1].kind == "put_off"
+        assert troubles[0] is not None
+        assert troubles[1:] == [None, None]
+
+
+def test_a_journal_from_before_a_forget_can_be_verified(
+    two: tuple[Site, Site], tmp_path: Path
+) -> None:
+    """Its head has a successor for good, and verify took that for a forget that had just ended."""
+    site, _ = two
+    daemon, journal = site.daemon, site.daemon.state / "journal"
+    fill(site)
+    daemon.stop()
+    shutil.copytree(journal, tmp_path / "journal")
+    daemon.start()
+    daemon.control().call("forget", workspace=str(site.root), path="sub/a.txt")
+    daemon.stop()
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "journal", journal)
+    daemon.start()
+    assert_deferred(site)
 
 
 def test_without_the_journal_a_new_history_loses_no_commit(two: tuple[Site, Site]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -209,6 +210,19 @@ def eventually(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_what_belongs_to_a_forgotten_history_that_is_gone_keeps_nobody_waiting(
+    git_writer: GitWriter, shadow: str
+) -> None:
+    """A person moves it away before the last edits are written: the next second is early enough."""
+    [(objects, head)] = chain(1)
+    git_writer.write(shadow, objects, head)
+    git_writer.forgotten.add(shadow)
+    shutil.rmtree(shadow)
+    git_writer.checkpoint(lambda: None).result(timeout=20)
+    assert git_writer.failure is None
+    assert not os.path.exists(shadow)
 
 
 def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) -> None:

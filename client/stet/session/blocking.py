@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
-from weakref import WeakSet
 
 from stet.calls import Call, LogFilters
 from stet.errors import ConnectionLost, StetError
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from stet.session.event_stream import EventStream
 
 T = TypeVar("T")
-
-#: The sessions of this process.
-_sessions: WeakSet[Session] = WeakSet()
 
 
 def connect(
@@ -76,8 +72,7 @@ class Session(SessionMethods):
     def __init__(self, opening: Opening, timeout: float | None) -> None:
         super().__init__(opening, timeout)
         self._connection: Connection | None = None
-        self._lock = threading.RLock()
-        _sessions.add(self)
+        self._locks: dict[int, threading.RLock] = {}
 
     def open(self) -> None:
         """Connect and say hello, unless already connected. Raises as connect()."""
@@ -156,6 +151,11 @@ class Session(SessionMethods):
                     raise
         return [outcomes[i] for i in range(len(batch))]
 
+    @property
+    def _lock(self) -> threading.RLock:
+        # One for each process: what a thread of the parent held at a fork nobody releases here.
+        return self._locks.setdefault(os.getpid(), threading.RLock())
+
     def _connected(self, deadline: float | None) -> Connection:
         if self._closed:
             raise ConnectionLost("this session is closed; open another one")
@@ -170,12 +170,3 @@ class Session(SessionMethods):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _renew_locks() -> None:
-    """In the child after a fork: the threads that held a lock are in the parent alone."""
-    for session in _sessions:
-        session._lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_locks)

@@ -24,7 +24,6 @@ import math
 import operator
 import os
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -238,6 +237,8 @@ class ConfigurationError(Exception):
 
 def load_settings(path: str, *, must_exist: bool = False) -> Settings:
     """The options in the TOML file, overridden by the environment. Raises ConfigurationError."""
+    import tomllib  # the child processes get settings, and read none
+
     text = _read_file(path, must_exist=must_exist)
     try:
         given = tomllib.loads(text)

@@ -86,10 +86,11 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         trouble=caller.state.troubles.get(name),
     )
     found = await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
-    if not found.ok and after.head is not None:
+    now = caller.state.open.get(name)
+    if not found.ok and now is not None and after.head is not None:
         # What retention has dropped meanwhile, or forget rewritten, is not missing: look again.
-        shadow = shadow_path(asked.state, name)
-        if read_shallow(shadow) != begins or successors(shadow, after.head):
+        moved = now.head.commit != after.head
+        if read_shallow(now.shadow) != begins or (moved and successors(now.shadow, after.head)):
             return await verify(caller, wanted)
     return found
 
@@ -113,9 +114,9 @@ async def _read_deferred_claim(caller: Caller, known: WorkspaceState) -> Claim:
     """
     recorded = Reached(known.head, known.commits)
     start, *later = caller.shared.workspaces.opening.recovery.heads_since_checkpoint(known.name)
-    position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:
+        position = caller.shared.writer.journal.position  # a checkpoint may drop what is before it
         return Moment(at.head, at.commits, position, known.cut, recorded)
 
     first = await _read_claim(caller, known.name, lambda: moment_at(start))

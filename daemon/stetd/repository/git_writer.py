@@ -280,7 +280,7 @@ class GitWriter:
         failpoint("checkpoint.before_sync")
         try:
             for repository, unsynced in self._unsynced.items():
-                if repository not in self.forgotten or os.path.isdir(repository):
+                if not self._is_gone(repository):
                     unsynced.sync(self._disk, repository)
             failpoint("checkpoint.git_synced")
             sync_more()
@@ -289,7 +289,12 @@ class GitWriter:
             raise
         failpoint("checkpoint.synced")
 
+    def _is_gone(self, repository: str) -> bool:
+        return repository in self.forgotten and not os.path.isdir(repository)
+
     def _write(self, path: str, items: list[_Objects]) -> None:
+        if self._is_gone(path):
+            return
         repository = ShadowRepository(path)
         unsynced = self._unsynced.get(path) or _Unsynced(
             frozenset(each.hex() for each in each_id(all_loose_ids(path)))
