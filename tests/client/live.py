@@ -104,7 +104,7 @@ class Installation:
     def json(self, *arguments: str, stdin: str = "", **environ: str) -> Any:
         """The result of a command that must succeed."""
         run = self.stet(*arguments, "--json", stdin=stdin, **environ)
-        assert (run.returncode, run.stderr) == (0, "")
+        assert (run.returncode, run.stderr) == (0, ""), run
         return json.loads(run.stdout)
 
     def patch(self, path: str, old: str, new: str, **environ: str) -> Any:

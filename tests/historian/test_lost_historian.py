@@ -197,17 +197,19 @@ def test_without_a_historian_what_it_was_asked_is_answered_when_there_is_one(
 
 
 def test_a_part_of_the_journal_that_is_away_is_damage_and_not_an_end(site: Site) -> None:
-    """The history would end where the journal does, and nobody would be told."""
+    """The history would end where the journal does, and nobody would be told. It may come back."""
     site.overwrite("a.txt", "one\n")
     assert len(site.log()) == 1
     pid = send(site.daemon, signal.SIGSTOP)
     site.overwrite("a.txt", "two\n")
-    for segment in (site.daemon.state / "journal").iterdir():
-        segment.rename(site.daemon.base / segment.name)
+    away = (site.daemon.state / "journal").rename(site.daemon.base / "away")
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(Refusal, match=r"1\.wal of the journal is missing") as refused:
         site.log()
     assert refused.value.kind == "io_error"
+    away.rename(site.daemon.state / "journal")
+    site.overwrite("a.txt", "three\n")
+    assert len(site.log()) == 3
 
 
 def test_no_checkpoint_is_taken_without_it(site: Site) -> None:

@@ -115,10 +115,12 @@ def _reply(plan: Plan, *, preview: bool) -> Json:
     }
     if plan.results:
         known["result"] = plan.results if len(plan.results) > 1 else plan.results[0]
-    moved = {planned.old_path for planned in plan.files if planned.old_path}
+    gone = {planned.path for planned in plan.files if planned.after is None}
+    came = {each.path: each.old_path for each in plan.files if each.before is None}
+    moved = gone.intersection(came.values())
     known["files"] = [
         {"path": planned.path, "status": "R", "old_path": planned.old_path}
-        if planned.old_path
+        if came.get(planned.path) in moved
         else {"path": planned.path, "status": _status(planned.before, planned.after)}
         for planned in plan.files
         if planned.path not in moved or planned.after is not None

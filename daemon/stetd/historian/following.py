@@ -66,6 +66,8 @@ class Following(msgspec.Struct):
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
     damage: str | None = None
+    #: What is missing of the journal just now; somebody may put it back.
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         self._place = self.begin.base.first
@@ -75,7 +77,10 @@ class Following(msgspec.Struct):
         """Follow the journal up to this position."""
         if self.damage is not None:
             return
+        self.missing = None
         found = list(self._records((end.segment, end.offset)))
+        if self.missing is not None:
+            return
         if self.damage is not None:
             _log.error("nothing more is followed: %s", self.damage)
             return
@@ -133,12 +138,12 @@ class Following(msgspec.Struct):
 
     def trouble_of(self, shadow: str) -> str | None:
         """Why a history can't be continued; None if it can."""
-        return self.damage or self._troubles.get(os.path.basename(shadow))
+        return self.damage or self.missing or self._troubles.get(os.path.basename(shadow))
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
         """Why some history can't be continued, those of the workspaces ``names`` left out."""
         others = (why for name, why in self._troubles.items() if name not in names)
-        return self.damage or next(others, None)
+        return self.damage or self.missing or next(others, None)
 
     def close(self) -> None:
         """Close the repositories."""
@@ -157,7 +162,7 @@ class Following(msgspec.Struct):
                     data = file.read(end[1] - offset if last else -1)
             except FileNotFoundError:
                 if segment >= (self.begin.base.mark[0] or 1):  # they are counted from 1
-                    self.damage = f"segment {os.path.basename(path)} of the journal is missing"
+                    self.missing = f"segment {os.path.basename(path)} of the journal is missing"
                     return
                 data = b""  # a gap between segments that are kept for deferred workspaces
             if offset == 0:
