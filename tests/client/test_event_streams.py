@@ -225,6 +225,21 @@ def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() ->
         assert ended
 
 
+def test_waits_that_are_shorter_than_an_answer_takes_are_subscribed_again() -> None:
+    def answer(request: Request) -> object:
+        if len(daemon.requests) == 1:
+            return subscribed(request)
+        time.sleep(0.3)
+        return subscribed(request, MODE)
+
+    with scripted(answer) as daemon, opened(daemon) as session, session.events() as events:
+        daemon.hang_up()
+        deadline, told = time.monotonic() + 20, None
+        while told is None and time.monotonic() < deadline:
+            told = events.wait(0.01)
+        assert told == EXPECTED[1]
+
+
 async def test_a_stream_that_is_cancelled_while_it_subscribes_leaves_nothing_open() -> None:
     asked, answered = threading.Event(), threading.Event()
 

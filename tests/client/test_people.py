@@ -425,7 +425,7 @@ def test_doctor_does_not_say_to_allow_the_home_directory(ws: Installation) -> No
         told = ws.stet("doctor", "-C", directory, "--json", HOME=ws.base).stdout
         (wrong,) = [each for each in json.loads(told)["findings"] if not each["ok"]]
         assert wrong["mend"] == "cd to a project's directory, then: stet init"
-    told = ws.stet("doctor", "-C", ws.base, HOME="/root/nobody").stdout
+    told = ws.stet("doctor", "-C", ws.base, HOME="/nobody").stdout
     assert "to mend: stet init\n" in told
 
 

@@ -278,6 +278,22 @@ def test_a_history_that_was_damaged_meanwhile_holds_up_no_checkpoint_once_it_is_
     assert "no checkpoint could be" not in site.daemon.log()
 
 
+def test_a_history_that_goes_after_its_workspace_was_allowed_again_is_missed(
+    two: tuple[Site, Site],
+) -> None:
+    site, _ = two
+    fill(site)
+    person = site.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    site.log()
+    shutil.rmtree(site.shadow)
+    site.overwrite("new.txt", "not in Git\n")
+    site.daemon.stop()
+    assert "no checkpoint could be" in site.daemon.log()
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     two: tuple[Site, Site], *, killed: bool
@@ -554,6 +570,30 @@ def test_a_journal_from_before_a_forget_can_be_verified(
     shutil.copytree(tmp_path / "journal", journal)
     daemon.start()
     assert_deferred(site)
+
+
+def test_a_state_from_before_a_forget_is_verified_once(
+    two: tuple[Site, Site], tmp_path: Path
+) -> None:
+    """As if it was copied over the newer one: the file of new ids is still there."""
+    site, other = two
+    daemon, state, old = site.daemon, site.daemon.state, tmp_path / "old"
+    fill(site)
+    tree = loose(site, site.git("rev-parse", "history~1^{tree}").strip())
+    daemon.stop()
+    shutil.copytree(state, old)
+    daemon.start()
+    daemon.control().call("forget", workspace=str(site.root), path="sub/a.txt")
+    daemon.stop()
+    for name in ("journal", "workspaces"):
+        shutil.copytree(old / name, state / name, dirs_exist_ok=True)
+    for path in (state / "journal").iterdir():
+        if not (old / "journal" / path.name).exists():
+            path.unlink()
+    overwritten(tree)
+    daemon.start()
+    other.connect()
+    assert other.daemon.control().call("verify", workspace=str(site.root))["problems"]
 
 
 def test_without_the_journal_a_new_history_loses_no_commit(two: tuple[Site, Site]) -> None:

@@ -199,9 +199,9 @@ def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
 def _kept_reply(result: EditResult, excludes: Excludes) -> EditResult:
     """A reply as it is recorded: without its diff, and without quotes from excluded files."""
     kept = msgspec.structs.replace(result, diff="")
-    # An edited file is none of the changed ones if later edits of the call take it back.
-    touched = {*(file.path for file in result.files), *(edit.path for edit in result.edits)}
-    if not any(map(excludes, touched)):
+    # A file is edited and not changed if later edits of the call take that back.
+    unchanged = {edit.path for edit in result.edits} - {file.path for file in result.files}
+    if not (any(file.excluded for file in result.files) or any(map(excludes, unchanged))):
         return kept
     warnings = _excluded_warnings(result.files)
     return msgspec.structs.replace(
