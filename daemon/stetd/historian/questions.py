@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -103,6 +104,8 @@ def _opened(
     try:
         worktree = Worktree(given.root, library.disk)
     except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{given.root}: the workspace's directory is not there ({error.strerror}).",
