@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import re
 import resource
@@ -14,9 +16,12 @@ from typing import Any
 
 import pytest
 
+import in_process
 from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, eventually
 from e2e.test_transaction_of_dialects import patch, replace
-from stet.wire.failures import Kind
+from own_peer import own_peer
+from stet.wire.failures import Kind, Refused
+from stetd.upkeep import forget
 from unwritable import unwritable
 
 SECRET = "hunter2-is-the-password"
@@ -375,6 +380,31 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     assert pins == {"early": log[-1]["commit"], "late": log[3]["commit"]}
     site.restart()
     assert site.person.call("verify")["problems"] == []
+
+
+def test_what_has_failed_before_the_switch_keeps_the_clipboards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were gone, and the refusal said that nothing was changed."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / ".env").write_text(f"key = {SECRET}\n")
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        hello = {"protocol": 1, "workspace": str(root), "session": "s"}
+        asyncio.run(person.call("hello", hello))
+        held = {"name": "held", "text": f"key = {SECRET}\n"}
+        asyncio.run(person.call("clipboard_set", held))
+        asyncio.run(person.call("snapshot", {}))
+        monkeypatch.setattr(forget, "PackStream", full)
+        with pytest.raises(Refused, match="Nothing was changed"):
+            asyncio.run(person.call("forget", {"path": ".env", "clipboards": True}))
+        assert asyncio.run(person.call("clipboard_get", {"name": "held"})).text == held["text"]
 
 
 def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site) -> None:

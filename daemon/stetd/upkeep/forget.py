@@ -113,10 +113,6 @@ class Forgetting(msgspec.Struct):
             self.writer.record_late_writes(all_of_them=True)
             seen = self._clipboards().items() <= self.clipboards.items()
             if seen and found.last == self.workspace.head.commit:
-                removed = found.result.clipboards if self.asked.clipboards else ()
-                for each in self._clipboards().keys() & removed:
-                    name = self.workspace.name
-                    self.writer.change(ClipboardSet(name, each.session, each.clipboard, None))
                 commit = self._record(found)
                 await reached("forget.recorded")
                 return commit, found
@@ -137,6 +133,11 @@ class Forgetting(msgspec.Struct):
         workspace.repository.reopen()  # it has new packs
         head = head_at(workspace.repository, commit, rewritten.commits)
         history = workspace.history(int(time.time()), head)
+        # Last: what fails before says that nothing was changed.
+        removed = found.result.clipboards if self.asked.clipboards else ()
+        for each in self._clipboards().keys() & removed:
+            clear = ClipboardSet(workspace.name, each.session, each.clipboard, None)
+            self.writer.change(clear)
         failpoint("forget.before_record")
         record(self.writer, workspace, history, cut=cut, rewritten=rewritten)
         return commit
