@@ -7,7 +7,9 @@ from a copy the workspace goes on with every call that was answered.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +19,11 @@ from typing import Any
 import pytest
 
 import in_process
-from e2e.running_daemon import DaemonProcess, Site, running
+from e2e.running_daemon import DaemonProcess, Site, eventually, running
+from historian.test_lost_historian import historian_of
 from own_peer import own_peer
+from stetd.methods import workspaces
+from stetd.recovery.workspaces import open_repository
 
 
 @pytest.fixture
@@ -314,6 +319,65 @@ def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     assert site.ids(limit=1) == [commit]
     assert site.kinds() == ["edit", "outside"]
     assert site.fsck() == ""
+
+
+def test_nobody_writes_to_a_new_history_what_was_for_the_one_that_was_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the historian was restarted, it could write what it still had into the new one."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a.txt").write_text("a\n")
+    order: list[str] = []
+
+    def opened(*arguments: Any, **options: Any) -> Any:
+        order.append("made")
+        return open_repository(*arguments, **options)
+
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        shadow = asyncio.run(person.call("workspace_allow", {"root": str(root)})).shadow
+        asyncio.run(person.call("snapshot", {"workspace": str(root)}))
+        asyncio.run(person.call("workspace_forget", {"root": str(root)}))
+        shutil.move(shadow, tmp_path / "moved away")
+        monkeypatch.setattr(workspaces, "open_repository", opened)
+        monkeypatch.setattr(daemon.writer.historian, "restart", lambda: order.append("ended"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+    assert order == ["ended", "made"]
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_history_goes_on_when_what_kept_it_from_that_has_passed(
+    two: tuple[Site, Site], *, forgotten: bool
+) -> None:
+    """The historian had given it up: no checkpoint was taken until the next start, and if the
+    workspace was forgotten meanwhile, its newest commits were lost.
+    """
+    site, other = two
+    daemon = site.daemon
+    fill(site)
+    site.restart()
+    other.connect()
+    kept = [site.overwrite("sub/a.txt", "before\n")["commit"], *site.ids()[1:]]
+    shutil.move(site.shadow, daemon.base / "away")
+    historian = historian_of(daemon)
+    assert historian is not None
+    os.kill(historian, signal.SIGKILL)
+    assert eventually(lambda: "can't be gone on with" in daemon.log())
+    shutil.move(daemon.base / "away", site.shadow)
+    kept.insert(0, site.overwrite("sub/a.txt", "after\n")["commit"])
+    kept.insert(0, site.overwrite("sub/a.txt", "later\n")["commit"])
+    if forgotten:
+        daemon.control().call("workspace_forget", root=str(site.root))
+        assert daemon.stop() == 0
+        daemon.start()
+        daemon.control().call("workspace_allow", root=str(site.root))
+        site.connect()
+    assert site.ids() == kept
+    assert site.person.call("verify")["problems"] == []
+    assert site.fsck() == ""
+    assert daemon.stop() == 0
+    assert "no checkpoint could be" not in daemon.log()
 
 
 def test_a_history_that_was_moved_away_is_not_made_again_after_a_kill(

@@ -63,6 +63,8 @@ class Following(msgspec.Struct):
     _lines: dict[str, _Line] = {}
     _starts: dict[str, Reached] = {}
     _troubles: dict[str, str] = {}
+    #: Their records, taken when the trouble has passed: a disk error, say, or a directory put back.
+    _behind: dict[str, list[Change | Abort]] = {}
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
     damage: str | None = None
@@ -117,7 +119,7 @@ class Following(msgspec.Struct):
             return
         self.git_writer.forgotten.discard(shadow)
         if record.anew:
-            for known in (self._lines, self._starts, self._troubles):
+            for known in (self._lines, self._starts, self._troubles, self._behind):
                 known.pop(record.name, None)
 
     def set_references(self, disk: Disk) -> None:
@@ -180,10 +182,21 @@ class Following(msgspec.Struct):
             segment, offset = segment + 1, 0
         self._place = end
 
+    def try_again(self) -> None:
+        """Go on with the histories that could not be continued, if they can be now."""
+        for name, behind in list(self._behind.items()):
+            while behind and self._made(name, behind[0]):
+                del behind[0]
+            if not behind:
+                del self._behind[name], self._troubles[name]
+
     def _take(self, record: Change | Abort) -> None:
         name = record.workspace
-        if not steps(record) or name in self._troubles:
-            return
+        if steps(record) and (name in self._behind or not self._made(name, record)):
+            self._behind.setdefault(name, []).append(record)
+
+    def _made(self, name: str, record: Change | Abort) -> bool:
+        """Hand over the objects of a record; returns False, and notes why, if that can't be."""
         shadow = shadow_path(self.begin.state, name)
         try:
             if name not in self._lines:
@@ -192,16 +205,20 @@ class Following(msgspec.Struct):
                 head = head_at(repository, start.head, start.commits)
                 self._lines[name] = _Line(repository, head)
             line = self._lines[name]
-            objects = _made(line, record)
+            objects = _objects(line, record)
         except (BrokenRepository, MissingObject, RecordContradicts, OSError) as error:
+            if name not in self._behind:
+                _log.error("the history in %s can't be gone on with: %s", shadow, error)
+            if name in self._lines:
+                self._lines[name].repository.close()  # the next attempt looks at every pack anew
             self._troubles[name] = str(error)
-            _log.error("the history in %s can't be gone on with: %s", shadow, error)
-            return
+            return False
         assert line.head.commit is not None, "BUG: commits without a head"
         self.git_writer.write(shadow, objects, line.head.commit)
+        return True
 
 
-def _made(line: _Line, record: Change | Abort) -> list[NewObject]:
+def _objects(line: _Line, record: Change | Abort) -> list[NewObject]:
     """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
     history = HistoryBuilder(line.head, line.repository.load_tree, 0)
     for step in steps(record):
@@ -209,8 +226,8 @@ def _made(line: _Line, record: Change | Abort) -> list[NewObject]:
             line.repository.reopen()
             history.head = head_at(line.repository, step.head, step.commits)
         # Records that are kept for a deferred workspace may begin before Git's head.
-        elif line.begun or step.parent == history.head.commit:
+        elif line.begun or history.commits or step.parent == history.head.commit:
             remake(history, record.number, step)
-            line.begun = True
+    line.begun = line.begun or bool(history.commits)
     line.head = history.head
     return history.new_objects(record.blobs)

@@ -150,6 +150,7 @@ class Historian:
     # -- questions
 
     def _ask(self, asked: messages.Ask) -> None:
+        self._following.try_again()
         if not asked.long:
             self._readers.submit(self._answer, asked, Progress())
             return
@@ -180,6 +181,7 @@ class Historian:
         def say(outcome: messages.Found | messages.Cannot) -> None:
             self._send(messages.Answer(id=asked.id, outcome=outcome))
 
+        self._following.try_again()
         trouble = self._following.trouble_but_of(asked.without)
         if trouble is not None:
             say(messages.Cannot(reason=trouble))

@@ -80,6 +80,10 @@ class Workspaces(msgspec.Struct, frozen=True):
     def _open(self, known: WorkspaceState) -> Workspace:
         """Open a workspace that is new or was forgotten, and record it."""
         state, name = self.writer.state, known.name
+        if known.head is not None:
+            # It has given up on this history, or would write to a new one what was for the one
+            # that the person has moved away.
+            self.writer.historian.restart()
         with errors_refused(self.writer, opening=True):
             repository = open_repository(state, name, in_use=name in state.known)
             if known.head is None:
@@ -96,10 +100,7 @@ class Workspaces(msgspec.Struct, frozen=True):
                 workspace.close()
                 raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
-        if name in state.given_up or starts_new:
-            state.given_up.discard(name)
-            # It had given up on this history, or knows what it wrote to the one that was here.
-            self.writer.historian.restart()
+        state.given_up.discard(name)
         self.on_opened(workspace)
         return workspace
 
