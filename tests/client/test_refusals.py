@@ -248,3 +248,35 @@ def test_names_are_quoted_in_commands_that_are_told(ws: Installation) -> None:
     told = str(list(workspaces([info])))
     assert "git --git-dir '/home/a b/w.git' log" in told
     assert "its directory is not there any more" in told
+
+
+@pytest.mark.parametrize("restricted", [["--session", "cli"], [], ["--session", "a b"]])
+@pytest.mark.parametrize("from_elsewhere", [False, True])
+def test_the_command_that_lifts_a_restriction_lifts_it(
+    ws: Installation, restricted: list[str], from_elsewhere: bool
+) -> None:
+    """Whatever is restricted, the workspace or the session, and from wherever one has edited."""
+    own = ws.another(f"lifted {len(restricted)} {restricted[-1:]} {from_elsewhere}")
+    assert own.stet("mode", "restricted", *restricted).returncode == 0
+    place = ["-C", own.workspace] if from_elsewhere else []
+    where = ws if from_elsewhere else own
+    edit = [*place, "patch", "--path", "new.txt", *restricted]
+    text = '[{"operation": "append_eof", "newText": "x"}]'
+    assert where.stet(*edit, stdin=text).returncode == 1
+
+    # A session that has begun in a restricted workspace is restricted, too: that takes two.
+    for _ in range(2):
+        refused = where.stet(*edit, stdin=text)
+        if refused.returncode:
+            told = shlex.split(refused.stderr.rpartition("Try: stet ")[2])
+            assert where.stet(*told).returncode == 0
+    assert where.stet(*edit, stdin=text).returncode == 0
+
+
+def test_the_clipboards_that_are_listed_are_those_of_the_session(ws: Installation) -> None:
+    assert ws.stet("clip", "set", "there", "--session", "a b", stdin="x").returncode == 0
+    place = ["-C", ws.workspace]
+    refused = ws.stet(*place, "clip", "show", "none", "--session", "a b", cwd="..")
+
+    told = shlex.split(refused.stderr.rpartition("Try: stet ")[2])
+    assert "there" in ws.stet(*told, cwd="..").stdout

@@ -13,6 +13,7 @@ from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.errors import ToolDisabled
 from stet.terminal import render
 from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
@@ -83,7 +84,13 @@ def _edit(
     if params.get("request_id") is None:
         params["request_id"] = calls.new_id()
     with asking.agent(arguments) as session:
-        result = asking.ask(session, call, output)
+        try:
+            result = asking.ask(session, call, output)
+        except ToolDisabled:
+            # The command that helps: if the workspace is restricted, it is about that.
+            alone = session.mode_get().workspace_mode == "unrestricted"
+            arguments.session = session.session if alone else None
+            raise
     if result is not None:
         # By the params: JSON input may ask for a preview, too.
         preview = True in (params.get("preview"), params.get("dry_run"))

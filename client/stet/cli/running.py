@@ -89,6 +89,7 @@ def _print_error(error: StetError, arguments: Arguments) -> None:
     if arguments.json:
         return
     root = getattr(arguments, "root", None)
-    help_ = helpful_command(error, arguments.prog, arguments.directory, root)
+    session = getattr(arguments, "session", None)
+    help_ = helpful_command(error, arguments.prog, arguments.directory, root, session)
     if help_ is not None:
         print(f"Try: {visible(help_)}", file=sys.stderr)

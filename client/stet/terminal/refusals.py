@@ -49,7 +49,8 @@ _AGAIN = re.compile(
 )
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
-_LOOK, _READ = "stet log", "stet read"
+_LOOK, _READ, _CLIPBOARDS = "stet log", "stet read", "stet clip list"
+_LIFT = "stet mode unrestricted --for 30m"
 #: Commands that help, with the kinds of refusals; for other kinds it is the refused command's help.
 #: The last one is for calls without an answer (stet.errors.TransportError).
 _COMMANDS: dict[str, tuple[str, ...]] = {
@@ -57,7 +58,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         *(Kind.OLD_TEXT_NOT_FOUND, Kind.OLD_TEXT_NOT_UNIQUE, Kind.CONTEXT_NOT_FOUND),
         *(Kind.OCCURRENCE_OUT_OF_RANGE, Kind.STRIP_PRECONDITION_FAILED, Kind.NO_CHANGE, Kind.STALE),
     ),
-    "stet clip list": (Kind.MISSING_CLIPBOARD,),
+    _CLIPBOARDS: (Kind.MISSING_CLIPBOARD,),
     _LOOK: (
         *(Kind.FILE_NOT_FOUND, Kind.NOT_A_FILE, Kind.NOT_TEXT, Kind.CONFLICT),
         *(Kind.UNKNOWN_COMMIT, Kind.NOTHING_TO_UNDO, Kind.OUTCOME_UNKNOWN),
@@ -66,7 +67,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "stet config show": (Kind.INPUT_TOO_LARGE, Kind.FILE_TOO_LARGE, Kind.PATH_PROTECTED),
     "stet workspaces": (Kind.PATH_OUTSIDE_WORKSPACE,),
     "stet init": (Kind.WORKSPACE_NOT_ALLOWED,),
-    "stet mode unrestricted --for 30m": (Kind.TOOL_DISABLED,),
+    _LIFT: (Kind.TOOL_DISABLED,),
     # The daemon has another version; the next command starts this one.
     "stet stop": (Kind.UNKNOWN_METHOD, Kind.UNSUPPORTED_PROTOCOL),
     "stet watch": (Kind.CONTENDED,),
@@ -104,10 +105,14 @@ def _out_of_range(found: re.Match[str]) -> str:
 
 
 def helpful_command(
-    error: StetError, command: str, directory: str = ".", root: str | None = None
+    error: StetError,
+    command: str,
+    directory: str = ".",
+    root: str | None = None,
+    session: str | None = None,
 ) -> str | None:
     """A command that helps; None if the message names one. ``command``: the refused command, which
-    acted in ``directory`` of the workspace ``root``.
+    acted in ``directory`` of the workspace ``root``. ``session``: whose clipboards or mode it is.
     """
     if _COMMAND.search(as_typed(error.message)):
         return None
@@ -117,10 +122,13 @@ def helpful_command(
     if found == command:
         found = f"{command} --help"
     path = next((failure.path for failure in error.failures if failure.path), None)
-    if found not in (_LOOK, _READ):
+    about_session, about_file = found in (_CLIPBOARDS, _LIFT), found in (_LOOK, _READ)
+    if not about_session and not about_file:
         return found
     if directory != ".":
         found += f" -C {shlex.quote(directory)}"
+    if about_session:
+        return found if session is None else f"{found} --session {shlex.quote(session)}"
     if not path or error.kind == Kind.FILE_NOT_FOUND:
         return found
     if root is not None:  # the error's path is relative to it, the command's to the directory
