@@ -62,8 +62,10 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
             late = Late(asked.use or "", asked.tool, asked.subagent, why, background)
         if late is None or paths:
             watched.expect(caller.session, asked.use, paths, late)
-    else:
-        watched.done(caller.session, asked.use)
+    elif watched.done(caller.session, asked.use) and asked.use and not common.get("request_id"):
+        # Without an id of the client the same command has the same use again, perhaps unannounced.
+        spent = Observation(phase="before", paths=[], use=asked.use)
+        await _submit(caller, sent, spent, {})
     return _observe_result(result, found, outside)
 
 
