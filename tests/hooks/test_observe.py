@@ -179,6 +179,25 @@ def test_a_command_of_which_nobody_told_before_claims_nothing(site: Site) -> Non
     assert told(site) == [("outside", None, ["A a.txt"])]
 
 
+def test_a_command_that_is_run_again_unannounced_claims_nothing(site: Site) -> None:
+    unnamed = {"request_id": None}  # as of a client whose uses of tools have no ids
+    site.write("a.txt", "one\n")
+    before(site, "make")
+    site.write("a.txt", "by the command\n")
+    after(site, "make", **unnamed)
+    site.write("a.txt", "by a person\n")
+    site.write("notes.txt", "by a person\n")
+    assert after(site, "make", **unnamed)["untold"]
+    before(site, "make")
+    site.write("b.txt", "by the command\n")
+    after(site, "make", **unnamed)
+    assert told(site)[1:] == [
+        ("observed", "conv-1", ["M a.txt"]),
+        ("outside", None, ["M a.txt", "A notes.txt"]),
+        ("observed", "conv-1", ["A b.txt"]),
+    ]
+
+
 def test_what_another_call_has_committed_meanwhile_is_not_claimed(site: Site) -> None:
     site.write("a.txt", "one\ntwo\nthree\n")
     before(site, "t1")
@@ -206,6 +225,23 @@ def test_a_command_does_not_claim_the_file_that_another_agent_is_editing(site: S
         ("observed", "conv-1", ["A b.txt"]),
         ("observed", "conv-2", ["M a.txt"]),
     ]
+
+
+def test_what_another_agents_tool_has_just_done_is_left_to_its_end(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    other = site.another("conv-2")
+    edit = {"tool": "Edit", "use": "u1", "paths": ["a.txt", "new.txt"]}
+    other.call("observe", phase="before", **edit)
+    site.write("a.txt", "by the other\n")
+    site.write("new.txt", "by the other\n")
+    before(site, "t1")
+    other.call("observe", phase="after", **edit)
+    after(site, "t1")
+    assert told(site) == [
+        ("outside", None, ["A a.txt"]),
+        ("observed", "conv-2", ["M a.txt", "A new.txt"]),
+    ]
+    whole(site)
 
 
 def test_the_same_again_is_answered_from_the_record(site: Site) -> None:

@@ -80,14 +80,15 @@ class WatchedTools(msgspec.Struct):
         while len(self._uses) > _MAX_USES or total > _MAX_BYTES:
             total -= self._uses.pop(next(iter(self._uses))).bytes
 
-    def done(self, session: str | None, use: str | None) -> None:
-        """Note that the tool has ended; a use in the background goes on."""
+    def done(self, session: str | None, use: str | None) -> bool:
+        """Note that the tool has ended; False: a use in the background, which goes on."""
         known = self._uses.get((session, use or ""))
         if known is not None and known.late is not None and known.late.background:
             known.running = True
             known.until = time.monotonic() + _BACKGROUND_TIMEOUT_S
-        else:
-            self._uses.pop((session, use or ""), None)
+            return False
+        self._uses.pop((session, use or ""), None)
+        return True
 
     def stopped(self, session: str | None, *, background: bool) -> None:
         """Note that the turn is over; ``background``: background uses and subagents go on."""
