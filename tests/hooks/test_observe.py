@@ -227,23 +227,6 @@ def test_a_command_does_not_claim_the_file_that_another_agent_is_editing(site: S
     ]
 
 
-def test_what_another_agents_tool_has_just_done_is_left_to_its_end(site: Site) -> None:
-    site.write("a.txt", "one\n")
-    other = site.another("conv-2")
-    edit = {"tool": "Edit", "use": "u1", "paths": ["a.txt", "new.txt"]}
-    other.call("observe", phase="before", **edit)
-    site.write("a.txt", "by the other\n")
-    site.write("new.txt", "by the other\n")
-    before(site, "t1")
-    other.call("observe", phase="after", **edit)
-    after(site, "t1")
-    assert told(site) == [
-        ("outside", None, ["A a.txt"]),
-        ("observed", "conv-2", ["M a.txt", "A new.txt"]),
-    ]
-    whole(site)
-
-
 def test_the_same_again_is_answered_from_the_record(site: Site) -> None:
     site.write("a.txt", "one\n")
     before(site, "t1", "a.txt")

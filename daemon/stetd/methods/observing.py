@@ -47,14 +47,11 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
         seconds = _MAX_SCAN_S if asked.within is None else min(asked.within, _MAX_SCAN_S)
         deadline = time.monotonic() + seconds
         found = await _scan(caller, watched, asked, deadline)
-        others = watched.expected_of_others(caller.session)
         if asked.phase == "before":
-            # What others' tools have changed already is recorded when these end.
-            found.add_skipped([path for path, _ in found.paths if path in others])
-            found.paths = [each for each in found.paths if each[0] not in others]
             outside = await _record_differing(caller, sent, found, deadline)
             planned = _observation(asked, "before", found.kept, found=found)
         else:
+            others = watched.expected_of_others(caller.session)
             paths = [path for path, _ in found.paths if path not in others]
             planned = _observation(asked, "after", paths, whole=True, found=found)
     result = await _submit(caller, sent, planned, common)
