@@ -206,6 +206,31 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert closed_again(before)
 
 
+def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer() -> None:
+    asked = threading.Event()
+
+    def answer(request: Request) -> object:
+        if len(daemon.requests) == 1:
+            return subscribed(request)
+        asked.set()
+        return Silence()
+
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, timeout=None)
+        with session, session.events() as stream:
+            daemon.hang_up()
+            waiting = threading.Thread(target=stream.wait)
+            waiting.start()
+            assert asked.wait(60)
+            stream.close()
+            waiting.join(30)
+            ended = not waiting.is_alive()
+            daemon.stop_listening()
+            daemon.hang_up()
+            waiting.join()
+        assert ended
+
+
 def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() -> None:
     def answer(request: Request) -> object:
         return subscribed(request) if len(daemon.requests) == 1 else Silence()

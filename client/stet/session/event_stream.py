@@ -53,6 +53,8 @@ class EventStream:
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._connection: Connection | None = None
+        #: The connection that was made last. It may still wait for its answers.
+        self._newest: Connection | None = None
         #: How often it has subscribed. Events between two connections are lost, except commits.
         self.connections = 0
         self._closed = threading.Event()
@@ -112,8 +114,9 @@ class EventStream:
     def close(self) -> None:
         """End the stream, and a wait in another thread. May be called twice."""
         self._closed.set()
-        if (connection := self._connection) is not None:
-            connection.interrupt()
+        for connection in (self._connection, self._newest):
+            if connection is not None:
+                connection.interrupt()
         self._drop_if_closed()
 
     def __enter__(self) -> Self:
@@ -123,7 +126,7 @@ class EventStream:
         self.close()
 
     def _subscribe(self) -> dict[str, str | None]:
-        connection, _ = greet(self._opening, self._deadline())
+        connection, _ = greet(self._opening, self._deadline(), self._made)
         try:
             answer = connection.ask(calls.subscribe(self._names), self._deadline())
         except BaseException:
@@ -134,6 +137,11 @@ class EventStream:
         self._follower.began(answer.heads)
         self._catch_up()
         return answer.heads
+
+    def _made(self, connection: Connection) -> None:
+        self._newest = connection
+        if self._closed.is_set():  # close() may have come too early to see this connection
+            connection.interrupt()
 
     def _take(self, params: Mapping[str, object]) -> None:
         """Handle a notification. Raises GarbledReply for a known event of another shape."""
@@ -155,7 +163,7 @@ class EventStream:
     def _catch_up_in(self, root: str) -> None:
         elsewhere = msgspec.structs.replace(self._opening, workspace=root)
         try:
-            connection, _ = greet(elsewhere, self._deadline())
+            connection, _ = greet(elsewhere, self._deadline(), self._made)
         except _GONE:
             raise
         except StetError:  # the workspace is no longer allowed, so its log can't be read
