@@ -216,16 +216,18 @@ class Follower:
         self._afterwards: list[LostEvent] = []
         self._commits = "commit" in names
         self._only_commits = tuple(names) == ("commit",)
+        self._began = False
         self._last: dict[str, str | None] = {}
         #: Commits from the log, which may come as events again.
         self._given: dict[str, set[str]] = {}
 
     def began(self, heads: Mapping[str, str | None]) -> None:
         """Note that events come after these heads."""
-        known = self._last if self._commits else {}
-        self.behind = [root for root in heads if known.get(root, heads[root]) != heads[root]]
         for root in heads:
-            self._last.setdefault(root, heads[root])
+            # A workspace that was not there before the gap is new: all its commits are missing.
+            self._last.setdefault(root, None if self._began else heads[root])
+        self._began = True
+        self.behind = [root for root in heads if self._commits and self._last[root] != heads[root]]
 
     def take(self, event: AnyEvent) -> None:
         """Note an event: it is ready if it is the next one, and skipped if it was given already."""
