@@ -306,3 +306,34 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
             answered.set()
             assert await waiting is None
             assert await asyncio.to_thread(closed_again, before)
+
+
+@pytest.mark.parametrize("how", ["close", "cancel"])
+async def test_a_first_subscription_that_gets_no_answer_can_be_ended(how: str) -> None:
+    asked = threading.Event()
+
+    def answer(request: Request) -> object:
+        asked.set()
+        return Silence()
+
+    with scripted(answer) as daemon:
+        session = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, timeout=None)
+        async with session:
+            threads = set(threading.enumerate())
+            stream = session.events()
+            waiting = asyncio.create_task(anext(stream, None))
+            await asyncio.to_thread(asked.wait, 60)
+            subscribing = [t for t in set(threading.enumerate()) - threads if t.name == "stet"]
+            if how == "close":
+                await stream.close()
+            else:
+                waiting.cancel()
+            done, _ = await asyncio.wait([waiting], timeout=30)
+            for each in subscribing:
+                await asyncio.to_thread(each.join, 30)
+            ended = [not each.is_alive() for each in subscribing]
+            daemon.stop_listening()
+            daemon.hang_up()
+            await asyncio.wait([waiting])
+    assert (done, ended) == ({waiting}, [True])
+    assert waiting.cancelled() or waiting.result() is None

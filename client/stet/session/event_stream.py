@@ -41,7 +41,7 @@ _PAGES = 10
 class EventStream:
     """An iterator of events; a context manager that closes it.
 
-    :meth:`stet.Session.events` makes and subscribes it. ``heads`` has the newest commit of each
+    :meth:`stet.Session.events` makes and opens it. ``heads`` has the newest commit of each
     workspace, by its root, at that moment; the stream gives every later commit.
     """
 
@@ -60,8 +60,20 @@ class EventStream:
         self._closed = threading.Event()
         #: Held while a thread uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
-        self.heads = persist(self._subscribe, Retrying(self._deadline(), patient=not opening.start))
-        self._opening = msgspec.structs.replace(opening, start=False)
+        self.heads: dict[str, str | None] = {}
+
+    def open(self) -> None:
+        """Subscribe for the first time. Raises StetError, unless close() ends it."""
+        retrying = Retrying(self._deadline(), patient=not self._opening.start)
+        try:
+            with self._turn:
+                self.heads = persist(self._subscribe, retrying)
+                self._opening = msgspec.structs.replace(self._opening, start=False)
+        except StetError:
+            if not self._closed.is_set():
+                raise
+        finally:
+            self._drop_if_closed()
 
     def __iter__(self) -> Iterator[AnyEvent]:
         return self
