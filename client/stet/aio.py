@@ -35,7 +35,6 @@ from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo
 
 T = TypeVar("T")
-C = TypeVar("C", socket.socket, EventStream)
 
 
 def connect(
@@ -109,11 +108,11 @@ class AsyncSession(SessionMethods):
         ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
 
-        async def subscribe() -> EventStream:
+        async def make() -> EventStream:
             await self.open()  # the daemon may have to be started, or to name the session
-            return await _opened(partial(EventStream, self._opening, self.timeout, names))
+            return EventStream(self._opening, self.timeout, names)
 
-        return AsyncEventStream(subscribe)
+        return AsyncEventStream(make)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -257,8 +256,8 @@ class AsyncEventStream:
     and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
-    def __init__(self, subscribe: Callable[[], Awaitable[EventStream]]) -> None:
-        self._subscribe = subscribe
+    def __init__(self, make: Callable[[], Awaitable[EventStream]]) -> None:
+        self._make = make
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
         #: Held by the task that subscribes or waits.
@@ -306,17 +305,23 @@ class AsyncEventStream:
 
     async def _subscribed(self) -> EventStream:
         if self._stream is None and not self._closed:
-            self._stream = await self._subscribe()
+            stream = self._stream = await self._make()
+            if self._closed:
+                stream.close()
+            try:
+                await _in_thread(stream.open)
+            except BaseException:
+                stream.close()
+                self._stream = None
+                raise
         if self._stream is None:
             raise StopAsyncIteration
-        if self._closed:
-            self._stream.close()
         return self._stream
 
 
-async def _opened(opening: Callable[[], C]) -> C:
+async def _opened(opening: Callable[[], socket.socket]) -> socket.socket:
     """What a blocking function opens. If the wait is cancelled, it is closed once it is open."""
-    opened: list[C] = []
+    opened: list[socket.socket] = []
     unwanted = threading.Event()
 
     def run() -> None:

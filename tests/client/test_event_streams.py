@@ -206,6 +206,31 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert closed_again(before)
 
 
+def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer() -> None:
+    asked = threading.Event()
+
+    def answer(request: Request) -> object:
+        if len(daemon.requests) == 1:
+            return subscribed(request)
+        asked.set()
+        return Silence()
+
+    with scripted(answer) as daemon:
+        session = stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, timeout=None)
+        with session, session.events() as stream:
+            daemon.hang_up()
+            waiting = threading.Thread(target=stream.wait)
+            waiting.start()
+            assert asked.wait(60)
+            stream.close()
+            waiting.join(30)
+            ended = not waiting.is_alive()
+            daemon.stop_listening()
+            daemon.hang_up()
+            waiting.join()
+        assert ended
+
+
 def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() -> None:
     def answer(request: Request) -> object:
         return subscribed(request) if len(daemon.requests) == 1 else Silence()
@@ -281,3 +306,34 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
             answered.set()
             assert await waiting is None
             assert await asyncio.to_thread(closed_again, before)
+
+
+@pytest.mark.parametrize("how", ["close", "cancel"])
+async def test_a_first_subscription_that_gets_no_answer_can_be_ended(how: str) -> None:
+    asked = threading.Event()
+
+    def answer(request: Request) -> object:
+        asked.set()
+        return Silence()
+
+    with scripted(answer) as daemon:
+        session = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, timeout=None)
+        async with session:
+            threads = set(threading.enumerate())
+            stream = session.events()
+            waiting = asyncio.create_task(anext(stream, None))
+            await asyncio.to_thread(asked.wait, 60)
+            subscribing = [t for t in set(threading.enumerate()) - threads if t.name == "stet"]
+            if how == "close":
+                await stream.close()
+            else:
+                waiting.cancel()
+            done, _ = await asyncio.wait([waiting], timeout=30)
+            for each in subscribing:
+                await asyncio.to_thread(each.join, 30)
+            ended = [not each.is_alive() for each in subscribing]
+            daemon.stop_listening()
+            daemon.hang_up()
+            await asyncio.wait([waiting])
+    assert (done, ended) == ({waiting}, [True])
+    assert waiting.cancelled() or waiting.result() is None

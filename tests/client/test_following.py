@@ -103,6 +103,20 @@ def test_after_a_reconnect_what_happened_meanwhile_is_asked_for() -> None:
     assert taken(follower, event(6)) == [event(6)]
 
 
+@pytest.mark.parametrize("before", [head(2), {}])
+def test_a_workspace_that_is_new_after_a_reconnect_is_read_from_its_first_commit(
+    before: dict[str, str | None],
+) -> None:
+    follower = Follower(("commit",))
+    follower.began(before)
+    follower.began({**before, "/new": f"{1:040}"})
+    assert follower.behind == ["/new"]
+    follower.catch_up("/new", Log((1, 0)))
+    follower.caught_up()
+    assert given(follower) == [event(0, "/new"), event(1, "/new")]
+    assert taken(follower, event(2, "/new")) == [event(2, "/new")]
+
+
 def test_lost_events_that_were_no_commits_leave_nothing_to_fill() -> None:
     follower = following(3)
     follower.take(LostEvent(2))

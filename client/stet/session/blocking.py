@@ -113,7 +113,9 @@ class Session(SessionMethods):
         from stet.session.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(self._opening, self.timeout, names)
+        stream = EventStream(self._opening, self.timeout, names)
+        stream.open()
+        return stream
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""

@@ -34,10 +34,16 @@ NO_ANSWER = (
 )
 
 
-def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloResult]:
-    """A new connection after hello, and the daemon's answer to it. Raises StetError."""
+def greet(
+    opening: Opening, deadline: float | None, made: Callable[[Connection], None] = lambda _: None
+) -> tuple[Connection, HelloResult]:
+    """A new connection after hello, and the daemon's answer to it. Raises StetError.
+
+    ``made`` gets the connection before hello, so that another thread can interrupt the wait.
+    """
     connection = Connection(reach(opening.endpoint, start=opening.start), opening.encoding)
     try:
+        made(connection)
         return connection, connection.ask(opening.hello(), deadline)
     except BaseException:
         connection.close()

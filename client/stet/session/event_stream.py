@@ -41,7 +41,7 @@ _PAGES = 10
 class EventStream:
     """An iterator of events; a context manager that closes it.
 
-    :meth:`stet.Session.events` makes and subscribes it. ``heads`` has the newest commit of each
+    :meth:`stet.Session.events` makes and opens it. ``heads`` has the newest commit of each
     workspace, by its root, at that moment; the stream gives every later commit.
     """
 
@@ -53,13 +53,27 @@ class EventStream:
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._connection: Connection | None = None
+        #: The connection that was made last. It may still wait for its answers.
+        self._newest: Connection | None = None
         #: How often it has subscribed. Events between two connections are lost, except commits.
         self.connections = 0
         self._closed = threading.Event()
         #: Held while a thread uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
-        self.heads = persist(self._subscribe, Retrying(self._deadline(), patient=not opening.start))
-        self._opening = msgspec.structs.replace(opening, start=False)
+        self.heads: dict[str, str | None] = {}
+
+    def open(self) -> None:
+        """Subscribe for the first time. Raises StetError, unless close() ends it."""
+        retrying = Retrying(self._deadline(), patient=not self._opening.start)
+        try:
+            with self._turn:
+                self.heads = persist(self._subscribe, retrying)
+                self._opening = msgspec.structs.replace(self._opening, start=False)
+        except StetError:
+            if not self._closed.is_set():
+                raise
+        finally:
+            self._drop_if_closed()
 
     def __iter__(self) -> Iterator[AnyEvent]:
         return self
@@ -112,8 +126,9 @@ class EventStream:
     def close(self) -> None:
         """End the stream, and a wait in another thread. May be called twice."""
         self._closed.set()
-        if (connection := self._connection) is not None:
-            connection.interrupt()
+        for connection in (self._connection, self._newest):
+            if connection is not None:
+                connection.interrupt()
         self._drop_if_closed()
 
     def __enter__(self) -> Self:
@@ -123,7 +138,7 @@ class EventStream:
         self.close()
 
     def _subscribe(self) -> dict[str, str | None]:
-        connection, _ = greet(self._opening, self._deadline())
+        connection, _ = greet(self._opening, self._deadline(), self._made)
         try:
             answer = connection.ask(calls.subscribe(self._names), self._deadline())
         except BaseException:
@@ -134,6 +149,11 @@ class EventStream:
         self._follower.began(answer.heads)
         self._catch_up()
         return answer.heads
+
+    def _made(self, connection: Connection) -> None:
+        self._newest = connection
+        if self._closed.is_set():  # close() may have come too early to see this connection
+            connection.interrupt()
 
     def _take(self, params: Mapping[str, object]) -> None:
         """Handle a notification. Raises GarbledReply for a known event of another shape."""
@@ -155,7 +175,7 @@ class EventStream:
     def _catch_up_in(self, root: str) -> None:
         elsewhere = msgspec.structs.replace(self._opening, workspace=root)
         try:
-            connection, _ = greet(elsewhere, self._deadline())
+            connection, _ = greet(elsewhere, self._deadline(), self._made)
         except _GONE:
             raise
         except StetError:  # the workspace is no longer allowed, so its log can't be read
@@ -208,16 +228,18 @@ class Follower:
         self._afterwards: list[LostEvent] = []
         self._commits = "commit" in names
         self._only_commits = tuple(names) == ("commit",)
+        self._began = False
         self._last: dict[str, str | None] = {}
         #: Commits from the log, which may come as events again.
         self._given: dict[str, set[str]] = {}
 
     def began(self, heads: Mapping[str, str | None]) -> None:
         """Note that events come after these heads."""
-        known = self._last if self._commits else {}
-        self.behind = [root for root in heads if known.get(root, heads[root]) != heads[root]]
         for root in heads:
-            self._last.setdefault(root, heads[root])
+            # A workspace that was not there before the gap is new: all its commits are missing.
+            self._last.setdefault(root, None if self._began else heads[root])
+        self._began = True
+        self.behind = [root for root in heads if self._commits and self._last[root] != heads[root]]
 
     def take(self, event: AnyEvent) -> None:
         """Note an event: it is ready if it is the next one, and skipped if it was given already."""
