@@ -466,6 +466,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "the place with tabs and spaces mixed may be meant as well",
+        b"      g ();\n      return x;\n    }\n\t  g ();\n\t  return x;\n",
+        "          g ();\n          return x;\n",
+        "          g ();\n          return y;\n",
+        Rung.INDENT,
+    ),
+    Refusal(
         "spaces that are no whole number of tabs",
         b"\tif x:\n\t\ta()\n",
         "    if x:\n        a()\n",

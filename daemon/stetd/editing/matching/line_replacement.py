@@ -53,6 +53,12 @@ class IndentChange(msgspec.Struct, frozen=True):
         return kinds == {" ", "\t"} and self.spaces_per_tab != 0
 
     @property
+    def even(self) -> bool:
+        """Whether all lines move by as many columns, which is all that a reader sees."""
+        pairs = zip(self.text, self.place, strict=True)
+        return len({len(a.expandtabs()) - len(b.expandtabs()) for a, b in pairs}) == 1
+
+    @property
     def spaces_per_tab(self) -> int | None:
         """Spaces per tab, if one side has tabs. None: all equally deep; 0: contradictory."""
         spaces, tabs = self.text, self.place

@@ -90,7 +90,8 @@ class Run:
             tuple(indentation_of(own[index]) for index in filled),
             tuple(indentation_of(found[first + index]) for index in filled),
         )
-        return change if change.uniform else None
+        # A place with tabs and spaces mixed counts, too: the text may have been copied from there.
+        return change if change.uniform or change.even else None
 
 
 class Search(Run):
