@@ -321,6 +321,17 @@ def test_a_new_history_has_what_was_written_to_the_one_that_was_moved_away(
     assert site.fsck() == ""
 
 
+def test_verify_names_a_file_that_says_where_the_history_begins_and_cannot_be_read(
+    two: tuple[Site, Site],
+) -> None:
+    """It was an internal error; the message of the workspace sends the person to verify."""
+    site, _ = two
+    fill(site)
+    Path(site.shadow, "shallow").mkdir()
+    site.daemon.restart()
+    assert_deferred(site, "shallow")
+
+
 def test_nobody_writes_to_a_new_history_what_was_for_the_one_that_was_moved_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     deferred = await caller.on_writer(lambda: deferred_at(caller, wanted.workspace))
     if deferred is not None:
         name, root = deferred.name, deferred.root
-        begins = read_shallow(shadow_path(caller.state.directory, name))
+        begins = _beginnings(shadow_path(caller.state.directory, name))
         before = after = await _read_deferred_claim(caller, deferred)
     else:
         workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
@@ -66,7 +66,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         tasks = [job.task for job in jobs if (job.what, job.root) == ("forget", root)]
         if tasks:
             await asyncio.wait(tasks)
-        begins = read_shallow(shadow_path(caller.state.directory, name))
+        begins = _beginnings(shadow_path(caller.state.directory, name))
 
         def moment() -> Moment:
             head, position = workspace.head, caller.shared.writer.journal.position
@@ -90,9 +90,17 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     if not found.ok and now is not None and after.head is not None:
         # What retention has dropped meanwhile, or forget rewritten, is not missing: look again.
         moved = now.head.commit != after.head
-        if read_shallow(now.shadow) != begins or (moved and successors(now.shadow, after.head)):
+        if _beginnings(now.shadow) != begins or (moved and successors(now.shadow, after.head)):
             return await verify(caller, wanted)
     return found
+
+
+def _beginnings(shadow: str) -> frozenset[str] | None:
+    """Where a history begins, as Git sees it; None if that can't be read: verify reports it."""
+    try:
+        return read_shallow(shadow)
+    except OSError:
+        return None
 
 
 async def _read_claim(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claim:
