@@ -16,6 +16,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet import errors
+from stet.cli import main
 from stet.cli.arguments import COMMANDS
 from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helpful_command
@@ -148,6 +149,53 @@ def test_a_message_that_has_a_command_gets_no_other() -> None:
     assert (
         helpful_command(stet.UnknownCommit("no such commit; `log` lists them"), "stet show") is None
     )
+
+
+def test_the_configuration_is_named_only_if_it_can_change_what_is_refused(ws: Installation) -> None:
+    ws.write("long.json", '[{"operation": "overwrite", "newText": "' + "a b " * 40_000 + '"}]')
+    too_large = ws.stet("patch", "--path", "new.txt", "long.json").stderr
+    in_git = ws.stet("patch", "--path", ".git/x", stdin=_NEW).stderr
+    protected = ws.stet("patch", "--path", ".envrc", stdin=_NEW).stderr
+
+    assert too_large.endswith("Try: stet patch --help\n")
+    assert "Git directory" in in_git
+    assert in_git.endswith("Try: stet patch --help\n")
+    assert protected.endswith("Try: stet config show\n")
+
+
+_NEW = '[{"operation": "overwrite", "newText": "x"}]'
+
+
+def test_who_deletes_an_unknown_pin_is_shown_the_pins(ws: Installation) -> None:
+    refused = ws.stet("-C", ws.workspace, "pin", "--delete", "nobody", cwd="..").stderr
+    assert refused.endswith(f"Try: stet pin --list -C {ws.workspace}\n")
+    refused = ws.stet("pin", "somebody", "beef").stderr
+    assert "pin --list" not in refused
+
+
+def test_what_is_to_be_watched_is_the_workspace_of_the_refused_command() -> None:
+    failures = [{"kind": "contended", "message": "no", "path": "a.py"}]
+    error = stet.Contended("contended", {"failures": failures, "kind": "contended"})
+    assert helpful_command(error, "stet patch", "/w") == "stet watch -C /w"
+
+
+def test_a_refusal_is_told_also_if_the_mode_can_not_be_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ws: Installation
+) -> None:
+    own = ws.another("mode not told")
+    assert own.stet("mode", "restricted").returncode == 0
+    for name, value in own.environ.items():
+        monkeypatch.setenv(name, value)
+
+    def fails(_: stet.Session) -> None:
+        raise stet.ConnectionLost("the daemon is gone")
+
+    monkeypatch.setattr(stet.Session, "mode_get", fails)
+    words = ["-C", own.workspace, "patch-block", os.path.join(own.workspace, "block")]
+    own.write("block", "new.txt\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n")
+
+    assert main(words) == 1
+    assert "Restricted mode" in capsys.readouterr().err
 
 
 def test_the_file_is_named() -> None:

@@ -13,6 +13,7 @@ from stet.wire.framing import Encoding
 SETTINGS = {
     "max_call_files": 3,
     "max_call_bytes": 5_000,
+    "max_file_bytes": 4_900,
     "max_clipboard_bytes": 1_000,
     "max_held_bytes": 20 << 20,
     "max_pipelined": 32,
@@ -82,6 +83,20 @@ def test_a_call_on_more_than_allowed_is_refused(
 ) -> None:
     assert says in refused(site, "transaction", calls=calls)
     assert len(site.agent.call("transaction", calls=calls[:fit])["files"]) == fit
+
+
+def test_no_call_makes_a_file_that_could_not_be_undone(site: Site) -> None:
+    site.overwrite("made.txt", "y" * 4_899)
+    for path, more in (("made.txt", "xx"), ("new.txt", "y" * 4_901)):
+        refusal = site.agent.refusal(
+            "patch", path=path, patches=[{"operation": "append_eof", "newText": more}]
+        )
+        assert (refusal.kind, refusal.failures[0]["path"]) == ("file_too_large", path)
+        assert "4,900 is the most (max_file_bytes" in refusal.message
+    patch = [{"operation": "append_eof", "newText": "x"}]
+    assert site.agent.call("patch", path="made.txt", patches=patch)
+    assert site.agent.call("undo")
+    assert site.bytes_of("made.txt") == b"y" * 4_899
 
 
 def test_edits_and_calls_beyond_the_limit_are_told_with_it(site: Site) -> None:

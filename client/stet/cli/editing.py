@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from stet import calls
@@ -13,7 +14,7 @@ from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
-from stet.errors import ToolDisabled
+from stet.errors import StetError, ToolDisabled
 from stet.terminal import render
 from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
@@ -88,8 +89,9 @@ def _edit(
             result = asking.ask(session, call, output)
         except ToolDisabled:
             # The command that helps: if the workspace is restricted, it is about that.
-            alone = session.mode_get().workspace_mode == "unrestricted"
-            arguments.session = session.session if alone else None
+            with suppress(StetError):  # what is told is the refusal
+                alone = session.mode_get().workspace_mode == "unrestricted"
+                arguments.session = session.session if alone else None
             raise
     if result is not None:
         # By the params: JSON input may ask for a preview, too.

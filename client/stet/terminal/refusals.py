@@ -49,7 +49,11 @@ _AGAIN = re.compile(
 )
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
+#: A message that is about an option of the daemon.
+_CONFIGURED = re.compile(r"\bconfiguration\b|\b(?:snapshot_)?max_[a-z]")
+
 _LOOK, _READ, _CLIPBOARDS = "stet log", "stet read", "stet clip list"
+_CONFIG, _WATCH, _PINS = "stet config show", "stet watch", "stet pin --list"
 _LIFT = "stet mode unrestricted --for 30m"
 #: Commands that help, with the kinds of refusals; for other kinds it is the refused command's help.
 #: The last one is for calls without an answer (stet.errors.TransportError).
@@ -64,13 +68,13 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         *(Kind.UNKNOWN_COMMIT, Kind.NOTHING_TO_UNDO, Kind.OUTCOME_UNKNOWN),
     ),
     "stet requests": (Kind.UNKNOWN_REQUEST,),
-    "stet config show": (Kind.INPUT_TOO_LARGE, Kind.FILE_TOO_LARGE, Kind.PATH_PROTECTED),
+    _CONFIG: (Kind.INPUT_TOO_LARGE, Kind.FILE_TOO_LARGE, Kind.PATH_PROTECTED),
     "stet workspaces": (Kind.PATH_OUTSIDE_WORKSPACE,),
     "stet init": (Kind.WORKSPACE_NOT_ALLOWED,),
     _LIFT: (Kind.TOOL_DISABLED,),
     # The daemon has another version; the next command starts this one.
     "stet stop": (Kind.UNKNOWN_METHOD, Kind.UNSUPPORTED_PROTOCOL),
-    "stet watch": (Kind.CONTENDED,),
+    _WATCH: (Kind.CONTENDED,),
     "stet status": (Kind.OVERLOADED, Kind.SHUTTING_DOWN),
     "stet doctor": (
         *(Kind.STORAGE_FULL, Kind.IO_ERROR, Kind.READ_ONLY, Kind.INTERNAL),
@@ -119,17 +123,21 @@ def helpful_command(
     found = _HELPING.get(error.kind, command)
     if command == "stet restore" and found == _READ:  # there need not be such a file now
         found = _LOOK
+    if found == _CONFIG and not _CONFIGURED.search(error.message):
+        found = command
+    if error.message.startswith("no pin is called"):
+        found = _PINS
     if found == command:
         found = f"{command} --help"
     path = next((failure.path for failure in error.failures if failure.path), None)
     about_session, about_file = found in (_CLIPBOARDS, _LIFT), found in (_LOOK, _READ)
-    if not about_session and not about_file:
+    if not about_session and not about_file and found not in (_WATCH, _PINS):
         return found
     if directory != ".":
         found += f" -C {shlex.quote(directory)}"
     if about_session:
         return found if session is None else f"{found} --session {shlex.quote(session)}"
-    if not path or error.kind == Kind.FILE_NOT_FOUND:
+    if not about_file or not path or error.kind == Kind.FILE_NOT_FOUND:
         return found
     if root is not None:  # the error's path is relative to it, the command's to the directory
         path = os.path.relpath(os.path.join(root, path), os.path.realpath(directory))

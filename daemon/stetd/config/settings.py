@@ -101,7 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "replies unread when they pile up, before its connection is closed.",
     ] = 30
     max_file_bytes: Annotated[
-        _Count, "Largest file that is read or edited, in bytes (file_too_large)."
+        _Count, "Largest file that is read, edited or made, in bytes (file_too_large)."
     ] = 64 * _MIB
     max_call_files: Annotated[_Count, "Files that one call may look at (input_too_large)."] = 2_000
     max_call_bytes: Annotated[

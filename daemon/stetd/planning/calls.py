@@ -64,6 +64,8 @@ def plan_call(
             draft.preview = call.preview
         else:
             draft = _draft(plan_dialects(call, world, workspace.excludes, how), call, world)
+            for item in draft.files:
+                limits.check_made(item.target.path, len(item.after or b""))
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
         check_draft(draft, base, call, protection)

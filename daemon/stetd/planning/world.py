@@ -108,6 +108,16 @@ class CallLimits(msgspec.Struct, frozen=True):
             "fewer files (or commits to take back) each.",
         )
 
+    def check_made(self, path: str, size: int) -> None:
+        """Refuse (file_too_large) to make a file that could not be edited, or undone, any more."""
+        if size > self.file_bytes:
+            raise refuse(
+                Kind.FILE_TOO_LARGE,
+                f"{path}: this file would have {size:,} bytes, {self.file_bytes:,} is the "
+                "most (max_file_bytes in the configuration). Nothing was changed.",
+                path=path,
+            )
+
 
 class NotYetPublished(Exception):
     """A path leads through links or files that earlier calls of the batch change, or is a directory
