@@ -391,6 +391,27 @@ def test_a_history_goes_on_when_what_kept_it_from_that_has_passed(
     assert "no checkpoint could be" not in daemon.log()
 
 
+def test_a_history_that_cannot_be_gone_on_with_takes_no_descriptors(two: tuple[Site, Site]) -> None:
+    """Each question tries it again, and each attempt left its packs open, till no more can be."""
+    site, other = two
+    fill(site)
+    site.git("repack", "-adq")
+    head = site.overwrite("sub/a.txt", "newest\n")["commit"]
+    site.restart()
+    other.connect()
+    loose(site, head).unlink()
+    historian = historian_of(site.daemon)
+    assert historian is not None
+    os.kill(historian, signal.SIGKILL)
+    site.overwrite("sub/a.txt", "more\n")
+    assert eventually(lambda: "can't be gone on with" in site.daemon.log())
+    other.log()
+    before = len(os.listdir(f"/proc/{historian_of(site.daemon)}/fd"))
+    for _ in range(20):
+        other.log()
+    assert len(os.listdir(f"/proc/{historian_of(site.daemon)}/fd")) < before + 10
+
+
 def test_a_history_that_was_moved_away_is_not_made_again_after_a_kill(
     two: tuple[Site, Site],
 ) -> None:

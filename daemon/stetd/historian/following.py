@@ -201,8 +201,9 @@ class Following(msgspec.Struct):
         try:
             if name not in self._lines:
                 start = self._starts.get(name, Reached(None, 0))
-                repository = StoredObjects(shadow)
-                head = head_at(repository, start.head, start.commits)
+                # Packs that stay open after a failed attempt would be more with each.
+                with closing(StoredObjects(shadow)) as repository:
+                    head = head_at(repository, start.head, start.commits)
                 self._lines[name] = _Line(repository, head)
             line = self._lines[name]
             objects = _objects(line, record)
