@@ -412,6 +412,32 @@ def test_a_history_that_cannot_be_gone_on_with_takes_no_descriptors(two: tuple[S
     assert len(os.listdir(f"/proc/{historian_of(site.daemon)}/fd")) < before + 10
 
 
+def test_a_history_goes_on_with_a_pack_that_was_put_back(two: tuple[Site, Site]) -> None:
+    """The damaged one was still open, from the attempt before."""
+    site, other = two
+    fill(site)
+    site.git("repack", "-adq")
+    site.restart()
+    other.connect()
+    [pack] = Path(site.shadow, "objects", "pack").glob("*.pack")
+    backup = shutil.copy(pack, site.daemon.base)
+    index = site.git("verify-pack", "-v", str(pack.with_suffix(".idx")))
+    [at] = [line.split()[4] for line in index.splitlines() if line.startswith(subtree(site))]
+    kept = [site.overwrite("sub/a.txt", "newest\n")["commit"]]
+    pack.chmod(0o600)
+    with pack.open("r+b") as file:
+        file.seek(int(at))
+        file.write(bytes(10))
+    historian = historian_of(site.daemon)
+    assert historian is not None
+    os.kill(historian, signal.SIGKILL)
+    assert eventually(lambda: "can't be gone on with" in site.daemon.log())
+    other.log()
+    os.replace(backup, pack)
+    assert site.ids()[:1] == kept
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_history_that_was_moved_away_is_not_made_again_after_a_kill(
     two: tuple[Site, Site],
 ) -> None:
