@@ -328,6 +328,8 @@ def test_verify_names_a_file_that_says_where_the_history_begins_and_cannot_be_re
     site, _ = two
     fill(site)
     Path(site.shadow, "shallow").mkdir()
+    found = site.person.call("verify")
+    assert any("shallow" in problem["message"] for problem in found["problems"])
     site.daemon.restart()
     assert_deferred(site, "shallow")
 

@@ -90,10 +90,13 @@ def test_a_command_that_may_never_have_run_claims_each_file_once_and_in_its_turn
     ]
 
 
-def test_a_command_in_the_background_goes_on_until_a_stop_says_that_none_does(site: Site) -> None:
+@pytest.mark.parametrize("request_id", ["t1", None])
+def test_a_command_in_the_background_goes_on_until_a_stop_says_that_none_does(
+    site: Site, request_id: str | None
+) -> None:
     before(site, "t1", late=["log.txt"], background=True)
     site.write("log.txt", "1\n")
-    after(site, "t1")
+    after(site, "t1", request_id=request_id)
     for line in ("2\n", "3\n"):
         site.write("log.txt", line)
         stop(site, background=True)
