@@ -17,6 +17,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.scripted_daemon import scripted
+from stet.cli.arguments import parse
 from stet.wire.messages import Request
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
@@ -137,6 +138,10 @@ def test_wrong_usage_is_exit_status_2(
     run = shared.stet(*arguments, stdin=stdin)
     assert (run.returncode, run.stdout) == (2, "")
     assert complaint in run.stderr
+
+
+def test_no_lines_of_the_diffs_are_watched_if_that_is_wanted() -> None:
+    assert parse(["watch", "--lines", "0"]).lines == 0
 
 
 def test_undo_narrows_to_session_agent_and_path(ws: Installation) -> None:

@@ -6,11 +6,15 @@ import asyncio
 import os
 import threading
 import time
+from typing import Any
 
 import pytest
 
 import stet
 from client.scripted_daemon import HangUp, Raw, Refusal, Script, ScriptedDaemon, Silence, scripted
+from stet.calls import Call
+from stet.session.connection import Connection
+from stet.session.event_stream import EventStream
 from stet.wire.events import CommitEvent, LostEvent, ModeEvent
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
@@ -206,12 +210,15 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert closed_again(before)
 
 
-def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer() -> None:
+@pytest.mark.parametrize("silent", ["subscribe", "log"])
+def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer(silent: str) -> None:
     asked = threading.Event()
 
     def answer(request: Request) -> object:
         if len(daemon.requests) == 1:
             return subscribed(request)
+        if request.method != silent:
+            return {"events": [], "head": None, "heads": {"/ws": "2" * 40}}
         asked.set()
         return Silence()
 
@@ -229,6 +236,59 @@ def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer() -> None:
             daemon.hang_up()
             waiting.join()
         assert ended
+
+
+def test_close_ends_a_wait_for_events_after_the_log_was_read() -> None:
+    def answer(request: Request) -> object:
+        if request.method == "subscribe":
+            return {"events": [], "head": None, "heads": {"/ws": heads.pop(0)}}
+        return {"commits": page, "cursor": None}
+
+    ids = ["2" * 40, "1" * 40]
+    page = [{"commit": each, "parent": None, "time": "", "kind": "edit"} for each in ids]
+    heads = ["1" * 40, "2" * 40]
+    with scripted(answer) as daemon, opened(daemon) as session, session.events() as stream:
+        daemon.hang_up()
+        assert isinstance(stream.wait(20), CommitEvent)
+        waiting = threading.Thread(target=stream.wait, args=(60,))
+        waiting.start()
+        while not stream._turn.locked():
+            time.sleep(0.01)
+        stream.close()
+        waiting.join(30)
+        ended = not waiting.is_alive()
+        daemon.stop_listening()
+        daemon.hang_up()
+        waiting.join()
+        assert ended
+
+
+def test_a_stream_that_is_closed_before_it_subscribes_connects_to_nothing() -> None:
+    with scripted(subscribed) as daemon, opened(daemon) as session:
+        stream = EventStream(session._opening, None)
+        stream.close()
+        stream.open()
+        assert len(daemon.hellos) == 1  # the session's
+        assert stream.wait() is None
+
+
+def test_a_stream_that_is_closed_as_it_has_subscribed_keeps_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask = Connection.ask
+
+    def ask_and_close(connection: Connection, call: Call[Any], deadline: float | None) -> Any:
+        result = ask(connection, call, deadline)
+        if call.method == "subscribe":
+            stream.close()
+        return result
+
+    monkeypatch.setattr(Connection, "ask", ask_and_close)
+    with scripted(subscribed) as daemon, opened(daemon) as session:
+        stream = EventStream(session._opening, None)
+        stream.open()
+        assert len(daemon.requests) == 1
+        assert not stream.connected
 
 
 def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() -> None:
@@ -306,6 +366,34 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
             answered.set()
             assert await waiting is None
             assert await asyncio.to_thread(closed_again, before)
+
+
+async def test_a_stream_that_is_closed_while_the_session_opens_does_not_subscribe() -> None:
+    with scripted(lambda request: subscribed(request, MODE)) as daemon:
+        async with awaited(daemon) as session:
+
+            async def make() -> EventStream:
+                await stream.close()
+                return EventStream(session._opening, None)
+
+            stream = stet.aio.AsyncEventStream(make)
+            assert await anext(stream, None) is None
+            assert daemon.requests == []
+
+
+async def test_after_a_refused_subscription_the_next_wait_subscribes() -> None:
+    answers = [Refusal(Kind.OVERLOADED)]
+
+    def answer(request: Request) -> object:
+        return answers.pop() if answers else subscribed(request, MODE)
+
+    with scripted(answer) as daemon:
+        async with awaited(daemon) as session:
+            stream = session.events()
+            with pytest.raises(stet.Overloaded):
+                await anext(stream)
+            assert await anext(stream) == EXPECTED[1]
+            await stream.close()
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])

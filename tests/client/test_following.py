@@ -104,17 +104,27 @@ def test_after_a_reconnect_what_happened_meanwhile_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("before", [head(2), {}])
-def test_a_workspace_that_is_new_after_a_reconnect_is_read_from_its_first_commit(
+def test_of_a_workspace_that_is_new_after_a_reconnect_commits_may_be_missing(
     before: dict[str, str | None],
 ) -> None:
+    """Or none is: it may have been allowed again, and its commits are old."""
     follower = Follower(("commit",))
     follower.began(before)
-    follower.began({**before, "/new": f"{1:040}"})
-    assert follower.behind == ["/new"]
-    follower.catch_up("/new", Log((1, 0)))
-    follower.caught_up()
-    assert given(follower) == [event(0, "/new"), event(1, "/new")]
+    follower.began({**before, "/new": f"{1:040}", "/empty": None})
+    assert follower.behind == []
+    assert given(follower) == [LostEvent(None)]
+    follower.began({**before, "/new": f"{1:040}", "/empty": None})
+    assert given(follower) == []
     assert taken(follower, event(2, "/new")) == [event(2, "/new")]
+
+
+def test_of_a_workspace_without_commits_none_are_missing_nor_to_who_wants_none() -> None:
+    follower, uninterested = Follower(("commit",)), Follower(("mode",))
+    for each in (follower, uninterested):
+        each.began({})
+    follower.began({"/empty": None})
+    uninterested.began(head(2))
+    assert given(follower) == given(uninterested) == []
 
 
 def test_lost_events_that_were_no_commits_leave_nothing_to_fill() -> None:

@@ -161,6 +161,8 @@ def test_the_configuration_is_named_only_if_it_can_change_what_is_refused(ws: In
     assert "Git directory" in in_git
     assert in_git.endswith("Try: stet patch --help\n")
     assert protected.endswith("Try: stet config show\n")
+    many = stet.InputTooLarge("3 files at most (snapshot_max_files)", {"kind": "input_too_large"})
+    assert helpful_command(many, "stet snapshot") == "stet config show"
 
 
 _NEW = '[{"operation": "overwrite", "newText": "x"}]'
@@ -319,6 +321,15 @@ def test_the_command_that_lifts_a_restriction_lifts_it(
             told = shlex.split(refused.stderr.rpartition("Try: stet ")[2])
             assert where.stet(*told).returncode == 0
     assert where.stet(*edit, stdin=text).returncode == 0
+
+
+def test_a_restricted_workspace_is_lifted_for_more_than_the_session_that_is_named(
+    ws: Installation,
+) -> None:
+    own = ws.another("lifted for all")
+    assert own.stet("mode", "restricted").returncode == 0
+    refused = own.stet("patch", "--path", "new.txt", "--session", "s", stdin=_NEW).stderr
+    assert refused.endswith("Try: stet mode unrestricted --for 30m\n")
 
 
 def test_the_clipboards_that_are_listed_are_those_of_the_session(ws: Installation) -> None:

@@ -37,7 +37,7 @@ def duration(text: str) -> float:
 
 def count(text: str) -> int:
     """A whole number from 1 on. Raises ArgumentTypeError."""
-    if text.isascii() and text.isdigit() and int(text[:18]):
+    if text.isascii() and text.isdigit() and int(text):
         return int(text)
     import argparse
 

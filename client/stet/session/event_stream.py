@@ -63,15 +63,14 @@ class EventStream:
         self.heads: dict[str, str | None] = {}
 
     def open(self) -> None:
-        """Subscribe for the first time. Raises StetError, unless close() ends it."""
+        """Subscribe for the first time, unless the stream is closed. Raises StetError."""
         retrying = Retrying(self._deadline(), patient=not self._opening.start)
         try:
-            with self._turn:
-                self.heads = persist(self._subscribe, retrying)
-                self._opening = msgspec.structs.replace(self._opening, start=False)
-        except StetError:
-            if not self._closed.is_set():
-                raise
+            # Not tried again after close(): that would start a daemon, or wait for one.
+            self.heads = persist(
+                lambda: {} if self._closed.is_set() else self._subscribe(), retrying
+            )
+            self._opening = msgspec.structs.replace(self._opening, start=False)
         finally:
             self._drop_if_closed()
 
@@ -235,10 +234,12 @@ class Follower:
 
     def began(self, heads: Mapping[str, str | None]) -> None:
         """Note that events come after these heads."""
-        for root in heads:
-            # A workspace that was not there before the gap is new: all its commits are missing.
-            self._last.setdefault(root, None if self._began else heads[root])
+        # A workspace that was not there before the gap may have been allowed again, with an old
+        # history: nobody knows which of its commits are new.
+        if self._began and self._commits and any(heads[root] for root in heads.keys() - self._last):
+            self.ready.append(LostEvent(None))
         self._began = True
+        self._last = {**heads, **self._last}
         self.behind = [root for root in heads if self._commits and self._last[root] != heads[root]]
 
     def take(self, event: AnyEvent) -> None:

@@ -50,7 +50,7 @@ _AGAIN = re.compile(
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
 #: A message that is about an option of the daemon.
-_CONFIGURED = re.compile(r"\bconfiguration\b|\b(?:snapshot_)?max_[a-z]")
+_CONFIGURED = re.compile(r"\bconfiguration\b|max_[a-z]")
 
 _LOOK, _READ, _CLIPBOARDS = "stet log", "stet read", "stet clip list"
 _CONFIG, _WATCH, _PINS = "stet config show", "stet watch", "stet pin --list"
@@ -82,6 +82,12 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     ),
 }
 _HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in kinds}
+#: What a command that helps is about, in the directory of -C; the others are about no directory.
+_ABOUT = {
+    **dict.fromkeys((_READ, _LOOK), "file"),
+    **dict.fromkeys((_CLIPBOARDS, _LIFT), "session"),
+    **dict.fromkeys((_WATCH, _PINS), "workspace"),
+}
 
 
 def as_typed(message: str) -> str:
@@ -129,15 +135,15 @@ def helpful_command(
         found = _PINS
     if found == command:
         found = f"{command} --help"
-    path = next((failure.path for failure in error.failures if failure.path), None)
-    about_session, about_file = found in (_CLIPBOARDS, _LIFT), found in (_LOOK, _READ)
-    if not about_session and not about_file and found not in (_WATCH, _PINS):
+    about = _ABOUT.get(found)
+    if about is None:
         return found
     if directory != ".":
         found += f" -C {shlex.quote(directory)}"
-    if about_session:
-        return found if session is None else f"{found} --session {shlex.quote(session)}"
-    if not about_file or not path or error.kind == Kind.FILE_NOT_FOUND:
+    if about == "session" and session is not None:
+        found += f" --session {shlex.quote(session)}"
+    path = next((failure.path for failure in error.failures if failure.path), None)
+    if about != "file" or not path or error.kind == Kind.FILE_NOT_FOUND:
         return found
     if root is not None:  # the error's path is relative to it, the command's to the directory
         path = os.path.relpath(os.path.join(root, path), os.path.realpath(directory))
