@@ -25,11 +25,10 @@ from stet.cli.output import Output
 from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service.socket_path import config_path
+from stet.service.spawn import STETD
 from stet.terminal.spans import Line, Span, visible, visible_lines
 from stet.wire.results import ReloadResult
 
-#: -P: without it "-m" would put the current directory before the installed packages.
-_STETD = (sys.executable, "-P", "-m", "stetd.cli")
 _MISSING = "not there: every default holds"
 
 
@@ -66,7 +65,7 @@ def reload(arguments: Arguments, output: Output) -> int:
 def ask_stetd(*arguments: str) -> dict[str, Any]:
     """Run this installation's ``stetd`` and return its JSON. Raises StetError if that fails."""
     try:
-        done = subprocess.run([*_STETD, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run([*STETD, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
     except OSError as error:
         raise StetError(f"stetd can't be run: {error.strerror}") from error
     try:

@@ -8,6 +8,7 @@ make systemd start the service.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -123,14 +124,9 @@ def _socket_paths(endpoint: Endpoint) -> list[str]:
 def _is_listened_on(path: str) -> bool:
     # Not by /proc/net/unix: it lists names only, and a name may belong to another socket, in
     # another mount namespace or from before a rename.
-    with socket.socket(socket.AF_UNIX) as tried:
+    with socket.socket(socket.AF_UNIX) as tried, contextlib.suppress(OSError):
         tried.settimeout(1)
-        try:
-            tried.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        except OSError:
-            return True
+        return tried.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
     return True
 
 

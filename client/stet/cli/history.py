@@ -173,7 +173,11 @@ def blame(arguments: Arguments, output: Output) -> None:
     """Print a file with the author of each line."""
     session = asking.person(arguments)
     at = arguments.at and asking.commit_named(session, arguments.at)
-    lines = partial(blame_lines.blame, now=output.now, width=output.width, tokens=output.tokens)
+    lines = partial(blame_lines.blame, now=output.now, width=output.width)
+    if output.colours.on:
+        from stet.terminal.diff_colours import lexed_lines
+
+        lines = partial(lines, tokens=lexed_lines)
     asking.show(session, calls.blame(arguments.path, at=at), output, lines, long=True)
 
 

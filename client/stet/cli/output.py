@@ -18,14 +18,14 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from stet.cli.usage import columns
 from stet.terminal.colours import colours
-from stet.terminal.spans import Line, Span, visible, visible_lines
+from stet.terminal.spans import Line, visible, visible_lines
 
 #: The SGR codes that every terminal knows; attributes have smaller numbers than colours.
 _SGR_CODES = {"bold": 1, "dim": 2, "italic": 3, "strike": 9} | {
@@ -74,15 +74,6 @@ class Output:
             grounds = diff_colours.LIGHT if self.colours.light else diff_colours.DARK
             return diff_colours.coloured(text, width, grounds, titles=titles)
         return diff_lines.diff(text, titles=titles)
-
-    @property
-    def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
-        """A function from a file's text and path to its lines as tokens; None without colour."""
-        if not self.colours.on:
-            return None
-        from stet.terminal.diff_colours import lexed_lines
-
-        return lexed_lines
 
     def value(self, value: Any) -> None:
         """Print a value as JSON, in UTF-8 whatever the locale."""

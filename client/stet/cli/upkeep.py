@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 from stet import calls
 from stet.cli import asking
@@ -58,11 +59,8 @@ def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
-
-    def call(*, preview: bool) -> calls.Call[ForgetResult]:
-        more = arguments.given("contents", "clipboards", "message")
-        return calls.forget(arguments.path, **more, preview=preview)
-
+    more = arguments.given("contents", "clipboards", "message")
+    call = partial(calls.forget, arguments.path, **more)
     with asking.person(arguments, timeout=None) as session:
         if not output.as_json and not arguments.yes:
             output.lines(_forget_lines(session.perform(call(preview=True))))

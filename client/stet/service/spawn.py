@@ -35,6 +35,8 @@ START_SECONDS = 30.0
 #: A log of more bytes is moved to ``stetd.log.1`` at a start.
 LOG_BYTES = 1024 * 1024
 _POLL_SECONDS = 0.01
+#: -P: without it "-m" would put the current directory before the installed packages.
+STETD = (sys.executable, "-P", "-m", "stetd.cli")
 NO_PROC = (
     "/proc is not mounted here, and the daemon can't run without it. Mount it (in a container: "
     "mount -t proc proc /proc; bwrap: --proc /proc), or start the daemon outside."
@@ -76,7 +78,6 @@ class Endpoint(msgspec.Struct, frozen=True):
 def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
     """A program's command: the executable beside the interpreter, else ``python -m module``."""
     beside = os.path.join(os.path.dirname(python), name)
-    # -P: without it "-m" would put the current directory before the installed packages.
     return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", module)
 
 
@@ -259,8 +260,6 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     if not os.path.exists("/proc/self"):
         raise DaemonUnreachable(f"no daemon runs and none can be started: {NO_PROC}")
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
-    # -P: without it "-m" would put the current directory before the installed packages.
-    daemon = [sys.executable, "-P", "-m", "stetd.cli"]
     _make(_make_state, endpoint.state, "STET_STATE_DIR")
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -270,7 +269,7 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
         try:
             log_start = os.fstat(log).st_size
             started = subprocess.run(
-                [sys.executable, "-I", "-S", "-c", _DETACH, *daemon],
+                [sys.executable, "-I", "-S", "-c", _DETACH, *STETD],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

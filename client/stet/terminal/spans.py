@@ -95,17 +95,6 @@ def line_columns(line: Line) -> int:
     return sum(columns(span.text) for span in line)
 
 
-def fitted(line: Line, room: int) -> Line:
-    """A line cut to so many columns."""
-    kept: list[Span] = []
-    for span in line:
-        text = shortened(span.text, room)
-        if text:
-            kept.append(Span(text, span.style))
-        room -= columns(text)
-    return tuple(kept)
-
-
 def aligned(rows: Sequence[Line], most: int = sys.maxsize) -> Iterator[Line]:
     """Align the rows of a table: pad each span, except a row's last, to its column's width, but not
     beyond ``most`` columns.

@@ -323,17 +323,13 @@ class HistoryApp(App[None]):
 
     # -- taking back
 
-    def _chosen(self) -> list[CommitInfo]:
-        selected = self.timeline.selected
-        return list(self.timeline.marked.values()) or ([selected] if selected else [])
-
     @work(exclusive=True, group="take back")
     async def action_undo(self) -> None:
         """Undo the marked edits, or the one under the cursor, after a preview."""
-        chosen = self._chosen()
-        ids = [each.commit for each in chosen]
-        if ids:
-            title = f"Undo {_names(chosen)}?"
+        selected = self.timeline.selected
+        chosen = list(self.timeline.marked.values()) or ([selected] if selected else [])
+        if chosen:
+            title, ids = f"Undo {_names(chosen)}?", [each.commit for each in chosen]
             if await self._take_back(title, partial(calls.undo, ids)):
                 self.timeline.clear_marks()
 

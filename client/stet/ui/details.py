@@ -13,7 +13,7 @@ from textual.widgets import Static
 from stet.terminal import blame_lines, diff_colours
 from stet.terminal.diff_lines import Hunk, files_of
 from stet.terminal.log_lines import subject_and_why
-from stet.terminal.spans import Line, Span, ago, fitted, line_columns, name_style, short, who
+from stet.terminal.spans import Line, Span, ago, columns, name_style, short, shortened, who
 from stet.ui.timeline import text_of
 from stet.wire.results import BlameResult, ShowResult
 
@@ -136,5 +136,10 @@ def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
 
 
 def _cut(line: Line, width: int) -> Line:
-    kept = fitted(line, width)
-    return (*kept, Span(" " * (width - line_columns(kept))))
+    """A line of so many columns: cut, or with spaces at its end."""
+    kept: list[Span] = []
+    for span in line:
+        text = shortened(span.text, width)
+        kept.append(Span(text, span.style))
+        width -= columns(text)
+    return (*kept, Span(" " * width))

@@ -51,7 +51,7 @@ class Timeline(ScrollView, can_focus=True):
         Binding("down,j", "move(1)", "down", show=False),
         Binding("pageup", "page(-1)", "page up", show=False),
         Binding("pagedown", "page(1)", "page down", show=False),
-        Binding("home,g", "first", "newest", show=False),
+        Binding("home,g", "go_to(0)", "newest", show=False),
         Binding("end,G", "last", "oldest", show=False),
         Binding("space", "mark", "mark"),
     ]
@@ -83,7 +83,6 @@ class Timeline(ScrollView, can_focus=True):
         #: First changed lines, by the edit's id; None: not available, or not loaded yet.
         self.changed: dict[str, str | None] = {}
         self._wanted: list[str] = []
-        self._bursts: list[Burst] = []
         #: The commit of the last Selected message.
         self._told: CommitInfo | str | None = "nothing yet"
 
@@ -102,22 +101,22 @@ class Timeline(ScrollView, can_focus=True):
     def show(self, commits: Iterable[CommitInfo]) -> None:
         """Show these commits, newest first; keeps the cursor on its commit if it is there."""
         before = self.selected
-        self._bursts = []
+        self.rows = []
         self._append(commits)
         ids = [row.commit if isinstance(row, CommitInfo) else None for row in self.rows]
-        self._go_to(ids.index(before.commit) if before and before.commit in ids else 0)
+        self.action_go_to(ids.index(before.commit) if before and before.commit in ids else 0)
 
     def add(self, commits: Iterable[CommitInfo]) -> None:
         """Append older commits."""
         self._append(commits)
         if self.selected is None:  # the list was empty
-            self._go_to(0)
+            self.action_go_to(0)
 
     def _append(self, commits: Iterable[CommitInfo]) -> None:
         shown = [each for each in commits if self.everything or not is_first_seen(each)]
-        self._bursts = bursts(shown, self._bursts)
+        found = bursts(shown, (row for row in self.rows if isinstance(row, Burst)))
         self.rows = []
-        for burst in self._bursts:
+        for burst in found:
             self.rows += [burst, *burst.commits]
         self.virtual_size = Size(self.size.width, len(self.rows))
         self.refresh()
@@ -134,17 +133,14 @@ class Timeline(ScrollView, can_focus=True):
         while 0 <= at < len(self.rows) and isinstance(self.rows[at], Burst):
             at += by
         if 0 <= at < len(self.rows):
-            self._go_to(at)
+            self.action_go_to(at)
 
     def action_page(self, by: int) -> None:
         at = self.cursor + by * max(1, self.size.height - 1)
-        self._go_to(max(0, min(at, len(self.rows) - 1)))
-
-    def action_first(self) -> None:
-        self._go_to(0)
+        self.action_go_to(max(0, min(at, len(self.rows) - 1)))
 
     def action_last(self) -> None:
-        self._go_to(max(0, len(self.rows) - 1))
+        self.action_go_to(max(0, len(self.rows) - 1))
 
     def action_mark(self) -> None:
         """Mark or unmark the commit, and move on."""
@@ -162,7 +158,7 @@ class Timeline(ScrollView, can_focus=True):
         self.post_message(self.Marked())
         self.refresh()
 
-    def _go_to(self, at: int) -> None:
+    def action_go_to(self, at: int) -> None:
         """Move the cursor to a row; from a heading to the commit below it."""
         if at < len(self.rows) and isinstance(self.rows[at], Burst):
             at += 1
@@ -179,7 +175,7 @@ class Timeline(ScrollView, can_focus=True):
     def on_click(self, event: Click) -> None:
         at = int(event.y + self.scroll_offset.y)
         if at < len(self.rows):
-            self._go_to(at)
+            self.action_go_to(at)
 
     # -- drawing
 
