@@ -6,7 +6,7 @@ The checks do not use libgit2, which does not survive every damage
 
 Files change meanwhile: packs are joined, loose objects are packed. An object that has vanished
 between listing and opening its file was written to another file before; it is found there when it
-seems to be missing (:meth:`ObjectCheck.refresh`).
+seems to be missing (:meth:`ObjectCheck.kind_now`).
 """
 
 from __future__ import annotations
@@ -103,13 +103,16 @@ class ObjectCheck:
         self._scan_packs()
         self._look_for_lone_files()
 
-    def refresh(self, oid: str) -> None:
-        """Check new files after an object was not found: it may have come or moved since."""
-        self._scan_packs()
-        if self.kind_of(oid) is None:
-            found = self.read(oid)
-            if found is not None:
-                self._late[bytes.fromhex(oid)] = NUMBERS[found[0]]
+    def kind_now(self, oid: str) -> str | None:
+        """As :meth:`kind_of`; if it was not found, new files are checked: it may be there since."""
+        kind = self.kind_of(oid)
+        if kind is None:
+            self._scan_packs()
+            kind = self.kind_of(oid)
+        if kind is None and (found := self.read(oid)) is not None:
+            kind, _ = found
+            self._late[bytes.fromhex(oid)] = NUMBERS[kind]
+        return kind
 
     def _scan_loose(self) -> None:
         ids = self._found["objects"] = SortedIds(all_loose_ids(self._repository))

@@ -62,11 +62,6 @@ class Marks(SortedIds):
         number = self.find(oid)
         return oid in self._late if number is None else bool(self.known[number])
 
-    @property
-    def unmarked(self) -> int:
-        """The number of unmarked objects."""
-        return self.known.count(0)
-
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark everything reachable from these objects. Raises BrokenHistory."""
         self._mark([(b"", bytes.fromhex(oid)) for oid in roots], parents=True)

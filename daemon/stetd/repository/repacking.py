@@ -124,7 +124,7 @@ class Repacking(msgspec.Struct):
         self.progress.begin("looking for what is needed", len(marks))
         marks.on_mark = lambda _: self.progress.step()
         marks.mark_from(roots)
-        self.dropped = marks.unmarked
+        self.dropped = marks.known.count(0)
 
     def _is_wanted(self, oid: bytes) -> bool:
         return self._marks is None or self._marks.has(oid)

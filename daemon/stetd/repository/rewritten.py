@@ -22,9 +22,8 @@ _NAME, _NEXT = "rewritten", "rewritten.next"
 
 def successors(repository: str, prefix: str) -> list[str]:
     """The ordered present ids of the commits whose old id has this prefix."""
-    content = read_if_exists(os.path.join(repository, _NAME))
-    sought = prefix.encode()
-    return sorted({new.decode() for old, new in _LINE.findall(content) if old.startswith(sought)})
+    names = _names(repository, _NAME)
+    return sorted({new for old, new in names.items() if old.startswith(prefix)})
 
 
 def read_pending(repository: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -337,7 +337,8 @@ Record = (
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Record)
+#: The record of a frame's payload. Raises msgspec.MsgspecError.
+decode: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
 
 
 class FormatError(Exception):
@@ -397,12 +398,6 @@ def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
             break
         yield offset, payload, end
         offset = end
-
-
-def decode(payload: bytes) -> Record:
-    """The record of a frame's payload. Raises msgspec.MsgspecError."""
-    record: Record = _decoder.decode(payload)
-    return record
 
 
 def too_new(version: str) -> str:

@@ -374,14 +374,32 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def open(cls, path: str) -> GrowingIndex:
-        """Open the index for adding commits. Raises as :func:`_open_index`."""
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        return cls(_open_index(path))
+        """Open the index for adding commits; creates the tables if there are none.
 
-    @classmethod
-    def temporary(cls) -> GrowingIndex:
-        """An index for one question, in an unnamed temporary file."""
-        return cls(_open_index(""))
+        ``path`` "": an unnamed temporary file. Raises sqlite3.DatabaseError, also for a file of
+        another version.
+        """
+        if path:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        db = _connected(path)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            # A power cut may lose the newest commits of the index, but does not damage it.
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            if _version_of(db) != _VERSION:
+                if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    raise sqlite3.DatabaseError(f"{path}: an index of another version")
+                db.executescript(f"BEGIN; {_SCHEMA}")
+                # Without FTS5 or trigrams, texts are searched in Git.
+                with suppress(sqlite3.OperationalError):
+                    db.execute(_TEXT_SCHEMA)
+                db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute("COMMIT")
+            return cls(db)
+        except BaseException:
+            db.close()
+            raise
 
     def add(self, commit: StoredCommit, files: Iterable[IndexedFile]) -> Iterator[int]:
         """Add a commit after the last one. Yields the length of each text that has been added.
@@ -537,29 +555,3 @@ def _version_of(db: sqlite3.Connection) -> int:
     """The version of the tables in the file; 0 if there are none."""
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
     return version
-
-
-def _open_index(path: str) -> sqlite3.Connection:
-    """Open a connection for writing; creates the tables if there are none.
-
-    Raises sqlite3.DatabaseError, also for a file of another version.
-    """
-    db = _connected(path)
-    try:
-        db.execute("PRAGMA journal_mode = WAL")
-        # A power cut may lose the newest commits of the index, but does not damage it.
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        if _version_of(db) != _VERSION:
-            if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise sqlite3.DatabaseError(f"{path}: an index of another version")
-            db.executescript(f"BEGIN; {_SCHEMA}")
-            # Without FTS5 or trigrams, texts are searched in Git.
-            with suppress(sqlite3.OperationalError):
-                db.execute(_TEXT_SCHEMA)
-            db.execute(f"PRAGMA user_version = {_VERSION}")
-            db.execute("COMMIT")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -104,7 +104,7 @@ def opened(repository: StoredObjects, head: str | None, deadline: float) -> Hist
 
 
 def _temporary(repository: StoredObjects, head: str | None, deadline: float) -> HistoryIndex:
-    index = GrowingIndex.temporary()
+    index = GrowingIndex.open("")  # for one question
     _finish(catch_up(index, repository, head), deadline)
     return index
 

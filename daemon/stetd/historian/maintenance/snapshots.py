@@ -21,7 +21,7 @@ from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
-from stetd.storage.worktree import RACY_NS, OnDisk
+from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
 #: How often files that change while they are read are read; then the last read counts.
@@ -133,14 +133,20 @@ class _Snapshot(msgspec.Struct):
 
     def _read_one(self, folder: Folder, name: str) -> None:
         """Read a file, and pack its content if the history does not have it."""
+        path = folder.path + name
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
         folder.stamps.pop(name, None)
-        self.permissions.pop(folder.path + name, None)
+        self.permissions.pop(path, None)
         before = self._stamp(folder, name)
         if before is not None:  # an unreadable file is tried again only if it changes
             folder.stamps[name] = before
-        found = self._look(folder, name)
+        try:
+            found = present(self.view.worktree, path, self.view.max_file_bytes)
+        except Refused as refusal:
+            self.scan.skip(path, refusal.message)
+            self._keep(folder, name)
+            return
         if found is None or found.data is None or before is None:
             return
         image = Image(found.oid, found.mode)
@@ -152,17 +158,8 @@ class _Snapshot(msgspec.Struct):
         if tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, found.oid):
             permissions = unusual_permissions(found.mode)
             if permissions is not None:
-                self.permissions[folder.path + name] = permissions
+                self.permissions[path] = permissions
             self.packs.add("blob", found.oid, found.data)
-
-    def _look(self, folder: Folder, name: str) -> OnDisk | None:
-        path = folder.path + name
-        try:
-            return present(self.view.worktree, path, self.view.max_file_bytes)
-        except Refused as refusal:
-            self.scan.skip(path, refusal.message)
-            self._keep(folder, name)
-            return None
 
     @staticmethod
     def _keep(folder: Folder, name: str) -> None:

@@ -212,7 +212,7 @@ class _Verification(msgspec.Struct):
                 oid = None
             folder, _, name = reference.rpartition("/")
             if folder != PINS:
-                if reference != HISTORY and (oid is None or self._kind_of(oid) is None):
+                if reference != HISTORY and (oid is None or self.check.kind_now(oid) is None):
                     self._add(
                         "reference",
                         f"{reference} names no object that is there, so gc and forget are refused. "
@@ -304,15 +304,8 @@ class _Verification(msgspec.Struct):
             return None
         return found[1]
 
-    def _kind_of(self, oid: str) -> str | None:
-        found = self.check.kind_of(oid)
-        if found is None:
-            self.check.refresh(oid)
-            found = self.check.kind_of(oid)
-        return found
-
     def _is_there(self, oid: str, kind: str, commit: str | None, path: str | None) -> bool:
-        found = self._kind_of(oid)
+        found = self.check.kind_now(oid)
         if found == kind:
             return True
         if found is None:
