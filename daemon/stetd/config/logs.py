@@ -100,8 +100,7 @@ class Log(logging.Handler):
             message = f"{record.msg} ({type(error).__name__})"
         lines = [one_line(message)]
         if record.levelno >= logging.ERROR:
-            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-            self.newest = LoggedError(when, lines[0])
+            self.newest = LoggedError(f"{_format_second(int(record.created))}Z", lines[0])
         if record.exc_info and record.exc_info[1] is not None:
             lines += _traceback_lines(record.exc_info[1])
         self.write(record.levelno, record.name, "\n".join(lines))

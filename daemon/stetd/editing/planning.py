@@ -204,12 +204,11 @@ def apply_changes(text: str, changes: Sequence[LocatedEdit]) -> str:
 def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[LocatedEdit], text: str
 ) -> tuple[EditReport, ...]:
-    """One report per edit, in the order of the call, with the lines of its result in ``text``."""
-    ordered = sorted(edits, key=lambda each: each.index)
-    lines = line_spans(text, _spans(ordered, changes))
+    """One report per edit, in their order, with the lines of its result in ``text``."""
+    lines = line_spans(text, _spans(edits, changes))
     return tuple(
         EditReport(edit.index, path, *span, edit.rung)
-        for edit, span in zip(ordered, lines, strict=True)
+        for edit, span in zip(edits, lines, strict=True)
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ class LateWrite(msgspec.Struct, frozen=True):
     workspace: Workspace
     path: str
     data: bytes
-    mode: int
+    image: Image
 
 
 class _Watched(msgspec.Struct):
@@ -115,11 +114,10 @@ def _read_again(watched: _Watched) -> LateWrite | None:
     if same and info.st_size > _MAX_COMPARED:
         return None
     data = read_descriptor(watched.fd, info.st_size)
-    if object_id("blob", data) == watched.oid:
+    oid = object_id("blob", data)
+    if oid == watched.oid:
         return None
-    return LateWrite(
-        watched.workspace, watched.path, data, stat.S_IFREG | stat.S_IMODE(info.st_mode)
-    )
+    return LateWrite(watched.workspace, watched.path, data, Image(oid, info.st_mode))
 
 
 def seal_late_write(late: LateWrite, history: HistoryBuilder, number: int) -> Change | None:
@@ -132,15 +130,14 @@ def seal_late_write(late: LateWrite, history: HistoryBuilder, number: int) -> Ch
     # By now the path may be a directory, or a directory above it a file.
     replaced = paths_in_the_way(tree, late.path, load)
     current = {path: _current_image(workspace, path) for path in [late.path, *replaced]}
-    image = Image(object_id("blob", late.data), late.mode)
-    if same_image(image, current[late.path]):
+    if same_image(late.image, current[late.path]):
         return None
     return seal_outside(
         [
-            ("written late to the replaced file", {late.path: image}),
+            ("written late to the replaced file", {late.path: late.image}),
             ("the file as it stands", current),
         ],
-        {image.oid: late.data},
+        {late.image.oid: late.data},
         history,
         number=number,
         workspace=workspace.name,

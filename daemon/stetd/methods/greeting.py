@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import uuid
-from typing import NamedTuple
 
 from msgspec import UNSET
 
@@ -56,13 +55,6 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
     return await caller.on_writer(lambda: _enter(caller, wanted, path, seen))
 
 
-class _PeerView(NamedTuple):
-    """A root that peer and daemon see alike; or, if it does not exist, a directory above it."""
-
-    root: str
-    exists: bool
-
-
 def _innermost(state: State, path: str) -> WorkspaceState:
     """The innermost allowed workspace around a directory, opened or deferred. Raises Refused."""
     found = state.find_allowed(path)
@@ -74,10 +66,11 @@ def _innermost(state: State, path: str) -> WorkspaceState:
     return found
 
 
-def _check_view(caller: Caller, root: str) -> _PeerView:
+def _check_view(caller: Caller, root: str) -> tuple[str, bool]:
     """Check that peer and daemon see the same directory at a root. Raises Refused.
 
-    If the root does not exist, a peer that sees the directory above it may know that.
+    If the root does not exist, a peer that sees the directory above it may know that. Returns the
+    root, and whether it exists.
     """
     nearest = nearest_real(root)
     if not _peer_sees(caller, nearest):
@@ -85,7 +78,7 @@ def _check_view(caller: Caller, root: str) -> _PeerView:
             f"{root} is not what this process sees at that path, so it may not edit "
             "there. A sandbox needs the whole workspace, at the path that it has outside."
         )
-    return _PeerView(root, nearest == root)
+    return root, nearest == root
 
 
 def _peer_sees(caller: Caller, directory: str) -> bool:
@@ -95,18 +88,19 @@ def _peer_sees(caller: Caller, directory: str) -> bool:
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
 
-def _enter(caller: Caller, hello: Hello, path: str, seen: _PeerView | None) -> HelloResult:
-    """Find the workspace and open the session. ``seen``: the view of a peer on agent.sock."""
+def _enter(caller: Caller, hello: Hello, path: str, seen: tuple[str, bool] | None) -> HelloResult:
+    """Find the workspace and open the session. ``seen``: on agent.sock, by :func:`_check_view`."""
     state = caller.state
     known = _innermost(state, path)
     changed = f"the workspaces around {path} have just changed. Say hello again."
-    if seen is not None and seen.root != known.root:
+    root, exists = seen or (known.root, True)
+    if root != known.root:
         raise not_allowed(changed)
     if known.name not in state.open:
         caller.shared.workspaces.reopen(known)  # its trouble may be over
     if not os.path.isdir(path):
         raise not_allowed(f"{path} is not a directory.")
-    if seen is not None and not seen.exists:
+    if not exists:
         raise not_allowed(changed)
     workspace, directory = state.open[known.name], path[len(known.root) + 1 :]
     agent = hello.agent or (hello.client.name if hello.client else None)

@@ -53,23 +53,21 @@ async def export(caller: Caller, wanted: Export) -> ExportResult:
 
 async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     """Check a history against the journal."""
-    deferred = await caller.on_writer(lambda: deferred_at(caller, wanted.workspace))
-    if deferred is not None:
-        name, root = deferred.name, deferred.root
-        begins = _beginnings(shadow_path(caller.state.directory, name))
-        before = after = await _read_deferred_claim(caller, deferred)
+    at = wanted.workspace
+    known = await caller.on_writer(lambda: deferred_at(caller, at) or caller.workspace_at(at))
+    name, root = known.name, known.root
+    # Every forget must end first: until then pins still name the old history.
+    jobs = caller.shared.upkeep.jobs
+    tasks = [job.task for job in jobs if (job.what, job.root) == ("forget", root)]
+    if tasks:
+        await asyncio.wait(tasks)
+    begins = _beginnings(shadow_path(caller.state.directory, name))
+    if isinstance(known, WorkspaceState):
+        before = after = await _read_deferred_claim(caller, known)
     else:
-        workspace = await caller.on_writer(lambda: caller.workspace_at(wanted.workspace))
-        name, root = workspace.name, workspace.root
-        # Every forget must end first: until then pins still name the old history.
-        jobs = caller.shared.upkeep.jobs
-        tasks = [job.task for job in jobs if (job.what, job.root) == ("forget", root)]
-        if tasks:
-            await asyncio.wait(tasks)
-        begins = _beginnings(shadow_path(caller.state.directory, name))
 
         def moment() -> Moment:
-            head, position = workspace.head, caller.shared.writer.journal.position
+            head, position = known.head, caller.shared.writer.journal.position
             cut = caller.state.known[name].cut
             return Moment(head.commit, head.commits, position, cut)
 

@@ -29,7 +29,6 @@ def read_lines(params: Read, data: bytes, mode: str) -> ReadResult:
             path=params.path,
         )
     document = Document.from_bytes(data)
-    starts = [*document.line_starts[: document.line_count], len(document.text)]
     first = params.start or 1
     last = min(params.end or document.line_count, document.line_count)
     if params.end is not None and params.end < first:
@@ -46,9 +45,9 @@ def read_lines(params: Read, data: bytes, mode: str) -> ReadResult:
             "send a start within the file",
             path=params.path,
         )
-    text = document.text[starts[first - 1] : starts[last]] if last >= first else ""
+    start, end = document.line_start(first - 1), document.line_start(last)
     return ReadResult(
-        text=presentable(text),
+        text=presentable(document.text[start:end]),
         oid=object_id("blob", data),
         mode=mode,
         lines=document.line_count,

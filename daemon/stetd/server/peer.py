@@ -153,8 +153,6 @@ def sees(pid: int, directory: str) -> bool:
 
     False also if that can't be found out. Call it in a thread: a peer can make its table large.
     """
-    if pid <= 0:
-        return False
     with suppress(OSError, ValueError):
         os.close(open_real(directory))
         path = os.fsencode(directory)

@@ -356,7 +356,9 @@ class Restorer(msgspec.Struct):
         last_put = work.after
         needs_sync = False
         while True:
-            next_put = self._image_at_temporary(work)
+            next_put = None  # it can't be read, which is no obstacle
+            with suppress(OSError):
+                next_put = self._read_temporary(work).image
             try:
                 self.worktree.swap(work.target, work.temporary)
             except FileNotFoundError:
@@ -378,13 +380,6 @@ class Restorer(msgspec.Struct):
             last_put = next_put
         if needs_sync:
             self.journal.sync()
-
-    def _image_at_temporary(self, work: PreparedFile) -> Image | None:
-        """The image that goes in place next; None if it can't be read, which is no obstacle."""
-        try:
-            return self._read_temporary(work).image
-        except OSError:
-            return None
 
     def _read_temporary(self, work: PreparedFile) -> OnDisk:
         return self.worktree.read_name(work.target, work.temporary)

@@ -247,8 +247,6 @@ class Placer:
 
     def _refuse_rivals(self, hunk: Hunk, chosen: Placed) -> None:
         """Refuse a tolerant place if a rung at least as strict has another free place anywhere."""
-        if chosen.rung is Rung.EXACT:
-            return
         last = Rung.TYPOGRAPHY if chosen.rung is Rung.INDENT else chosen.rung
         for _, variant in hunk.variants:
             for found in self._climb(variant, 0):
@@ -268,7 +266,7 @@ class Placer:
         options = self._options(hunk, self._cursor)
         if options:
             chosen = self._settled(options)
-            if not self._first:
+            if not self._first and chosen.rung is not Rung.EXACT:
                 self._refuse_rivals(hunk, chosen)
             return chosen
         options = self._options(hunk, 0)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 
 import msgspec
 
@@ -39,20 +38,18 @@ _RESEMBLANCE = re.compile(
 )
 
 
-class _Mark(StrEnum):
-    """The markers, with their spelling as value."""
-
-    START = "===SKIPPY_PATCH_START:path==="
-    FIND = "===FIND==="
-    REPLACE = "===REPLACE==="
-    END = "===SKIPPY_PATCH_END==="
-
-
-_START, _FIND, _REPLACE, _END = _Mark
+#: The spellings of the markers, by their names in _RESEMBLANCE.
+_MARKS = {
+    "start": "===SKIPPY_PATCH_START:path===",
+    "find": "===FIND===",
+    "replace": "===REPLACE===",
+    "end": "===SKIPPY_PATCH_END===",
+}
+_START, _FIND, _REPLACE, _END = _MARKS.values()
 _INSIDE = f"{_START.replace(':path', '')} inside the block that begins at line {{block}}"
 #: The faults in the order of markers: one marker, or the end of the text (None), after another.
 #: ``block`` and ``find``: the lines of the last START and FIND. All other orders are sound.
-_FAULTS: dict[tuple[_Mark, _Mark | None], str] = {
+_FAULTS: dict[tuple[str, str | None], str] = {
     **{
         (_END, stray): f"{stray} outside of a block: expected {_START} before it."
         for stray in (_FIND, _REPLACE, _END)
@@ -130,7 +127,7 @@ class _Reader(msgspec.Struct):
     #: The present block, or the one before.
     block: Block
     #: The marker before; END: outside of a block.
-    mark: _Mark = _END
+    mark: str = _END
     #: The lines since that marker, and the number of the first.
     content: list[str] = []
     content_line: int = 1
@@ -149,7 +146,7 @@ class _Reader(msgspec.Struct):
         elif unescaped != bare:
             self._text(number, line.replace("\\", "", 1))
         else:
-            self._marker(number, line, _Mark[str(resembled.lastgroup).upper()])
+            self._marker(number, line, _MARKS[str(resembled.lastgroup)])
 
     def end(self, last: int) -> None:
         self._end_content(None)
@@ -158,7 +155,7 @@ class _Reader(msgspec.Struct):
             self._fault(last, _NO_BLOCK)
 
     def _text(self, number: int, line: str) -> None:
-        if self.mark is not _START:
+        if self.mark != _START:
             self.content.append(line)
         elif not is_blank(line.rstrip("\r")) and not self.reported:
             self.reported = True
@@ -168,13 +165,13 @@ class _Reader(msgspec.Struct):
                 f"text {visible(line)}. Nothing but pairs stands in a block.",
             )
 
-    def _marker(self, number: int, line: str, mark: _Mark) -> None:
+    def _marker(self, number: int, line: str, mark: str) -> None:
         """Read a marker. After a fault the values are useless, but harmless."""
         written = line.rstrip(_EDGES)
         start = _EXACT_START.fullmatch(written)
         if start or written == mark:
             self._check_order(number, mark)
-        elif self.mark is _END and "SKIPPY" not in line.upper():
+        elif self.mark == _END and "SKIPPY" not in line.upper():
             self.content.append(line)
             return
         else:
@@ -186,43 +183,43 @@ class _Reader(msgspec.Struct):
             )
         self._end_content(mark)
         self.content, self.content_line = [], number + 1
-        if mark is _FIND:
+        if mark == _FIND:
             self.find_line = number
-        if mark is _START:
+        if mark == _START:
             self.block = Block(start[1] if start else "", number)
             if start:
                 self.answer.paths.append(start[1])
-        elif self.mark is _END:
+        elif self.mark == _END:
             return
         self.block.crlf = self.block.crlf and line.endswith("\r")
-        if mark is _END:
+        if mark == _END:
             self.answer.blocks.append(self.block)
         self.reported = self.reported and mark not in (_START, _END)
         self.mark = mark
 
-    def _check_order(self, number: int, mark: _Mark | None) -> None:
+    def _check_order(self, number: int, mark: str | None) -> None:
         fault = _FAULTS.get((self.mark, mark))
-        stray = self.mark is _END
+        stray = self.mark == _END
         if fault and not (stray and self.reported):
             self.reported = self.reported or stray
             sentence = fault.format(block=self.block.line, find=self.find_line)
             self._fault(number, sentence, mark)
 
-    def _end_content(self, mark: _Mark | None) -> None:
+    def _end_content(self, mark: str | None) -> None:
         """End the text before ``mark``, or before the end of the answer."""
         text = "\n".join(self.content)
-        if self.mark is _END and self.content:
+        if self.mark == _END and self.content:
             self.answer.prose.append((self.content_line, text))
-        elif self.mark is _FIND:
+        elif self.mark == _FIND:
             self.find = text.removesuffix("\r")
-            if not self.find and mark is _REPLACE:
+            if not self.find and mark == _REPLACE:
                 self._fault(
                     self.find_line,
                     f"{_FIND} holds no text: expected the text to look for, copied exactly from "
                     "the file. To add text, find a line beside it and replace it by that line and "
                     "the new one.",
                 )
-        elif self.mark is _REPLACE and mark in (_FIND, _END):
+        elif self.mark == _REPLACE and mark in (_FIND, _END):
             self.block.pairs.append((self.find, text.removesuffix("\r")))
 
     def _fault(self, number: int, sentence: str, line: str | None = None) -> None:
@@ -230,7 +227,7 @@ class _Reader(msgspec.Struct):
         if line and self.mark in (_FIND, _REPLACE):
             bare = line.strip(_EDGES)[:_SHOWN]
             sentence += f" If the line is text of the file, write it with a backslash: \\{bare}"
-        path = (self.mark is not _END and self.block.path) or None
+        path = (self.mark != _END and self.block.path) or None
         message = f"line {number} of text: {sentence}"
         self.answer.faults.append(Failure(Kind.PARSE_ERROR.value, message, path=path, line=number))
 
