@@ -157,7 +157,7 @@ def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: P
         await agent.call("observe", before)
         journal = daemon.writer.journal
         size = journal.bytes
-        await agent.call("observe", {**before, "phase": "after"})
+        await agent.call("observe", {**before, "phase": "after", "request_id": "1"})
         return journal.bytes - size
 
     assert asyncio.run(observed()) == 0

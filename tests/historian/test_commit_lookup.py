@@ -325,3 +325,23 @@ def test_a_question_is_refused_if_its_index_takes_too_long_which_is_gone_on_with
     assert ("overloaded", [histories.path]) == (refused.value.kind, followed)
     monkeypatch.undo()
     assert expected(histories) == asked(histories)
+
+
+@pytest.mark.parametrize("root", ["gone", "file", "link", "x" * 300])
+def test_only_a_root_that_is_not_there_is_no_workspace(
+    histories: Histories, tmp_path: Path, root: str
+) -> None:
+    """Any other error may pass, and a client gives up a workspace that is not allowed."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    nothing: Any = None
+    library = Library(Disk(), nothing, Settings(), nothing, lambda _: None, nothing)
+    view = messages.WorkspaceView(
+        root=str(tmp_path / root), shadow=histories.path, head=histories.oids[-1], number=0
+    )
+    params = msgspec.msgpack.encode(["name", "HEAD"])
+    pin = messages.Ask(id=1, question="pin", view=view, params=params)
+    with pytest.raises(Refused) as refused:
+        answer_question(library, pin, Progress())
+    passing = root.startswith("x")  # the name is too long
+    assert refused.value.kind == ("io_error" if passing else "workspace_not_allowed")

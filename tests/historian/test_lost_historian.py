@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import signal
 import sqlite3
@@ -343,21 +342,6 @@ def test_a_historian_begins_though_a_history_is_gone(site: Site, *, forgotten: b
         assert "is no repository" in other.person.refusal("log").message
         # The checkpoint is refused, not left waiting, so that a later one can be taken.
         assert eventually(lambda: "no checkpoint could be taken" in site.daemon.log())
-
-
-def test_a_root_that_cannot_be_opened_for_the_moment_is_no_workspace_that_is_gone(
-    site: Site,
-) -> None:
-    commit = site.overwrite("a.txt", "one\n")["commit"]
-    assert site.log()
-    pid = historian_of(site.daemon)
-    assert pid is not None
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
-    refusal = site.agent.refusal("undo", commits=[commit])
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-    assert refusal.kind == "io_error"
-    assert "Too many open files" in refusal.message
 
 
 def test_one_that_hangs_does_not_outlive_its_engine(site: Site) -> None:
