@@ -17,7 +17,6 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.scripted_daemon import scripted
-from stet.cli.arguments import parse
 from stet.wire.messages import Request
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
@@ -125,9 +124,6 @@ def test_a_refusal_is_exit_status_1_with_the_error_on_standard_error(ws: Install
         (["patch", "missing.json"], "", "cannot read missing.json"),
         (["diff", "A", "B", "C"], "", "at most two commits; paths stand after --"),
         (["undo", "abcd", "--last", "2"], "", "not both"),
-        (["undo", "--last", "0"], "", "--last: '0' is no whole number from 1 on"),
-        (["read", "a.py", "--start", "0"], "", "--start: '0' is no whole number from 1 on"),
-        (["log", "-n", "0"], "", "--limit: '0' is no whole number from 1 on"),
         (["init", "nowhere"], "", "is not a directory"),
         (["mode", "open"], "", "invalid choice: 'open'"),
     ],
@@ -138,10 +134,6 @@ def test_wrong_usage_is_exit_status_2(
     run = shared.stet(*arguments, stdin=stdin)
     assert (run.returncode, run.stdout) == (2, "")
     assert complaint in run.stderr
-
-
-def test_no_lines_of_the_diffs_are_watched_if_that_is_wanted() -> None:
-    assert parse(["watch", "--lines", "0"]).lines == 0
 
 
 def test_undo_narrows_to_session_agent_and_path(ws: Installation) -> None:

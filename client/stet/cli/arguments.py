@@ -13,7 +13,7 @@ from typing import Any
 
 from stet.cli.commands import SHARED, TABLE
 from stet.cli.output import Output
-from stet.cli.usage import CLIENTS, SHELLS, Arguments, count, duration
+from stet.cli.usage import CLIENTS, SHELLS, Arguments, duration
 from stet.version import __version__
 
 
@@ -203,5 +203,5 @@ def parse_line(line: str) -> tuple[list[str], dict[str, Any]]:
     elif not value.startswith("-") and value.isupper():
         more["metavar"] = value
     if value in ("N", "LINE"):
-        more["type"] = int if "--lines" in names else count
+        more["type"] = int
     return names, more | SPECIAL.get(head, {})

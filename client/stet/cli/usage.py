@@ -35,15 +35,6 @@ def duration(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
 
 
-def count(text: str) -> int:
-    """A whole number from 1 on. Raises ArgumentTypeError."""
-    if text.isascii() and text.isdigit() and int(text):
-        return int(text)
-    import argparse
-
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-
-
 def columns() -> int:
     """The terminal's width in columns, as shutil finds it; shutil itself loads slowly."""
     said = os.environ.get("COLUMNS", "")
