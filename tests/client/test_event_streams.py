@@ -210,6 +210,16 @@ def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
         assert closed_again(before)
 
 
+def has_ended(waiting: threading.Thread, daemon: ScriptedDaemon) -> bool:
+    """Whether a thread ends by itself; if it does not, the daemon goes, so that it ends."""
+    waiting.join(30)
+    ended = not waiting.is_alive()
+    daemon.stop_listening()
+    daemon.hang_up()
+    waiting.join()
+    return ended
+
+
 @pytest.mark.parametrize("silent", ["subscribe", "log"])
 def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer(silent: str) -> None:
     asked = threading.Event()
@@ -230,12 +240,7 @@ def test_close_ends_a_wait_that_subscribes_again_and_gets_no_answer(silent: str)
             waiting.start()
             assert asked.wait(60)
             stream.close()
-            waiting.join(30)
-            ended = not waiting.is_alive()
-            daemon.stop_listening()
-            daemon.hang_up()
-            waiting.join()
-        assert ended
+            assert has_ended(waiting, daemon)
 
 
 def test_close_ends_a_wait_for_events_after_the_log_was_read() -> None:
@@ -255,12 +260,7 @@ def test_close_ends_a_wait_for_events_after_the_log_was_read() -> None:
         while not stream._turn.locked():
             time.sleep(0.01)
         stream.close()
-        waiting.join(30)
-        ended = not waiting.is_alive()
-        daemon.stop_listening()
-        daemon.hang_up()
-        waiting.join()
-        assert ended
+        assert has_ended(waiting, daemon)
 
 
 def test_a_stream_that_is_closed_before_it_subscribes_connects_to_nothing() -> None:
@@ -301,13 +301,7 @@ def test_a_wait_with_a_limit_ends_also_if_nobody_answers_a_new_subscription() ->
             daemon.hang_up()
             waiting = threading.Thread(target=stream.wait, args=(0.1,))
             waiting.start()
-            waiting.join(30)
-            ended = not waiting.is_alive()
-            stream.close()
-            daemon.stop_listening()
-            daemon.hang_up()
-            waiting.join()
-        assert ended
+            assert has_ended(waiting, daemon)
 
 
 def test_waits_that_are_shorter_than_an_answer_takes_are_subscribed_again() -> None:

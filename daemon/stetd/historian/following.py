@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 
@@ -63,8 +64,8 @@ class Following(msgspec.Struct):
     _lines: dict[str, _Line] = {}
     _starts: dict[str, Reached] = {}
     _troubles: dict[str, str] = {}
-    #: Their records, taken when the trouble has passed: a disk error, say, or a directory put back.
-    _behind: dict[str, list[Change | Abort]] = {}
+    #: Records that are not taken yet: a trouble may pass (a disk error, a directory put back).
+    _waiting: dict[str, deque[Change | Abort]] = {}
     _place: tuple[int, int] = (0, 0)
     #: Why the journal can't be followed any more.
     damage: str | None = None
@@ -119,7 +120,7 @@ class Following(msgspec.Struct):
             return
         self.git_writer.forgotten.discard(shadow)
         if record.anew:
-            for known in (self._lines, self._starts, self._troubles, self._behind):
+            for known in (self._lines, self._starts, self._troubles, self._waiting):
                 known.pop(record.name, None)
 
     def set_references(self, disk: Disk) -> None:
@@ -184,20 +185,21 @@ class Following(msgspec.Struct):
 
     def try_again(self) -> None:
         """Go on with the histories that could not be continued, if they can be now."""
-        for name, behind in list(self._behind.items()):
-            while behind and self._made(name, behind[0]):
-                del behind[0]
-            if not behind:
-                del self._behind[name], self._troubles[name]
+        for name in list(self._troubles):
+            if name in self._lines:
+                self._lines[name].repository.close()  # so that every pack is looked at anew
+            self._go_on(name)
 
     def _take(self, record: Change | Abort) -> None:
         name = record.workspace
-        if steps(record) and (name in self._behind or not self._made(name, record)):
-            self._behind.setdefault(name, []).append(record)
+        if steps(record):
+            self._waiting.setdefault(name, deque()).append(record)
+            if name not in self._troubles:
+                self._go_on(name)
 
-    def _made(self, name: str, record: Change | Abort) -> bool:
-        """Hand over the objects of a record; returns False, and notes why, if that can't be."""
-        shadow = shadow_path(self.begin.state, name)
+    def _go_on(self, name: str) -> None:
+        """Hand over the objects of the waiting records, or note why that can't be done."""
+        shadow, waiting = shadow_path(self.begin.state, name), self._waiting[name]
         try:
             if name not in self._lines:
                 start = self._starts.get(name, Reached(None, 0))
@@ -206,17 +208,16 @@ class Following(msgspec.Struct):
                     head = head_at(repository, start.head, start.commits)
                 self._lines[name] = _Line(repository, head)
             line = self._lines[name]
-            objects = _objects(line, record)
+            while waiting:
+                objects = _objects(line, waiting[0])
+                assert line.head.commit is not None, "BUG: commits without a head"
+                self.git_writer.write(shadow, objects, line.head.commit)
+                waiting.popleft()
+            self._troubles.pop(name, None)
         except (BrokenRepository, MissingObject, RecordContradicts, OSError) as error:
-            if name not in self._behind:
+            if name not in self._troubles:
                 _log.error("the history in %s can't be gone on with: %s", shadow, error)
-            if name in self._lines:
-                self._lines[name].repository.close()  # the next attempt looks at every pack anew
             self._troubles[name] = str(error)
-            return False
-        assert line.head.commit is not None, "BUG: commits without a head"
-        self.git_writer.write(shadow, objects, line.head.commit)
-        return True
 
 
 def _objects(line: _Line, record: Change | Abort) -> list[NewObject]:
