@@ -8,6 +8,7 @@ With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import platform
@@ -32,6 +33,8 @@ _PACKAGES = (
     *("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tiktoken", "tomlkit"),
 )
 _INSTALL = "stet service install"
+#: Errors that more space or a remount mends.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 #: Seconds that the daemon has to answer; systemd may have to start a service's daemon first.
 _ANSWER_S = 20.0
 #: Seconds without an answer after which the person is told of the wait.
@@ -130,7 +133,9 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
         yield fine("daemon", said)
     if status.trouble:
-        yield wrong("history", status.trouble, doctor_places.disk_command(endpoint.state))
+        full = any(os.strerror(code) in status.trouble for code in _NO_ROOM)
+        mend = doctor_places.disk_command(endpoint.state) if full else f"stet stop; {START}"
+        yield wrong("history", status.trouble, mend)
     else:
         held = f"{plural(status.commits or 0, 'commit')} of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
