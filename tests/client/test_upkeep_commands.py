@@ -73,6 +73,19 @@ def test_forget_asks_for_a_yes_and_shows_what_it_would_do(ws: Installation) -> N
     assert ws.stet("verify").returncode == 0
 
 
+def test_what_to_do_about_the_same_content_elsewhere_is_told_where_it_works() -> None:
+    with installation() as own:
+        own.stet("init")
+        for path in ("a.txt", "copy.txt"):
+            own.stet("patch", "--path", path, stdin='[{"operation": "overwrite", "newText": "k"}]')
+        assert "other paths: --contents" in own.stet("forget", "a.txt", "--preview").stdout
+        done = own.stet("forget", "a.txt", "--yes")
+        assert "also at copy.txt" in done.stdout
+        assert "stay, at other paths: forget these, too" in done.stdout
+        assert own.stet("forget", "a.txt", "--contents", "--yes").returncode == 1
+        assert own.stet("forget", "copy.txt", "--yes").returncode == 0
+
+
 def test_progress_is_one_short_line() -> None:
     assert progress(WorkInfo("gc", "/w", "packing", 1200, 5000)) == "gc: packing 1,200 of 5,000"
     assert progress(WorkInfo("gc", "/w", "listing", 0, None)) == "gc: listing"

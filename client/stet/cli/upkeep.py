@@ -96,7 +96,9 @@ def _forget_lines(result: ForgetResult) -> Iterator[Line]:
             named = ", ".join(visible(each) for each in where[:10])
             yield (Span(f"  {what} {named}", "yellow"),)
     if result.contents_left:
-        left = f"  {result.contents_left:,} of its versions stay, at other paths: --contents"
+        # The path has no content any more once it is forgotten, so --contents would find none.
+        how = "forget these, too" if result.commit else "--contents"
+        left = f"  {result.contents_left:,} of its versions stay, at other paths: {how}"
         yield (Span(left, "yellow"),)
 
 
