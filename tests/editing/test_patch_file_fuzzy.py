@@ -101,7 +101,45 @@ def test_new_lines_get_the_indentation_of_the_place_or_the_change_is_refused() -
     assert "\tif a:\n\t\tcall_the_thing(a)\n\t\tlog(a)\n" == made
     uneven = "  if a:\n        call_the_thing(a)\n"
     found = refused(uneven, "if a:\n    call_the_thin(a)\n", "if a:\n    log(a)\n", 0.8)
-    assert "how to indent the new text there can not be told" in found.message
+    assert "indentation or line ends of the new text do not fit" in found.message
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("    check(load('a.json'), 1)\n", "    result = load()\n    assert result == 1\n"),
+        ("    assert reslt == 1\n", "    assert result == 1\n    assert result is not None\n"),
+    ],
+    ids=["replaced", "added"],
+)
+def test_an_edit_that_is_sent_again_changes_no_other_place(search: str, replace: str) -> None:
+    """The place is gone, and the most alike is another one, or the one that has the lines."""
+    data = (
+        "def test_load():\n    result = load()\n    assert result == 1\n"
+        "    assert result is not None\n\n"
+        "def test_save():\n    check(save('a.json'), 2)\n"
+    )
+    found = refused(data, search, replace, 0.7)
+    assert "old_text_not_found" == found.kind
+    assert "the new text stands in the file already" in found.message
+
+
+@pytest.mark.parametrize(
+    ("data", "search", "replace"),
+    [
+        ("value = first\nother = 2\n", "value = firsst\n", "value = third"),
+        ("other = 2\rvalue = first\n", "value = firsst", ""),
+    ],
+    ids=["the end left out", "of one terminator"],
+)
+def test_two_lines_do_not_become_one(data: str, search: str, replace: str) -> None:
+    assert "old_text_not_found" == refused(data, search, replace, 0.7).kind
+
+
+def test_a_byte_order_mark_is_not_doubled() -> None:
+    bom = "\ufeff"
+    made = patched(f"{bom}value = first\n", "value = firsst\n", f"{bom}value = third\n", 0.7)
+    assert f"{bom}value = third\n" == made
 
 
 def test_terminators_and_the_missing_final_newline_are_kept() -> None:

@@ -64,7 +64,7 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("name", "mistake", "seed"),
     [
-        ("_is_applied", "already applied", "3"),
+        ("is_applied", "already applied", "3"),
         ("_alike", "gone; a sibling with another first line", "8"),
         ("_lacks_indentation", "not indented, typographic", "2"),
     ],

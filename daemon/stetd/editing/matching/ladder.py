@@ -148,7 +148,7 @@ def locate(
         places = rungs.line_endings(Search(document, old))
         if len(places) > 1:
             found = _several(document, Rung.LINE_ENDINGS, places)
-    if isinstance(found, LocatedEdit) and _is_applied(document, found, old, new):
+    if isinstance(found, LocatedEdit) and is_applied(document, found, old, new):
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
@@ -158,7 +158,7 @@ def locate(
     return None if isinstance(found, LocatedEdit) and found.start else found
 
 
-def _is_applied(document: Document, match: LocatedEdit, old: str, new: str) -> bool:
+def is_applied(document: Document, match: LocatedEdit, old: str, new: str) -> bool:
     """Whether the edit was made before: then tolerance would only find wrong places.
 
     It was if the file has the new text, and this is distinctive and no part of the old text or of
@@ -208,9 +208,7 @@ def _several(document: Document, rung: Rung, places: Iterable[Place]) -> Several
     return Several(rung, tuple(document.line_at(place.start) for place in places))
 
 
-def match_at(
-    document: Document, place: Place, old: str, new: str, rung: Rung
-) -> LocatedEdit | None:
+def match_at(document: Document, place: Place, old: str, new: str, rung: str) -> LocatedEdit | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
     if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
         document, place, old, new, exact=rung is Rung.EXACT
@@ -278,7 +276,7 @@ def _trim_edges(document: Document, old: str, new: str) -> LocatedEdit | Several
             if _is_doubtful(document, match, one):
                 return None
             match = replace(match, rung=Rung.TRIM_EDGES)
-            return None if _is_applied(document, match, one.old, one.new) else match
+            return None if is_applied(document, match, one.old, one.new) else match
     return None
 
 

@@ -18,7 +18,7 @@ from rapidfuzz import fuzz, process
 from stet.wire.failures import Failure, Kind
 from stetd.editing import time_limit
 from stetd.editing.matching import locating
-from stetd.editing.matching.ladder import Several, locate, match_at
+from stetd.editing.matching.ladder import Several, is_applied, locate, match_at
 from stetd.editing.matching.line_replacement import shared_lines, written_at
 from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
@@ -307,11 +307,12 @@ def _resembling(
         )
     change = search.change_at(best.first, search.lines, document.lines)
     place = search.whole_lines(best.first, change)
-    text = written_at(document, place, old, new) if change else None
-    if text is None:
-        return f"{best_score}, but how to indent the new text there can not be told ({where})"
-    score = round(best.score, 4)
-    return LocatedEdit(0, place.start, place.end, text, "fuzzy", score=score)
+    found = match_at(document, place, old, new, "fuzzy") if change else None
+    if found is None:
+        return f"{best_score}, but indentation or line ends of the new text do not fit ({where})"
+    if is_applied(document, found, old, new):
+        return f"{best_score}, but the new text stands in the file already ({where})"
+    return replace(found, score=round(best.score, 4))
 
 
 def _ranking(search: Search, least: float, allowance: Allowance) -> list[_Scored]:
