@@ -68,7 +68,8 @@ def hardened(pid: int) -> None:
         (commit, *_) = session.history()
     assert (WORKSPACE / "f.txt").read_text() == "added\n"
     assert commit.peer is not None
-    assert (commit.peer.pid, commit.peer.command) == (os.getpid(), "python")
+    command = Path("/proc/self/comm").read_text().strip()
+    assert (commit.peer.pid, commit.peer.command) == (os.getpid(), command)
 
 
 #: Says hello in a workspace, in a view of the file system where $1 is covered.
