@@ -31,6 +31,8 @@ stand, and undos, redos and rollbacks too, because what they took back was there
 undo of nothing but edits that the rollback is about can *stay*: they are undone already, so they
 and the undo are left out. But not if it left one of their files alone, because that was as before
 them at the time: taking back what had made it so would bring their change back.
+A rollback is also about what is undone already and only its paths or kinds would leave out: where
+an undo is taken back, that is taken back again.
 If no undo stayed, and every step then found its files as the commit left them, the files become
 what these steps give: that is exactly what was there.
 """

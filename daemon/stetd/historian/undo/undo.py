@@ -102,13 +102,17 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     include_outside = bool(call.params.get("include_outside"))
     paths = view.possible_paths(call.params.get("paths") or ())
 
-    def passes(commit: StoredCommit) -> bool:
+    def is_asked_for(commit: StoredCommit) -> bool:
         meta = commit.meta
-        if not wanted.matches(meta) or (paths and not lookup.is_touching(commit, paths)):
+        if paths and not lookup.is_touching(commit, paths):
             return False
         if meta.kind in FOUND:
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
+
+    def passes(commit: StoredCommit) -> bool:
+        # What is undone must not come back because its undo touched one of the paths.
+        return wanted.matches(commit.meta) and (is_asked_for(commit) or lookup.is_undone(commit))
 
     chosen = choose_for_rollback(lookup.after(to), passes, may_stay=lookup.reverts_all)
     if not chosen:
