@@ -277,6 +277,60 @@ def test_a_rollback_keeps_what_a_person_wrote_unless_told_otherwise(ten: Site) -
     assert len(result["undone"]) == 1
 
 
+@pytest.mark.parametrize("since", ["nothing", "an edit"])
+def test_a_rollback_of_a_path_brings_no_undone_edit_of_another_file_back(
+    two: Site, since: str
+) -> None:
+    two.person.call("undo", last=4)  # all but line 1 of a.txt, and dir/b.txt
+    if since == "nothing":
+        refusal = two.person.refusal("rollback", to=first_of(two), paths=["dir"])
+        assert refusal.kind == "nothing_to_undo"
+    else:
+        two.overwrite("dir/c.txt", "c\n")
+        two.person.call("rollback", to=first_of(two), paths=["dir"])
+    assert two.bytes_of("a.txt") == upper(1)
+    assert not (two.root / "dir").exists()
+
+
+def test_a_rollback_of_a_path_takes_back_again_what_an_undo_took_back_with_older_edits(
+    two: Site,
+) -> None:
+    two.write("b.txt", TEN)
+    before, first = edit(two.agent, 1, "b.txt"), edit(two.agent, 4, "b.txt")
+    other, second = edit(two.agent, 7), edit(two.agent, 9, "b.txt")
+    undo = two.person.call("undo", commits=[second, other, before])["commit"]
+    result = two.person.call("rollback", to=first, paths=["b.txt"])
+    assert result["undone"] == [undo, second, other]
+    assert two.bytes_of("b.txt") == upper(1, 4)  # as it was then
+    assert two.bytes_of("a.txt") == upper(1, 3, 5, 9)
+
+
+def test_a_rollback_does_not_bring_back_what_a_person_took_back_of_their_own(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    ten.write("a.txt", upper(1) + b"by hand\n")
+    edit(ten.agent, 5)
+    ten.person.call("rollback", to=first, include_outside=True)
+    edit(ten.agent, 9)
+    ten.person.call("rollback", to=first)
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+@pytest.mark.parametrize("filters", [{"paths": ["a.txt"]}, {"session": "conv-1"}, None])
+def test_a_rollback_brings_no_edit_back_that_the_agent_had_put_back_before_its_undo(
+    ten: Site, filters: dict[str, Any] | None
+) -> None:
+    first, undone = edit(ten.agent, 1), edit(ten.agent, 5)
+    by_hand = ten.agent.replace("a.txt", "LINE 5\n", "line 5\n")["commit"]
+    ten.person.call("undo", commits=[undone])  # there is nothing left to change
+    last = edit(ten.agent, 9)
+    client = ten.agent if filters is None else ten.person
+    result = client.call("rollback", to=first, **filters or {})
+    assert result["undone"] == [last, by_hand]
+    assert ten.bytes_of("a.txt") == upper(1)
+    ten.person.call("undo", commits=[result["commit"]])
+    assert ten.bytes_of("a.txt") == upper(1, 9)
+
+
 def test_a_rollback_keeps_the_permission_bits_that_a_person_has_set_since(ten: Site) -> None:
     first = edit(ten.agent, 1)
     edit(ten.agent, 5)

@@ -31,6 +31,8 @@ stand, and undos, redos and rollbacks too, because what they took back was there
 undo of nothing but edits that the rollback is about can *stay*: they are undone already, so they
 and the undo are left out. But not if it left one of their files alone, because that was as before
 them at the time: taking back what had made it so would bring their change back.
+A rollback is also about what is undone already and only its paths or kinds would leave out: where
+an undo is taken back, that is taken back again.
 If no undo stayed, and every step then found its files as the commit left them, the files become
 what these steps give: that is exactly what was there.
 """
@@ -117,12 +119,15 @@ def choose_for_rollback(
     passes: Callable[[StoredCommit], bool],
     *,
     may_stay: Callable[[StoredCommit], bool],
+    is_whole: Callable[[StoredCommit], bool] = lambda _: True,
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
     ``passes``: whether the rollback is about a commit (its filters and kinds). ``may_stay``:
     whether one that takes back only such commits may stay; where none may, all that stands is taken
-    back step by step, which for a rollback without filters undoes nothing twice.
+    back step by step, which for a rollback without filters undoes nothing twice. ``is_whole``:
+    whether one that the rollback is not about changed all files of what it took back; else what
+    it took back is chosen, too.
     """
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
@@ -135,6 +140,6 @@ def choose_for_rollback(
         stays = takes_back and concerned.issuperset(commit.meta.reverts)
         if commit.oid in concerned and not (stays and may_stay(commit)):
             chosen.append(commit)
-        elif takes_back:
+        elif takes_back and (commit.oid in concerned or is_whole(commit)):
             undone.update(commit.meta.reverts)
     return chosen

@@ -203,6 +203,10 @@ class CommitLookup:
             waiting.pop()
         return known[n]
 
+    def is_undone(self, commit: StoredCommit) -> bool:
+        """Whether a commit in effect has reverted this one."""
+        return self.undone_by(self._known(commit.oid)) is not None
+
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:

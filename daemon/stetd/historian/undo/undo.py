@@ -18,7 +18,7 @@ from stetd.failpoints import failpoint
 from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import is_exact, plan_revert, would_undo_twice
+from stetd.historian.undo.reverting import is_exact, is_possible, plan_revert, would_undo_twice
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import (
     ABOUT_HISTORY,
@@ -102,13 +102,17 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     include_outside = bool(call.params.get("include_outside"))
     paths = view.possible_paths(call.params.get("paths") or ())
 
-    def passes(commit: StoredCommit) -> bool:
+    def is_asked_for(commit: StoredCommit) -> bool:
         meta = commit.meta
-        if not wanted.matches(meta) or (paths and not lookup.is_touching(commit, paths)):
+        if paths and not lookup.is_touching(commit, paths):
             return False
         if meta.kind in FOUND:
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
+
+    def passes(commit: StoredCommit) -> bool:
+        # What is undone must not come back because its undo touched one of the paths.
+        return wanted.matches(commit.meta) and (is_asked_for(commit) or lookup.is_undone(commit))
 
     chosen = choose_for_rollback(lookup.after(to), passes, may_stay=lookup.reverts_all)
     if not chosen:
@@ -119,10 +123,18 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     steps = choose_for_rollback(lookup.after(to), passes, may_stay=lambda _: False)
     if would_undo_twice(lookup, chosen):
         chosen = steps
+    whole = chosen
+    if wanted != CommitFilter() or paths:
+        # An undo that the filters leave out may have left a file alone, because a later edit had
+        # put it back already. If that edit is taken back, what was undone must not come back.
+        whole = choose_for_rollback(
+            lookup.after(to), passes, may_stay=lookup.reverts_all, is_whole=lookup.reverts_all
+        )
     walked = chosen
-    if chosen != steps:
-        with closing(CallWorld(view.worktree, call, world.limits)) as trial:
-            walked = steps if is_exact(lookup, trial, steps) else chosen
+    for tried, fits in ((whole, is_possible), (steps, is_exact)):
+        if tried != chosen:
+            with closing(CallWorld(view.worktree, call, world.limits)) as trial:
+                walked = tried if fits(lookup, trial, tried) else walked
     count = counted(len(chosen), "commit")
     subject = f"rollback to {to[:8]}: {count}"
     draft = plan_revert(lookup, view.excludes, world, walked, "rollback", subject)
