@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import datetime
 import re
+import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +72,29 @@ def test_denying_says_who_stays_restricted(ws: Installation) -> None:
     again = ws.stet("deny", str(asked.request))
     assert again.returncode == 1
     assert f"request {asked.request} was denied already" in again.stderr
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_refused_approval_names_a_command_for_its_own_workspace(
+    ws: Installation, decided: bool
+) -> None:
+    """A request is decided from any directory; the command must not lift the mode of that one."""
+    own = ws.another(f"asked in {decided}")
+    with session(own) as agent:
+        request = str(agent.request_mode_upgrade().request)
+        if decided:
+            assert ws.stet("deny", request).returncode == 0
+        else:
+            assert own.stet("mode", "restricted").returncode == 0
+        assert ws.stet("mode", "restricted").returncode == 0
+        said = ws.stet("approve", request).stderr.replace("restricted|unrestricted", "unrestricted")
+        command = said.rpartition(": stet ")[2].partition("; the request")[0]
+        assert ws.stet(*shlex.split(command)).returncode == 0
+        assert ws.json("mode")["workspace_mode"] == "restricted"
+        assert ws.stet("mode", "unrestricted").returncode == 0
+        if not decided:
+            assert ws.stet("approve", request).returncode == 0
+        assert agent.mode_get().mode == "unrestricted"
 
 
 def test_a_grant_and_its_end_are_shown(ws: Installation) -> None:

@@ -323,6 +323,17 @@ def test_the_command_that_lifts_a_restriction_lifts_it(
     assert where.stet(*edit, stdin=text).returncode == 0
 
 
+def test_the_command_that_lifts_an_inner_workspace_lifts_it(ws: Installation) -> None:
+    outer = ws.another("lifted inside")
+    outer.write("in side/a.txt", "one\n")
+    assert outer.stet("init", "in side").returncode == 0
+    assert outer.stet("mode", "restricted", "-C", "in side").returncode == 0
+    refused = outer.stet("patch", "--path", "in side/new.txt", stdin=_NEW)
+    told = shlex.split(refused.stderr.rpartition(": stet ")[2])
+    assert outer.stet(*told).returncode == 0
+    assert outer.stet("patch", "--path", "in side/new.txt", stdin=_NEW).returncode == 0
+
+
 def test_a_restricted_workspace_is_lifted_for_more_than_the_session_that_is_named(
     ws: Installation,
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import time
 from asyncio import Future
 from collections.abc import Mapping, Sequence
@@ -304,8 +305,9 @@ class Preparer:
             if path is not None:
                 raise refuse(
                     Kind.PATH_PROTECTED,
-                    f"{path}: it lies in the workspace {root}, which is restricted. Say hello with "
-                    "that workspace and use request_mode_upgrade there to request write access.",
+                    f"{path}: it lies in the workspace {root}, which is restricted. Leave it out, "
+                    "or ask the person to lift that: "
+                    f"stet mode unrestricted -C {shlex.quote(root)}",
                     path=path,
                 )
 

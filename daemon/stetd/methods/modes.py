@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from contextlib import suppress
 
 from stet.wire.failures import Kind, refuse
@@ -186,10 +187,11 @@ def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> Upgr
     request = _find_request(caller, deciding)
     if request.status != PENDING:
         when = f" at {time_text(request.decided)}" if request.decided else ""
+        root = caller.state.known[request.workspace].root
         raise invalid(
             f"upgrade_decide: request {request.id} was {request.status} already{when}. The mode of "
             "its session is set with mode_set; on the command line: stet mode restricted|"
-            "unrestricted --session NAME."
+            f"unrestricted --session {shlex.quote(request.session)} -C {shlex.quote(root)}"
         )
     modes, note = caller.shared.writer.modes, deciding.note or ""
     if deciding.approve:

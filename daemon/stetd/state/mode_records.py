@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import uuid
 from collections.abc import Callable
 
@@ -156,8 +157,8 @@ class Modes(msgspec.Struct):
             raise refuse(
                 Kind.NOT_PERMITTED,
                 f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
-                "restricted, and the stricter mode holds. Lift that first: stet mode unrestricted; "
-                "the request stays pending.",
+                "restricted, and the stricter mode holds. Lift that first: stet mode unrestricted "
+                f"-C {shlex.quote(workspace.root)}; the request stays pending.",
             )
         standing = Standing(UNRESTRICTED)
         if seconds is not None and session.mode == RESTRICTED:
