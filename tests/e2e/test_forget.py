@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import re
 import resource
 import subprocess
@@ -553,5 +554,30 @@ def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
     site.overwrite(".env", "other\n")
     gate.open()
     site.person.result_of(site.person.receive())
+    assert site.fsck() == ""
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_what_a_full_disk_has_left_of_a_write_goes_as_well(own_site: Site) -> None:
+    """It stayed under its temporary name for good."""
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    site.once_written()
+    engine = site.daemon.process.pid
+    [historian] = map(int, Path(f"/proc/{engine}/task/{engine}/children").read_text().split())
+    unlimited = resource.prlimit(historian, resource.RLIMIT_FSIZE)
+    resource.prlimit(historian, resource.RLIMIT_FSIZE, (4096, unlimited[1]))
+    site.overwrite(".env", f"key = {SECRET}\n" + random.Random(0).randbytes(9000).hex())
+    assert eventually(lambda: list(Path(site.shadow).glob("objects/??/tmp_obj*")))
+    for number in range(30):  # so many objects are written as a pack
+        site.overwrite("a.txt", f"{number}\n")
+    resource.prlimit(historian, resource.RLIMIT_FSIZE, unlimited)
+    half = Path(site.shadow, "objects/pack/pack-1.pack")  # as of a historian that was killed
+    for path in (half, half.with_suffix(".idx.tmp"), half.with_name("new.pack.tmp")):
+        path.write_text(SECRET)
+    (site.root / ".env").unlink()
+    site.person.call("forget", path=".env")
+    assert not [path for path in Path(site.shadow).rglob("*") if "tmp" in path.name]
+    assert SECRET.encode() not in everything(site)
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []

@@ -59,6 +59,8 @@ _STREAM_BYTES, _STREAM_OBJECTS = 16 << 20, 8192
 _SYNC_EVERY = 4 << 20
 #: Approximate bytes per write.
 _PIECE = 128 << 10
+#: The temporary name of a loose object; Git treats such files as leftovers of killed processes.
+UNFINISHED = "tmp_obj_stet"
 #: Instead of a pack's number: the object is loose.
 _LOOSE = 0xFFFF
 
@@ -361,6 +363,16 @@ def remove_pack(name: str, disk: Disk) -> None:
     failpoint("git.pack_unindexed")
     for ending in (".bitmap", ".rev", ".mtimes", ".pack", ".idx.tmp"):  # some are plain git's
         disk.unlink(name + ending)
+
+
+def clear_unfinished(repository: str) -> None:
+    """Remove what writes have left that a full disk or a kill has ended: it may have contents of
+    objects that are dropped. Nobody else may write objects meanwhile.
+    """
+    clear_half_packs(repository)
+    objects = Path(repository, "objects")
+    for path in (*objects.glob("pack/*.pack.tmp"), *objects.glob(f"??/{UNFINISHED}")):
+        path.unlink()
 
 
 def clear_half_packs(repository: str) -> None:

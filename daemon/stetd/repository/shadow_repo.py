@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from stetd.history.objects import NewObject
 from stetd.repository.object_files import Damaged, read_loose
-from stetd.repository.packing import clear_half_packs
+from stetd.repository.packing import UNFINISHED, clear_half_packs
 from stetd.repository.references import HISTORY, PINS
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.disk import Disk, NotRegular, read_if_exists, replace_file
@@ -37,8 +37,6 @@ _DIRECTORIES = (
 )  # fmt: skip
 #: Compression level: low; garbage collection compresses more.
 _FAST = 1
-#: Prefix of temporary files; Git treats such files as leftovers of killed processes.
-_UNFINISHED = "tmp_obj_stet"
 
 
 def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) -> None:
@@ -79,7 +77,7 @@ class ShadowRepository(StoredObjects):
             folder = os.path.dirname(path)
             os.makedirs(folder, mode=0o700, exist_ok=True)
             stored = zlib.compress(b"%s %d\0" % (kind.encode(), len(content)) + content, _FAST)
-            _replace(os.path.join(folder, _UNFINISHED), path, stored, 0o444)
+            _replace(os.path.join(folder, UNFINISHED), path, stored, 0o444)
 
     def clear_damaged(self, oids: Iterable[str]) -> None:
         """Remove damaged loose objects, so that they can be written again.

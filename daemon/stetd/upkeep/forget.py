@@ -37,6 +37,7 @@ from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.transaction.drafts import Requester
 from stetd.transaction.heads import few_names
+from stetd.upkeep.retention import finish_cut
 from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
 #: Attempts to rewrite also what calls add meanwhile.
@@ -61,6 +62,7 @@ class Forgetting(msgspec.Struct):
         self.writer.record_late_writes(all_of_them=True)
         if not asked.preview:  # finish an earlier one that failed after its switch
             await finish(self.writer, self.workspace, self.progress)
+            await finish_cut(self.writer, self.workspace)
         found = await self._left_out()
         commit = None
         if not asked.preview:

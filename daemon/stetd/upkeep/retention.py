@@ -12,7 +12,7 @@ nor any commit that a pin or another reference names, nor the commits after it.
     collect   gc (:mod:`stetd.historian.maintenance.gc`)
 
 After a kill in between, the next start writes ``shallow`` if the record is there, and the next pass
-collects the dropped objects.
+collects the dropped objects. After a failure in between, the next pass or forget goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
 from stetd.processes.long_work import RetentionChoice
 from stetd.repository.references import named_commits
-from stetd.repository.shallow import write_shallow
+from stetd.repository.shallow import read_shallow, write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress
@@ -34,8 +34,11 @@ from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, rec
 
 
 async def retain(writer: Writer, workspace: Workspace, progress: Progress) -> int:
-    """Drop commits as configured; returns how many. Raises Refused, OSError."""
+    """Drop commits as configured; returns how many, without those of a cut that was recorded
+    earlier and is only finished. Raises Refused, OSError.
+    """
     historian = writer.historian
+    await finish_cut(writer, workspace)
     while True:
         view = writer.view(workspace)
         found = await historian.ask("what goes", None, list[RetentionChoice], view, progress)
@@ -53,14 +56,26 @@ async def retain(writer: Writer, workspace: Workspace, progress: Progress) -> in
         if cut is not None:
             break
     await reached("retention.recorded")
-    await _take_checkpoint(writer, workspace.name, cut)
-    await reached("retention.checkpointed")
-    write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
-    await reached("retention.cut")
-    workspace.repository.reopen()
-    await historian.ask("rebuild", workspace.shadow, type(None))
+    await finish_cut(writer, workspace)
     await collect(writer, workspace, progress, drop=True)
     return choice.dropped
+
+
+async def finish_cut(writer: Writer, workspace: Workspace) -> None:
+    """Make a cut that is recorded: the one just now, or an earlier one that failed after its
+    record. Another pass would count the same commits again, and forget would rewrite them.
+    """
+    known = writer.state.known[workspace.name]
+    cut = known.cut
+    # While forget is unfinished, references may still lead to the history before it.
+    if cut is None or known.forgetting or read_shallow(workspace.shadow) == {cut.oldest}:
+        return
+    await _take_checkpoint(writer, workspace.name, cut)
+    await reached("retention.checkpointed")
+    write_shallow(workspace.shadow, cut.oldest, writer.state.disk)
+    await reached("retention.cut")
+    workspace.repository.reopen()
+    await writer.historian.ask("rebuild", workspace.shadow, type(None))
 
 
 def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cut | None:

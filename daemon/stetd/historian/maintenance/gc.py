@@ -26,7 +26,7 @@ from stetd.repository.object_files import (
     loose_name,
     pack_names,
 )
-from stetd.repository.packing import PackEntries
+from stetd.repository.packing import PackEntries, clear_unfinished
 from stetd.repository.reachable import Marks
 from stetd.repository.references import named_commits
 from stetd.repository.repacking import Repacking
@@ -65,6 +65,8 @@ def collected(
     try:
         with git_writer.not_joining(shadow):
             work.run()
+            if drop:
+                git_writer.run(shadow, partial(clear_unfinished, shadow)).result()
     except Damaged:
         if drop:
             raise
