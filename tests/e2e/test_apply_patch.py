@@ -170,3 +170,28 @@ def test_a_link_is_not_moved_to_a_name_of_which_git_would_complain(site: Site, n
     assert moved.kind == "invalid_params"
     assert site.picture() == before
     assert site.fsck() == ""
+
+
+_BLOCK = "===SKIPPY_PATCH_START:a ===\n===FIND===\nx\n===REPLACE===\ny\n===SKIPPY_PATCH_END==="
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("apply_patch", {"input": envelope("*** Update File: a ", "-x", "+y")}),
+        ("apply_patch", {"input": envelope("*** Delete File: a ")}),
+        ("apply_patch", {"input": envelope("*** Add File: a ", "+y"), "overwrite": True}),
+        ("patch_block", {"text": _BLOCK}),
+    ],
+)
+def test_another_file_is_not_taken_for_one_whose_name_ends_with_a_blank(
+    site: Site, method: str, params: Call
+) -> None:
+    site.write("a", "x\n")
+    other = site.write("a ", "x\n")
+    refusal = site.agent.refusal(method, **params)
+    assert refusal.kind == "invalid_params"
+    assert 'there is a file "a "' in refusal.message
+    assert site.bytes_of("a") == b"x\n"
+    other.unlink()
+    assert [file["path"] for file in site.agent.call(method, **params)["files"]] == ["a"]

@@ -71,13 +71,13 @@ def test_a_path_may_hold_spaces_colons_and_equal_signs() -> None:
 def test_lines_of_blocks_and_pairs_are_told() -> None:
     text = answer("prose", START, "", FIND, "x", REPLACE, "y", FIND, "z", REPLACE, END)
     pairs = [("x", "y"), ("z", "")]
-    assert [Block("a.txt", 2, pairs, crlf=False)] == parse_answer(text).blocks
+    assert [Block("a.txt", 2, pairs, crlf=False, spelled="a.txt")] == parse_answer(text).blocks
 
 
 def test_an_answer_is_in_crlf_when_all_its_markers_are() -> None:
     text = answer(START, FIND, "x", REPLACE, "y", END)
     [block] = parse_answer(text.replace("\n", "\r\n")).blocks
-    assert Block("a.txt", 1, [("x", "y")], crlf=True) == block
+    assert Block("a.txt", 1, [("x", "y")], crlf=True, spelled="a.txt") == block
     [block] = parse_answer(text.replace("x\n", "x\r\n")).blocks
     assert not block.crlf
 

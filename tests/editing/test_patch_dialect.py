@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -154,6 +155,14 @@ class TestTextAndPlace:
         refused = refusal(b"one\ncaf\xe9\n", replace("one", "caf\ufffd"), replace("caf\ufffd", "x"))
         assert kinds(refused) == [("not_text", 1)]
         assert "new text of" not in refused.message
+
+
+@pytest.mark.parametrize(("data", "change"), [(b"b\n", prepend), (b"", append)])
+def test_text_at_the_beginning_does_not_double_a_byte_order_mark(
+    data: bytes, change: Callable[[str], dict[str, object]]
+) -> None:
+    bom = b"\xef\xbb\xbf"
+    assert patched(bom + data, change("\ufeffa\n")) == bom + b"a\n" + data
 
 
 class TestMissingFile:

@@ -41,6 +41,9 @@ def compute(seconds: float) -> None:
 
 
 class TestMeaning:
+    def test_a_byte_order_mark_is_not_doubled(self) -> None:
+        assert patched(b"\xef\xbb\xbfa\n", "a", "\ufeffb") == b"\xef\xbb\xbfb\n"
+
     @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
     def test_line_anchors_and_dots_mean_the_same_whatever_ends_the_lines(self, end: bytes) -> None:
         data = b"one = 1" + end + b"two = 2" + end + b"three" + end

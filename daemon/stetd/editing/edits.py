@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import BlockResult, ClipboardNote, EditReport
 from stetd.editing.text import Document, looks_binary
 
@@ -73,6 +73,22 @@ class World(Protocol):
     @property
     def clipboards(self) -> Mapping[str, str]:
         """The session's clipboards by name."""
+
+
+def check_spelling(path: str, spelled: str, world: World) -> None:
+    """Refuse a path without the blanks that were sent around it, if a file has them in its name."""
+    try:
+        other = spelled != path and world.look(spelled).data is not None
+    except Refused:  # no file can have this name
+        return
+    if other:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f'{path}: blanks around a path are left out here, but there is a file "{spelled}", so '
+            "it is not certain which one is meant. Send the path without blanks, or use the tool "
+            "patch or patch_file for the file that has them in its name.",
+            path=path,
+        )
 
 
 class PlannedFile(msgspec.Struct, frozen=True):

@@ -151,6 +151,10 @@ class Document:
         body = text.encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
 
+    def begun(self, new: str, at: int) -> str:
+        """New text for an offset: at the beginning without a BOM if the file has one already."""
+        return new.removeprefix("\ufeff") if self.bom and at == 0 else new
+
     @cached_property
     def lf_text(self) -> str:
         """The text with every terminator written as ``\\n``; see :meth:`offset_from_lf`."""

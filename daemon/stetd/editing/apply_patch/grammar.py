@@ -113,11 +113,15 @@ def _count(flags: Iterable[bool]) -> int:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """An operation's line, the index of its first edit in the call, and its file."""
+    """An operation's line, the index of its first edit in the call, and its file.
+
+    ``spelled``: the path with the blanks around it that are left out of ``path``.
+    """
 
     line: int
     index: int
     path: str
+    spelled: str
 
 
 class Add(Header, frozen=True):
@@ -273,13 +277,14 @@ class _Parser:
             if kind not in (ADD, DELETE, UPDATE):
                 raise _unexpected(line, _OPERATION)
             _check_path(line, kind, path)
+            header = line.number, index, path, _spelled(line, kind)
             operation: Operation
             if kind == ADD:
-                operation = Add(line.number, index, path, self._content())
+                operation = Add(*header, self._content())
             elif kind == DELETE:
-                operation = Delete(line.number, index, path)
+                operation = Delete(*header)
             else:
-                operation = self._update(line.number, index, path)
+                operation = self._update(header)
                 index += max(0, len(operation.hunks) - 1)
             operations.append(operation)
             index += 1
@@ -331,7 +336,8 @@ class _Parser:
 
     # -- Update
 
-    def _update(self, number: int, index: int, path: str) -> Update:
+    def _update(self, header: tuple[int, int, str, str]) -> Update:
+        _, index, path, _ = header
         self._skip_blank()
         before = self._move()
         if before:
@@ -347,7 +353,7 @@ class _Parser:
         if not hunks and not move:
             raise _unexpected(self._peek(), f'a hunk of "{UPDATE} {path}", or "{MOVE} <path>"')
         target = _header(move)[1] if move else None
-        return Update(number, index, path, tuple(hunks), target)
+        return Update(*header, tuple(hunks), target)
 
     def _move(self) -> PatchLine | None:
         """The ``*** Move to`` that comes next, if there is one."""
@@ -517,6 +523,11 @@ def _header(line: PatchLine) -> tuple[str, str]:
         if text.startswith(kind):
             return kind, text[len(kind) :].strip(WHITE_SPACE)
     return (text, "") if text in (END, END_OF_FILE) else ("", "")
+
+
+def _spelled(line: PatchLine, kind: str) -> str:
+    """The path of a header with the blanks around it, but the one after the colon."""
+    return line.text.partition(kind)[2].removeprefix(" ")
 
 
 def _check_path(line: PatchLine, kind: str, path: str) -> None:

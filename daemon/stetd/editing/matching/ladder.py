@@ -225,8 +225,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: str) ->
         return None  # the two would become one terminator, and two lines one
     if rung not in _LITERAL and joins_lines(document.text, place.start, place.end, text):
         return None
-    if document.bom and place.start == 0:
-        text = text.removeprefix(_BOM)
+    text = document.begun(text, place.start)
     return LocatedEdit(0, place.start, place.end, text, rung)
 
 

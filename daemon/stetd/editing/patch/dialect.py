@@ -196,7 +196,7 @@ class _Planning(msgspec.Struct):
             patch.edit = LocatedEdit(index, 0, size, text, rung)
             return
         at, rank = (0, Rank.AT_BEGINNING) if operation == "prepend_bof" else (size, Rank.AT_END)
-        adopted = adopt_terminators(text, document.terminator_near(at))
+        adopted = adopt_terminators(document.begun(text, at), document.terminator_near(at))
         patch.edit = LocatedEdit(index, at, at, adopted, rung, rank)
 
     def _replace(self, patch: _Patch, *, explain: bool) -> None:

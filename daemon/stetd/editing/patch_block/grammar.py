@@ -29,7 +29,7 @@ _MOST_FAULTS = 20
 _SHOWN = 80
 _EDGES = WHITE_SPACE + "\r\ufeff"
 #: A path can't end with "=", which would look like a marker with too many of them.
-_EXACT_START = re.compile(r"===SKIPPY_PATCH_START:\s*([^\s=](?:.*[^\s=])?)\s*===")
+_EXACT_START = re.compile(r"===SKIPPY_PATCH_START:(\s*([^\s=](?:.*[^\s=])?)\s*)===")
 _RESEMBLANCE = re.compile(
     r"={2,}\s*(?:(?P<find>FIND)|(?P<replace>REPLACE)|"
     r"(?P<end>(?:SKIPPY[ _-]?PATCH[ _-]?)?END))\s*={2,}"
@@ -82,7 +82,10 @@ _NO_BLOCK = (
 
 
 class Block(msgspec.Struct):
-    """One block: the path as in its START, and the line of the START, from 1."""
+    """One block: the path as in its START, and the line of the START, from 1.
+
+    ``spelled``: the path with the blanks around it that are left out of ``path``.
+    """
 
     path: str
     line: int
@@ -90,6 +93,7 @@ class Block(msgspec.Struct):
     pairs: list[tuple[str, str]] = []
     #: Whether every marker ends with CRLF; then CRLF says nothing about the file.
     crlf: bool = True
+    spelled: str = ""
 
 
 class Answer(msgspec.Struct):
@@ -186,9 +190,10 @@ class _Reader(msgspec.Struct):
         if mark == _FIND:
             self.find_line = number
         if mark == _START:
-            self.block = Block(start[1] if start else "", number)
+            self.block = Block(start[2] if start else "", number)
             if start:
-                self.answer.paths.append(start[1])
+                self.block.spelled = start[1]
+                self.answer.paths.append(start[2])
         elif self.mark == _END:
             return
         self.block.crlf = self.block.crlf and line.endswith("\r")

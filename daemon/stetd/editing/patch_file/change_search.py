@@ -114,6 +114,7 @@ class CheckedChange(msgspec.Struct, frozen=True):
         time_limit.check_size(longest * change.replace.count("\\"))
         written = written_at(document, place, match.group(), match.expand(change.replace))
         assert written is not None, "BUG: only a change of indentation can fail"
+        written = document.begun(written, place.start)
         return LocatedEdit(0, place.start, place.end, written, "regex")
 
     def _most_alike(self, document: Document, least: float) -> LocatedEdit | Failure:
