@@ -487,3 +487,23 @@ def test_damaged_databases_are_warned_of(made: Histories, worktree: Worktree) ->
         str(index),
         str(answers),
     ]
+
+
+def test_a_name_that_was_altered_in_the_index_is_warned_of(
+    made: Histories, worktree: Worktree
+) -> None:
+    """Its pages still have the right form, but a search by this name misses the row."""
+    index = Path(HistoryIndex.path_for(made.path))
+    index.parent.mkdir(exist_ok=True)
+    index.unlink(missing_ok=True)
+    with closing(sqlite3.connect(index)) as db:
+        db.execute("CREATE TABLE t (a)")
+        db.execute("CREATE INDEX t_a ON t (a)")
+        db.executemany("INSERT INTO t VALUES (?)", [("conv-1",), ("conv-2",)])
+        db.commit()
+    content = index.read_bytes()
+    assert content.count(b"conv-2") == 2
+    index.write_bytes(content.replace(b"conv-2", b"conv-3", 1))
+    found = verify(made, worktree)
+    assert found.ok
+    assert [each.partition(" is damaged: ")[0] for each in found.warnings] == [str(index)]

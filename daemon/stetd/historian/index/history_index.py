@@ -536,12 +536,12 @@ def remove(path: str) -> None:
 
 
 def damage(path: str) -> str | None:
-    """What SQLite's quick check finds wrong; None if nothing, or if there is no file."""
+    """What SQLite's integrity check finds wrong; None if nothing, or if there is no file."""
     if not os.path.exists(path):
         return None
     try:
         with closing(_connected(path)) as db:
-            found: str = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            found: str = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
         return str(error) if is_corrupt(error) else None
     return None if found == "ok" else found
