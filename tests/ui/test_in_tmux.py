@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -135,3 +136,18 @@ def test_what_happens_meanwhile_is_seen(ws: Installation, terminal: Terminal) ->
     terminal.wait_for("cli/cli  1 edit")
     ws.stet("mode", "restricted")
     terminal.wait_for("restricted", without="unrestricted")
+
+
+def test_a_terminal_is_usable_after_its_ui_was_ended(ws: Installation) -> None:
+    own = 'stty -g >before; sh -c \'echo $$ >pid; exec "$0" -m stet.cli ui\' "$0"; echo "ended: $?"'
+    script = f"{own}; stty -g >after; read -r line"
+    terminal = Terminal(ws, "sh", "-c", script, sys.executable)
+    try:
+        terminal.wait_for("bot/c  3 edits")
+        os.kill(int(ws.text("pid")), signal.SIGTERM)
+        terminal.wait_for("ended: 143", without="bot/c")
+        terminal.press("Enter")
+        terminal.wait_for_end()
+        assert ws.text("after") == ws.text("before")
+    finally:
+        terminal.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -133,6 +134,9 @@ class HistoryApp(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
+        # Without it the terminal would stay in its full-screen mode, without echo.
+        ended = partial(self.exit, return_code=128 + signal.SIGTERM)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended)
         self.timeline.focus()
         await self._session.open()
         self._root = self._session.workspace or ""
