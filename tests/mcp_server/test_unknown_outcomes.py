@@ -12,11 +12,13 @@ import pytest
 
 from client.scripted_daemon import HangUp, Refusal, ScriptedDaemon, empty_edit, scripted
 from mcp_server.raw_client import RawClient
-from stet.calls import log
+from stet.calls import Call, log
+from stet.errors import ConnectionLost
 from stet.mcp.sessions import MOST_OPEN, Sessions
 from stet.mcp.tool_calls import Caller
 from stet.wire.failures import Kind
 from stet.wire.messages import Request
+from stet.wire.results import EditResult
 
 AGAIN = "Make the same call again, unchanged: it is not carried out twice"
 
@@ -115,3 +117,21 @@ async def test_calls_that_close_sessions_at_the_same_time_are_all_answered(
     await ask_all(sessions, "first", 3 * MOST_OPEN)
     await ask_all(sessions, "second", 4)
     assert len(sessions._open) == MOST_OPEN
+
+
+async def test_equal_calls_at_the_same_time_are_each_made_once(
+    daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STET_RUNTIME_DIR", daemon.endpoint.runtime)
+    monkeypatch.setenv("STET_STATE_DIR", daemon.endpoint.state)
+    sessions, caller = Sessions("/"), Caller("parallel", "bot")
+
+    async def undo_twice() -> list[object]:
+        calls = (sessions.perform(caller, Call("undo", {}, EditResult)) for _ in range(2))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    daemon.script = lose
+    assert [type(each) for each in await undo_twice()] == [ConnectionLost, ConnectionLost]
+    daemon.script = answer
+    assert [type(each) for each in await undo_twice()] == [EditResult, EditResult]
+    assert len(undos(daemon)) == 2

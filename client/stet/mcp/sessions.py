@@ -34,7 +34,7 @@ MOST_UNSETTLED = 1000
 MOST_UNDER_WAY = 16
 
 #: Request ids of calls of unknown outcome, by the encoded method and parameters.
-_Unsettled = dict[bytes, str]
+_Unsettled = dict[bytes, list[str]]
 
 
 class Sessions:
@@ -95,7 +95,8 @@ class _Session:
     async def _perform_once(self, call: Call[T]) -> T:
         """Perform a writing call for which the client gave no request id."""
         key = msgspec.json.encode([call.method, call.params], order="deterministic")
-        known = self.unsettled.pop(key, None)
+        same = self.unsettled.get(key)
+        known = same.pop(0) if same else None
         if known is None:
             self.unsettled.clear()  # a different call: the model does not repeat the earlier one
         request = known or new_id()
@@ -103,11 +104,11 @@ class _Session:
         try:
             return await self.connection.perform(call)
         except (TransportError, OutcomeUnknown, asyncio.CancelledError):
-            self.unsettled[key] = request
+            self.unsettled.setdefault(key, []).append(request)
             raise
         except StetError:
             # The retry's refusal may tell nothing about the first attempt: the connection may have
             # been refused. If it does, nothing was recorded, and the id is as good as a new one.
             if known is not None:
-                self.unsettled[key] = known
+                self.unsettled.setdefault(key, []).append(known)
             raise
