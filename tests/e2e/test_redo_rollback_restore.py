@@ -315,22 +315,6 @@ def test_a_rollback_does_not_bring_back_what_a_person_took_back_of_their_own(ten
     assert ten.bytes_of("a.txt") == upper(1)
 
 
-@pytest.mark.parametrize("filters", [{"paths": ["a.txt"]}, {"session": "conv-1"}, None])
-def test_a_rollback_brings_no_edit_back_that_the_agent_had_put_back_before_its_undo(
-    ten: Site, filters: dict[str, Any] | None
-) -> None:
-    first, undone = edit(ten.agent, 1), edit(ten.agent, 5)
-    by_hand = ten.agent.replace("a.txt", "LINE 5\n", "line 5\n")["commit"]
-    ten.person.call("undo", commits=[undone])  # there is nothing left to change
-    last = edit(ten.agent, 9)
-    client = ten.agent if filters is None else ten.person
-    result = client.call("rollback", to=first, **filters or {})
-    assert result["undone"] == [last, by_hand]
-    assert ten.bytes_of("a.txt") == upper(1)
-    ten.person.call("undo", commits=[result["commit"]])
-    assert ten.bytes_of("a.txt") == upper(1, 9)
-
-
 def test_a_rollback_keeps_the_permission_bits_that_a_person_has_set_since(ten: Site) -> None:
     first = edit(ten.agent, 1)
     edit(ten.agent, 5)

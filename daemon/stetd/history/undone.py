@@ -119,15 +119,12 @@ def choose_for_rollback(
     passes: Callable[[StoredCommit], bool],
     *,
     may_stay: Callable[[StoredCommit], bool],
-    is_whole: Callable[[StoredCommit], bool] = lambda _: True,
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
     ``passes``: whether the rollback is about a commit (its filters and kinds). ``may_stay``:
     whether one that takes back only such commits may stay; where none may, all that stands is taken
-    back step by step, which for a rollback without filters undoes nothing twice. ``is_whole``:
-    whether one that the rollback is not about changed all files of what it took back; else what
-    it took back is chosen, too.
+    back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
@@ -140,6 +137,6 @@ def choose_for_rollback(
         stays = takes_back and concerned.issuperset(commit.meta.reverts)
         if commit.oid in concerned and not (stays and may_stay(commit)):
             chosen.append(commit)
-        elif takes_back and (commit.oid in concerned or is_whole(commit)):
+        elif takes_back:
             undone.update(commit.meta.reverts)
     return chosen

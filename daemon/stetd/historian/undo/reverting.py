@@ -63,23 +63,11 @@ def plan_revert(
 
 def is_exact(lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]) -> bool:
     """Whether the revert of commits, given newest first, finds each file as the commit left it."""
-    reverted = _tried(lookup, world, chosen)
-    return reverted is not None and reverted.exact
-
-
-def is_possible(lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]) -> bool:
-    """Whether commits, given newest first, can be reverted without a conflict."""
-    return _tried(lookup, world, chosen) is not None
-
-
-def _tried(
-    lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit]
-) -> RevertedFiles | None:
     try:
         reverted = _reverted(lookup, world, chosen)
     except (Refused, MissingObject):
-        return None
-    return None if reverted.conflicts else reverted
+        return False
+    return reverted.exact and not reverted.conflicts
 
 
 def _reverted(

@@ -18,7 +18,7 @@ from stetd.failpoints import failpoint
 from stetd.historian.index.history_index import CommitFilter
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, with_lookup
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import is_exact, is_possible, plan_revert, would_undo_twice
+from stetd.historian.undo.reverting import is_exact, plan_revert, would_undo_twice
 from stetd.history.commits import StoredCommit
 from stetd.history.undone import (
     ABOUT_HISTORY,
@@ -123,18 +123,10 @@ def plan_rollback(lookup: CommitLookup, view: ReadView, call: EditCall, world: C
     steps = choose_for_rollback(lookup.after(to), passes, may_stay=lambda _: False)
     if would_undo_twice(lookup, chosen):
         chosen = steps
-    whole = chosen
-    if wanted != CommitFilter() or paths:
-        # An undo that the filters leave out may have left a file alone, because a later edit had
-        # put it back already. If that edit is taken back, what was undone must not come back.
-        whole = choose_for_rollback(
-            lookup.after(to), passes, may_stay=lookup.reverts_all, is_whole=lookup.reverts_all
-        )
     walked = chosen
-    for tried, fits in ((whole, is_possible), (steps, is_exact)):
-        if tried != chosen:
-            with closing(CallWorld(view.worktree, call, world.limits)) as trial:
-                walked = tried if fits(lookup, trial, tried) else walked
+    if chosen != steps:
+        with closing(CallWorld(view.worktree, call, world.limits)) as trial:
+            walked = steps if is_exact(lookup, trial, steps) else chosen
     count = counted(len(chosen), "commit")
     subject = f"rollback to {to[:8]}: {count}"
     draft = plan_revert(lookup, view.excludes, world, walked, "rollback", subject)
