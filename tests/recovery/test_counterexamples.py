@@ -178,27 +178,6 @@ def test_save_over_the_transient_text_is_the_one_that_stands(new_place: NewPlace
         assert content(place) == expected, kill_at
 
 
-@pytest.mark.parametrize("kill_at", [None, "abort.staged_again:1", "abort.swapped_back:1"])
-def test_save_is_put_back_though_somebody_removes_the_file_that_it_was_moved_to(
-    new_place: NewPlace, kill_at: str | None
-) -> None:
-    """``git clean``. Else the transient text stays, and the call is made over it a second time."""
-    place = new_place(CONTESTED_FILES)
-    script = {
-        "publish.staged:1": [["save", "a.txt", SAVE]],
-        "abort.before_put_back:1": [["delete", ".stet-*"]],
-        **({kill_at: KILL} if kill_at else {}),
-    }
-    appended = [{"operation": "append_eof", "newText": "made\n"}]
-    call = ("patch", {"path": "a.txt", "patches": appended, "request_id": "c"})
-    assert place.run("contest", script, [call]) == (KILLED if kill_at else 0)
-    for left in place.root.glob(".stet-*"):
-        left.unlink()
-    recovered(place)
-    assert content(place) == SAVE + ("" if kill_at else "made\n")
-    assert SAVE in blobs_of_history(place)
-
-
 def test_no_sync_lies_between_taking_a_save_out_and_putting_it_back(new_place: NewPlace) -> None:
     """The longer that takes, the likelier the next save lands meanwhile, without an end."""
     place = new_place(CONTESTED_FILES)

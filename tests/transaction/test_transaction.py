@@ -207,37 +207,6 @@ def test_what_was_done_to_the_transient_text_is_durable_when_the_call_is_voided(
     assert kinds.index("synced", 2) < kinds.index(Published)
 
 
-@pytest.mark.parametrize("saved", [False, True], ids=["other file saved", "this file saved"])
-def test_a_voided_call_leaves_nothing_though_its_temporary_file_was_removed(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch, saved: bool
-) -> None:
-    """As ``git clean`` does. Else the call, planned again, would find its own text."""
-    path = calls.root / "f"
-    path.write_text("one\n")
-    path.chmod(0o640)
-    calls.histories.commit({"f": "one\n"})
-    prepared = calls.sealed("f", b"two\n")
-    if saved:
-        _saved_again(path)
-        cause = displaced(calls, prepared)
-    else:
-        transaction.install(prepared.files[0], calls.worktree)
-        cause = Displaced("other", None)  # as if a later file of the call were another
-
-    def failpoint(name: str) -> None:
-        if name == "abort.before_put_back":
-            (calls.root / prepared.files[0].temporary).unlink()
-
-    before = path.stat().st_mode if not saved else None
-    monkeypatch.setattr(transaction, "failpoint", failpoint)
-    calls.aborted(prepared, cause)
-    prepared.close()
-    assert path.read_text() == ("a later save\n" if saved else "one\n")
-    assert before in (None, path.stat().st_mode)
-    assert os.listdir(calls.root) == ["f"]
-    assert [each for each in calls.journal.told if isinstance(each, Change)] == []
-
-
 def test_a_directory_that_took_a_files_place_comes_back_if_the_transient_text_was_deleted(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

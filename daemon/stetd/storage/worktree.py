@@ -337,21 +337,6 @@ class Worktree:
             os.close(fd)
         return present
 
-    def stage_again(self, target: Target, temporary: str, file: OnDisk) -> None:
-        """Write a displaced file that is lost, under its temporary name.
-
-        It gets this name when it is whole: recovery would take a piece of it for a save.
-        """
-        assert file.data is not None, "BUG: no content"
-        name = temporary_name()
-        try:
-            _close(self.stage(target, name, file.data, file.mode, like=file))
-            failpoint("abort.staged_again")
-            self._disk.rename(name, temporary, target.dir_fd)
-        except OSError:
-            self.discard(target, name)
-            raise
-
     def rename_in(self, target: Target, temporary: str) -> None:
         """Rename the temporary file to the target's name. Raises FileExistsError if it is taken."""
         if not self._renamed(self._disk.rename_new, temporary, target.name, target.dir_fd):

@@ -208,7 +208,6 @@ def _replace(work: PreparedFile, before: OnDisk, worktree: Worktree) -> None:
         displaced = worktree.compare_displaced(work.target, work.temporary, before)
     failpoint("publish.in_place")
     if displaced is not None:
-        work.before = displaced  # an abort has to put this file back
         raise Displaced(work.target.path, displaced)
 
 
@@ -363,11 +362,8 @@ class Restorer(msgspec.Struct):
             try:
                 self.worktree.swap(work.target, work.temporary)
             except FileNotFoundError:
-                found = self._read_current(work)
-                if found is not None and found.has_image(work.after) and self._stage_again(work):
-                    continue
-                # Somebody deleted our transient content, or saved: that is recorded, and stays.
-                self._record_outside(work, found)
+                # Somebody deleted our transient content: the deletion is recorded, and stays.
+                self._record_outside(work, None)
                 if next_put is None:  # a directory: the history can't keep it
                     self._rename_back(work)
                 return
@@ -387,21 +383,6 @@ class Restorer(msgspec.Struct):
 
     def _read_temporary(self, work: PreparedFile) -> OnDisk:
         return self.worktree.read_name(work.target, work.temporary)
-
-    def _read_current(self, work: PreparedFile) -> OnDisk | None:
-        with suppress(FileNotFoundError):
-            return self.worktree.read_name(work.target)
-        return None
-
-    def _stage_again(self, work: PreparedFile) -> bool:
-        """Write the displaced file again: somebody has removed it (``git clean``), and our content
-        is in place. False if it has no content.
-        """
-        if work.before is None or work.before.data is None:
-            return False
-        with suppress(FileNotFoundError):  # its directory is gone
-            self.worktree.stage_again(work.target, work.temporary, work.before)
-        return True
 
     def _remove_created(self, work: PreparedFile) -> None:
         try:
