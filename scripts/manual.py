@@ -106,8 +106,8 @@ def _configuration(page: str) -> str:
 
 def _api() -> Iterator[str]:
     yield "# Python API\n\nMade from the program by `scripts/manual.py`. "
-    yield "[With examples](python.md). `stet.aio` has the same `connect` and session, whose "
-    yield "methods are coroutines.\n"
+    yield "[With examples](python.md). `stet.aio` has the same `connect` and session, awaited, "
+    yield "but for `perform_all`.\n"
     yield "\n## Functions\n"
     for name in ("connect", "replace", "append_eof", "prepend_bof", "overwrite", "change"):
         yield from _documented(f"stet.{name}", getattr(stet, name))
