@@ -109,21 +109,23 @@ def targets(request: Request) -> list[Target]:
     """The files of a client, with the wanted entries. Raises ConnectTrouble."""
     client = request.client
     project = request.project if request.scope == "project" else None
-    variables = entries.locations(request.environ)
+    environ = request.environ
+    named = [name for name in entries.LOCATIONS if environ.get(name)]
+    variables = {name: os.path.abspath(environ[name]) for name in named}
     for word in (*request.program, request.workspace or "", *variables.values(), project or ""):
         if not word.isprintable() or ("$" in word and client.expands):
             raise ConnectTrouble(
                 f"{word!r} can't be written into a configuration of {client.title}, "
                 "which would read it as something else. Use a path of plain characters."
             )
-    given = [name for name in entries.FORWARDED if request.environ.get(name)]
+    given = [name for name in entries.FORWARDED if environ.get(name)]
     workspace = request.workspace or client.project_variable or project
     command = [*request.program, "mcp", *(["--workspace", workspace] if workspace else [])]
     command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
     def add(place: Places, kind: Format, wanted: Mapping[Any, Any]) -> None:
-        path = place(project, request.environ)
+        path = place(project, environ)
         target = Target(path, kind, {}, 0o600 if project is None else 0o644)
         found.setdefault(path, target).wanted.update(wanted)
 
@@ -168,18 +170,14 @@ def disconnect(request: Request) -> list[Change]:
 
 def connected(request: Request) -> Iterator[tuple[str, list[entries.Command]]]:
     """The client's files that have an entry of stet, with the commands that they start."""
-    try:
-        places = targets(request)
-    except ConnectTrouble:
-        return
-    for target in places:
-        try:
-            text = config_file.read(target.path).text
-            commands = entries.commands(target.kind.found(text, target.wanted))
-        except (ConnectTrouble, CannotSplice, ValueError):
-            continue
-        if commands:
-            yield target.path, commands
+    with contextlib.suppress(ConnectTrouble):
+        for target in targets(request):
+            commands: list[entries.Command] = []
+            with contextlib.suppress(ConnectTrouble, CannotSplice, ValueError):
+                text = config_file.read(target.path).text
+                commands = entries.commands(target.kind.found(text, target.wanted))
+            if commands:
+                yield target.path, commands
 
 
 def _connecting(target: Target) -> _Step:

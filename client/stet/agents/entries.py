@@ -61,11 +61,6 @@ def this_stet() -> tuple[str, ...]:
     return program_beside(sys.executable, "stet", "stet.cli")
 
 
-def locations(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables with the daemon's directories, as absolute paths."""
-    return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
-
-
 def hook_command(program: Sequence[str], client: str, variables: Mapping[str, str]) -> str:
     """The command of a hook, for a shell."""
     given = [f"{name}={value}" for name, value in variables.items()]

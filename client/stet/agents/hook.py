@@ -160,7 +160,7 @@ def main(words: Sequence[str]) -> int:
             _run.deadline = began + (_run.after if event.phase == "after" else _run.before)
             _end_at(_run.deadline + 0.2)
             _observe(event)
-    except _NotUsed:
+    except (_NotUsed, KeyboardInterrupt):
         pass  # a client has one hook for all directories; it is silent where stet is not used
     except _Warning as problem:
         _warn(str(problem))
@@ -168,8 +168,6 @@ def main(words: Sequence[str]) -> int:
         _warn(f"{_run.verdict()}: {error}")
     except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it was
         _warn(f"{_run.verdict()}: {type(error).__name__}: {error}")
-    except KeyboardInterrupt:
-        pass
     return 0
 
 

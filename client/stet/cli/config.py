@@ -69,11 +69,10 @@ def ask_stetd(*arguments: str) -> dict[str, Any]:
     except OSError as error:
         raise StetError(f"stetd can't be run: {error.strerror}") from error
     try:
-        said: dict[str, Any] = msgspec.json.decode(done.stdout)
+        return msgspec.json.decode(done.stdout, type=dict[str, Any])
     except msgspec.DecodeError as error:
         words = done.stderr.decode(errors="replace").strip()
         raise StetError(f"stetd can't say what its options are: {words}") from error
-    return said
 
 
 def _tell(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -86,12 +87,10 @@ def _is_wanted(event: AnyEvent, arguments: Arguments) -> bool:
 
 def _diff_of(commit: CommitInfo, session: stet.Session) -> str:
     """The diff of a commit; empty if the daemon is away, or if the commit first records a file."""
-    if is_first_seen(commit):
-        return ""
-    try:
-        return session.show(commit.commit).diff
-    except stet.StetError:
-        return ""
+    with suppress(stet.StetError):
+        if not is_first_seen(commit):
+            return session.show(commit.commit).diff
+    return ""
 
 
 def _commit_lines(

@@ -65,9 +65,7 @@ def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResul
     counts = Counter(change.path for commit in commits for change in commit.files)
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
-        try:
+        with contextlib.suppress(stet.StetError):  # the file is deleted, or no text
             # Paths in replies are relative to the root; the session's directory may be below it.
             found.append(session.blame(os.path.join(session.workspace or "", path)))
-        except stet.StetError:
-            continue  # the file is deleted, or no text
     return found

@@ -38,7 +38,6 @@ class Details(VerticalScroll, can_focus=True):
         yield self._text
 
     def show_commit(self, commit: ShowResult) -> None:
-        """Show a commit: its metadata and its diff."""
         dark = self.app.current_theme.dark
         self._show(lambda width: (*facts(commit), *diff_lines(commit.diff, width, dark=dark)))
 
@@ -48,7 +47,6 @@ class Details(VerticalScroll, can_focus=True):
         self._show(lambda width: blame_lines.blame(blame, now, width, tokens))
 
     def show_lines(self, lines: Sequence[Line]) -> None:
-        """Show any lines."""
         self._show(lambda _: lines)
 
     def on_resize(self) -> None:
