@@ -387,10 +387,9 @@ def _result(line: bytes) -> dict[str, Any]:
         is_large = len(line) > _LARGEST_REPLY
         trouble = "reply is too large" if is_large else "stet daemon closed the connection"
         raise _Warning(f"perhaps not recorded: the {trouble}")
-    try:
+    reply = None
+    with contextlib.suppress(ValueError, RecursionError):
         reply = json.loads(line)
-    except (ValueError, RecursionError):
-        reply = None
     if not isinstance(reply, dict):
         raise _Warning(f"{_run.verdict()}: what answers is no stet daemon")
     _run.waiting = False

@@ -86,10 +86,9 @@ def _read(path: str) -> bytes | None:
 def _remove_ended(directory: str) -> None:
     for name in os.listdir(directory):
         pid, _, start = name.partition("-")
-        try:
+        ended = True
+        with contextlib.suppress(OSError, ValueError):
             ended = _stat(int(pid))[2] != start.partition(".")[0]
-        except (OSError, ValueError):
-            ended = True
         if ended:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(directory, name))

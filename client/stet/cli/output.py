@@ -111,12 +111,11 @@ class Output:
         """Print a text: as it is, on a terminal with escapes, with --json as a JSON string."""
         if self.as_json:
             self.value(text)
-            return
-        if self.terminal:
+        elif self.terminal:
             sys.stdout.write(visible_lines(text))
-            return
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
     def _styled(self, text: str, style: str) -> str:
         """A text with a style. Only a colour without an SGR code needs rich, which loads slowly."""
@@ -144,10 +143,9 @@ def _show_in_pager(text: Iterator[str]) -> bool:
     import signal
     import subprocess
 
-    try:
+    command: list[str] = []
+    with contextlib.suppress(ValueError):  # an unclosed quote
         command = shlex.split(os.environ.get("PAGER", "less"))
-    except ValueError:  # an unclosed quote
-        return False
     if not command or command == ["cat"]:
         return False
     # As git sets it: quit if the text fits one screen, pass colours, do not clear at the end.
