@@ -146,11 +146,6 @@ def commit_object(meta: CommitMeta, tree: str, parent: str | None) -> NewObject:
     return NewObject("commit", object_id("commit", content), content)
 
 
-def _parse_peer(text: str | None) -> Peer | None:
-    pid, _, command = (text or "").partition(" ")
-    return Peer(int(pid), command) if pid.isdigit() else None
-
-
 def parse_commit(oid: str, content: bytes) -> StoredCommit:
     """Read a commit object back (the inverse of :func:`commit_object`)."""
     header, _, message = content.decode("utf-8", "replace").partition("\n\n")
@@ -172,6 +167,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
     def split(key: str, spaces: int) -> list[list[str]]:
         return [line.split(" ", spaces) for line in many(key)]
 
+    pid, _, command = (one("Peer") or "").partition(" ")
     meta = CommitMeta(
         kind=one("Kind") or "edit",
         time=int(first["committer"].split(" ")[-2]),
@@ -182,7 +178,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         session=one("Session"),
         subagent=one("Subagent"),
         request=one("Request"),
-        peer=_parse_peer(one("Peer")),
+        peer=Peer(int(pid), command) if pid.isdigit() else None,
         reverts=tuple(many("Reverts")),
         flagged=tuple(many("Flagged")),
         permissions=tuple((path, int(mode, 8)) for mode, path in split("Permissions", 1)),

@@ -128,7 +128,9 @@ def is_binary(data: bytes) -> bool:
 def _compared(before: bytes, after: bytes, context: int = 0) -> _Comparison:
     """Compare two different texts; the stretch has ``context`` lines around the differences."""
     head, old_end, new_end = _differing_range(before, after)
-    start = _offset_above(before, head, context)
+    start = head
+    for _ in range(context):
+        start = before.rfind(b"\n", 0, max(start - 1, 0)) + 1
     above = _lines_of(before[start:head])
     old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
     found = _changes(old, new)
@@ -153,13 +155,6 @@ def _differing_range(before: bytes, after: bytes) -> tuple[int, int, int]:
     if {before[old_end - 1 : old_end], after[new_end - 1 : new_end]} - {b"", b"\n"}:
         same = len(before) - _offset_below(before, old_end, 1)
     return head, len(before) - same, len(after) - same
-
-
-def _offset_above(data: bytes, at: int, lines: int) -> int:
-    """The offset so many lines before, at most the beginning of the text."""
-    for _ in range(lines):
-        at = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
-    return at
 
 
 def _offset_below(data: bytes, at: int, lines: int) -> int:

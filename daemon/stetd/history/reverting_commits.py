@@ -44,11 +44,6 @@ class FileConflict(Exception):
         self.path = path
         self.hunks = list(hunks)
 
-    @property
-    def is_merge(self) -> bool:
-        """Whether lines conflict, so that the hunks are pieces of the file."""
-        return bool(self.hunks) and self.hunks[0].startswith("<<<<<<<")
-
 
 class InTheWay(FileConflict):
     """A path has something else than a file, or can't be reached under this name any more."""

@@ -296,7 +296,9 @@ class Pack:
         deltas: list[tuple[int, bytes]] = []
         while (known := self._bases.get(offset)) is None:
             kind, size, base, at = self.entry_head(offset)
-            data = self._inflated(at, size)
+            # With the most that deflating adds to incompressible content.
+            most = min(size + (size >> 8) + 64, max(self.size - _TRAILER - at, 0))
+            data = inflate(os.pread(self.fd, most, at), size, self.pack_name, alone=False)
             if kind in KINDS:
                 known = KINDS[kind], data
                 break
@@ -344,14 +346,6 @@ class Pack:
         if size > _LARGEST:
             raise Damaged(self.pack_name, f"the entry at offset {offset} claims {size} bytes")
         return kind, size, base, offset + at
-
-    def _inflated(self, at: int, size: int) -> bytes:
-        # The most that deflating adds to incompressible content.
-        most = size + (size >> 8) + 64
-        available = max(self.size - _TRAILER - at, 0)
-        return inflate(
-            os.pread(self.fd, min(most, available), at), size, self.pack_name, alone=False
-        )
 
 
 def _apply_delta(base: bytes, delta: bytes, path: str) -> bytes:

@@ -62,16 +62,9 @@ class Marks(SortedIds):
         number = self.find(oid)
         return oid in self._late if number is None else bool(self.known[number])
 
-    def mark_from(self, roots: Iterable[str]) -> None:
-        """Mark everything reachable from these objects. Raises BrokenHistory."""
-        self._mark([(b"", bytes.fromhex(oid)) for oid in roots], parents=True)
-
-    def mark_one_commit(self, oid: bytes) -> None:
-        """Mark a commit and its tree, but not its parents. Raises BrokenHistory."""
-        self._mark([(b"", oid)], parents=False)
-
-    def _mark(self, waiting: list[tuple[bytes, bytes]], *, parents: bool) -> None:
-        """Mark these objects and all that they lead to; each with the path of a tree."""
+    def mark_from(self, roots: Iterable[str], *, parents: bool = True) -> None:
+        """Mark all that these objects lead to; perhaps not by ``parents``. Raises BrokenHistory."""
+        waiting = [(b"", bytes.fromhex(oid)) for oid in roots]  # each with the path of a tree
         while waiting:
             path, oid = waiting.pop()
             if not self.mark(oid):

@@ -162,7 +162,7 @@ def _fitting(repository: StoredObjects, most: int, progress: Progress, chain: by
         marks = Marks(files, ids)
         marks.on_mark = count
         for number, oid in enumerate(each_id(chain)):
-            marks.mark_one_commit(oid)
+            marks.mark_from([oid.hex()], parents=False)
             progress.step()
             if total > room:
                 return max(number - 1, 0)

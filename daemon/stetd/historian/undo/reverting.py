@@ -267,7 +267,9 @@ def conflict(
         names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in others]
         if len(names) > _MAX_NAMED:
             names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
-        why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
+        why = each.hunks[0]
+        if why.startswith("<<<<<<<"):
+            why = "the same or adjacent lines were changed since"
         message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
         message = message.rstrip(".") + "."
         if names:
