@@ -113,14 +113,12 @@ def _count(flags: Iterable[bool]) -> int:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """An operation's line, the index of its first edit in the call, and its file.
-
-    ``spelled``: the path with the blanks around it that are left out of ``path``.
-    """
+    """An operation's line, the index of its first edit in the call, and its file."""
 
     line: int
     index: int
     path: str
+    #: The path with the blanks around it that are left out of ``path``.
     spelled: str
 
 
