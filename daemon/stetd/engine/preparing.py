@@ -41,7 +41,7 @@ from stetd.refusals import (
     read_only,
 )
 from stetd.repository.stored_objects import MissingObject
-from stetd.session.modes import RESTRICTED
+from stetd.session.modes import RESTRICTED, mode_at
 from stetd.session.sessions import Session, check_clipboards
 from stetd.state.session_records import Sessions
 from stetd.state.state import State
@@ -300,14 +300,14 @@ class Preparer:
         """Refuse paths in a restricted workspace that lies inside this one."""
         if call.is_persons_undo:
             return
-        for inner, root in self._state.restricted_below(workspace):
+        for inner, known in self._state.inside(workspace):
             path = next((each for each in paths if each.startswith(inner)), None)
-            if path is not None:
+            if path is not None and mode_at(self._state.now(), known.standing) == RESTRICTED:
                 raise refuse(
                     Kind.PATH_PROTECTED,
-                    f"{path}: it lies in the workspace {root}, which is restricted. Leave it out, "
-                    "or ask the person to lift that: "
-                    f"stet mode unrestricted -C {shlex.quote(root)}",
+                    f"{path}: it lies in the workspace {known.root}, which is restricted. Leave it "
+                    "out, or ask the person to lift that: "
+                    f"stet mode unrestricted -C {shlex.quote(known.root)}",
                     path=path,
                 )
 

@@ -57,7 +57,9 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
 
 def _innermost(state: State, path: str) -> WorkspaceState:
     """The innermost allowed workspace around a directory, opened or deferred. Raises Refused."""
-    found = state.find_allowed(path)
+    allowed = (each for each in state.known.values() if each.allowed)
+    around = (each for each in allowed if f"{path}/".startswith(each.root + "/"))
+    found = max(around, key=lambda each: len(each.root), default=None)
     if found is None:
         raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "

@@ -39,7 +39,9 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     if asked.phase == "stop":
         watched.stopped(caller.session, background=bool(asked.background))
         return ObserveResult()
-    sent = _request_params(asked)
+    # What a retry of this call must repeat.
+    given = msgspec.to_builtins(asked).items()
+    sent = {name: value for name, value in given if name != "within" and value is not None}
     found, outside = ScanResult(), None
     if asked.paths is not None:
         planned = _observation(asked, asked.phase, asked.paths)
@@ -136,12 +138,6 @@ def _observation(
     return Observation(
         phase=phase, paths=list(paths), tool=of.tool, use=of.use, subagent=of.subagent, **more
     )
-
-
-def _request_params(asked: Observe) -> Params:
-    """The parameters that a retry of this call must repeat: all except ``within``."""
-    given = msgspec.to_builtins(asked).items()
-    return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:

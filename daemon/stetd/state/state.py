@@ -21,7 +21,7 @@ from stetd.history.commits import rfc3339
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.protecting import Protection
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import RESTRICTED, Grant, Instant, Standing, grant_end, mode_at
+from stetd.session.modes import Grant, Instant, Standing, grant_end, mode_at
 from stetd.session.sessions import Session, with_clipboards, with_standing
 from stetd.session.upgrades import UpgradeRequest, without_old
 from stetd.state.workspace import Workspace
@@ -137,12 +137,6 @@ class State(msgspec.Struct):
         """The allowed workspaces whose directory could not be opened."""
         return [w for w in self.known.values() if w.allowed and w.name not in self.open]
 
-    def find_allowed(self, path: str) -> WorkspaceState | None:
-        """The innermost allowed workspace, open or not, that holds a directory."""
-        allowed = (each for each in self.known.values() if each.allowed)
-        holding = (each for each in allowed if f"{path}/".startswith(each.root + "/"))
-        return max(holding, key=lambda each: len(each.root), default=None)
-
     def now(self) -> Instant:
         """The present, by the clocks of grants."""
         return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
@@ -168,12 +162,6 @@ class State(msgspec.Struct):
             session_until=time_text(grant_end(now, *own)),
             workspace_until=time_text(grant_end(now, ceiling)),
         )
-
-    def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
-        """The workspaces inside this one that are restricted now: prefix of their paths, root."""
-        for path, known in self.inside(workspace):
-            if mode_at(self.now(), known.standing) == RESTRICTED:
-                yield path, known.root
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
         """The workspaces inside this one, open or not, each with the prefix of its paths."""

@@ -113,14 +113,12 @@ def _count(flags: Iterable[bool]) -> int:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """An operation's line, the index of its first edit in the call, and its file.
-
-    ``spelled``: the path with the blanks around it that are left out of ``path``.
-    """
+    """An operation's line, the index of its first edit in the call, and its file."""
 
     line: int
     index: int
     path: str
+    #: The path with the blanks around it that are left out of ``path``.
     spelled: str
 
 
@@ -269,15 +267,14 @@ class _Parser:
         while True:
             self._skip_blank()
             line = self._take()
-            kind, path = _header(line)
+            kind, spelled = _header(line)
             if kind == END:
                 break
             if kind == _ENVIRONMENT:
                 continue
             if kind not in (ADD, DELETE, UPDATE):
                 raise _unexpected(line, _OPERATION)
-            _check_path(line, kind, path)
-            header = line.number, index, path, _spelled(line, kind)
+            header = line.number, index, _path(line, kind, spelled), spelled
             operation: Operation
             if kind == ADD:
                 operation = Add(*header, self._content())
@@ -352,7 +349,7 @@ class _Parser:
         move = before or after
         if not hunks and not move:
             raise _unexpected(self._peek(), f'a hunk of "{UPDATE} {path}", or "{MOVE} <path>"')
-        target = _header(move)[1] if move else None
+        target = _path(move, *_header(move)) if move else None
         return Update(*header, tuple(hunks), target)
 
     def _move(self) -> PatchLine | None:
@@ -361,7 +358,7 @@ class _Parser:
         kind, path = _header(line)
         if kind != MOVE or not line.text.startswith(_MARK):
             return None
-        _check_path(line, kind, path)
+        _path(line, kind, path)
         return self._take()
 
     def _end_move(self, hunks: list[Hunk]) -> None:
@@ -517,21 +514,18 @@ def _hunk(index: int, number: int, places: Sequence[PatchLine], lines: Sequence[
 
 
 def _header(line: PatchLine) -> tuple[str, str]:
-    """The kind of a ``*** `` line, and the text after the colon; ("", "") for other lines."""
+    """The kind of a ``*** `` line, and what follows its colon and a space; ("", "") for others."""
     text = _stripped(line)
     for kind in (ADD, DELETE, UPDATE, MOVE, _ENVIRONMENT):
         if text.startswith(kind):
-            return kind, text[len(kind) :].strip(WHITE_SPACE)
+            return kind, line.text.partition(kind)[2].removeprefix(" ")
     return (text, "") if text in (END, END_OF_FILE) else ("", "")
 
 
-def _spelled(line: PatchLine, kind: str) -> str:
-    """The path of a header with the blanks around it, but the one after the colon."""
-    return line.text.partition(kind)[2].removeprefix(" ")
-
-
-def _check_path(line: PatchLine, kind: str, path: str) -> None:
+def _path(line: PatchLine, kind: str, spelled: str) -> str:
+    path = spelled.strip(WHITE_SPACE)
     if not path:
         raise _unexpected(line, f'a path: "{kind} <path>"')
     if kind in (ADD, MOVE) and _QUOTED.fullmatch(path):
         raise _unexpected(line, f'"{kind} {path[1:-1]}", without quotation marks')
+    return path

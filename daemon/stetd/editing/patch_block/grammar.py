@@ -82,10 +82,7 @@ _NO_BLOCK = (
 
 
 class Block(msgspec.Struct):
-    """One block: the path as in its START, and the line of the START, from 1.
-
-    ``spelled``: the path with the blanks around it that are left out of ``path``.
-    """
+    """One block: the path as in its START, and the line of the START, from 1."""
 
     path: str
     line: int
@@ -93,6 +90,7 @@ class Block(msgspec.Struct):
     pairs: list[tuple[str, str]] = []
     #: Whether every marker ends with CRLF; then CRLF says nothing about the file.
     crlf: bool = True
+    #: The path with the blanks around it that are left out of ``path``.
     spelled: str = ""
 
 
