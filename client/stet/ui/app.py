@@ -437,8 +437,12 @@ class HistoryApp(App[None]):
             (mode_set("unrestricted", for_=30 * 60), "unrestricted for 30 minutes"),
         ]
         chosen = await self.push_screen_wait(Choose("Who may write here?", choices))
-        if chosen is not None:
-            await self._ask(chosen)  # the title changes with the event
+        if chosen is None:
+            return
+        found = await self._ask(chosen)
+        if found is not None:
+            self._mode = found.workspace_mode
+            self._say_where()
 
     @work(exclusive=True, group="everything")
     async def action_everything(self) -> None:
