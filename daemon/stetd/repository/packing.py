@@ -372,7 +372,7 @@ def clear_unfinished(repository: str) -> None:
     clear_half_packs(repository)
     objects = Path(repository, "objects")
     for path in (*objects.glob("pack/*.pack.tmp"), *objects.glob(f"??/{UNFINISHED}")):
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def clear_half_packs(repository: str) -> None:
