@@ -33,8 +33,8 @@ MOST_UNSETTLED = 1000
 #: waits is never sent.
 MOST_UNDER_WAY = 16
 
-#: Request ids of calls of unknown outcome, by the encoded method and parameters.
-_Unsettled = dict[bytes, list[str]]
+#: Calls of unknown outcome, the oldest first: encoded method and parameters, request id.
+_Unsettled = list[tuple[bytes, str]]
 
 
 class Sessions:
@@ -54,7 +54,7 @@ class Sessions:
             connection = aio.connect(
                 self._workspace, caller.session, caller.agent, secret=self._secret
             )
-            session = _Session(connection, self._unsettled.pop(caller, {}))
+            session = _Session(connection, self._unsettled.pop(caller, []))
         self._open[caller] = session
         session.users += 1
         try:
@@ -95,20 +95,21 @@ class _Session:
     async def _perform_once(self, call: Call[T]) -> T:
         """Perform a writing call for which the client gave no request id."""
         key = msgspec.json.encode([call.method, call.params], order="deterministic")
-        same = self.unsettled.get(key)
-        known = same.pop(0) if same else None
+        known = next((each for each in self.unsettled if each[0] == key), None)
         if known is None:
             self.unsettled.clear()  # a different call: the model does not repeat the earlier one
-        request = known or new_id()
+        else:
+            self.unsettled.remove(known)
+        request = known[1] if known else new_id()
         call = msgspec.structs.replace(call, params={**call.params, "request_id": request})
         try:
             return await self.connection.perform(call)
         except (TransportError, OutcomeUnknown, asyncio.CancelledError):
-            self.unsettled.setdefault(key, []).append(request)
+            self.unsettled.append((key, request))
             raise
         except StetError:
             # The retry's refusal may tell nothing about the first attempt: the connection may have
             # been refused. If it does, nothing was recorded, and the id is as good as a new one.
             if known is not None:
-                self.unsettled.setdefault(key, []).append(known)
+                self.unsettled.append(known)
             raise

@@ -366,8 +366,9 @@ def remove_pack(name: str, disk: Disk) -> None:
 
 
 def clear_unfinished(repository: str) -> None:
-    """Remove what writes have left that a full disk or a kill has ended: it may have contents of
-    objects that are dropped. Nobody else may write objects meanwhile.
+    """Remove the leftovers of failed and killed writes: they may contain what is dropped.
+
+    Nobody else may write objects meanwhile.
     """
     clear_half_packs(repository)
     objects = Path(repository, "objects")
