@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -18,6 +19,8 @@ import stet
 from client.live import Installation, installation
 from client.scripted_daemon import scripted
 from e2e.running_daemon import eventually
+from stet.cli import doctor
+from stet.cli.doctor_places import disk_command
 from stet.wire.messages import Request
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
@@ -489,7 +492,9 @@ def test_a_history_that_went_away_below_its_daemon_is_named(ws: Installation, go
     assert eventually(lambda: _faults(ws) == [])
 
 
-def test_no_space_is_asked_for_if_a_history_cannot_be_written_for_another_reason() -> None:
+def test_space_is_asked_for_only_if_it_is_why_a_history_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with installation() as own:
         own.stet("init")
         own.write("src/a.py", "return 1\n")
@@ -501,6 +506,9 @@ def test_no_space_is_asked_for_if_a_history_cannot_be_written_for_another_reason
         own.patch("src/a.py", "return 10", "return 1")
         assert "can't be written" in own.stet("log").stderr
         assert [each["mend"] for each in _faults(own)] == ["stet stop; stet status"]
+        monkeypatch.setattr(doctor, "_NO_ROOM", (errno.ENOTDIR,))
+        findings = doctor._daemon(own.endpoint(control=True), own.workspace)
+        assert [each.mend for each in findings if not each.ok] == [disk_command(own.base)]
         os.remove(objects)
         Path(own.base, "objects").rename(objects)
         assert eventually(lambda: _faults(own) == [])

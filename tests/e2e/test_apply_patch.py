@@ -195,3 +195,9 @@ def test_another_file_is_not_taken_for_one_whose_name_ends_with_a_blank(
     assert site.bytes_of("a") == b"x\n"
     other.unlink()
     assert [file["path"] for file in site.agent.call(method, **params)["files"]] == ["a"]
+
+
+def test_blanks_that_no_name_can_have_are_left_out(site: Site) -> None:
+    site.write("a", "x\n")
+    site.agent.call("apply_patch", input=envelope("*** Update File: a\t", "-x", "+y"))
+    assert site.bytes_of("a") == b"y\n"

@@ -458,3 +458,25 @@ def test_a_cut_that_failed_after_its_record_is_finished_before_the_next_step(
     assert site.person.call("pin_set", name="newest")["commit"] == page["commits"][0]["commit"]
     site.restart()
     assert site.person.call("verify")["problems"] == []
+
+
+def test_a_pass_while_a_forget_is_unfinished_leaves_the_cut_to_it(small: Site) -> None:
+    """The pin is still on the old history, which has another first commit."""
+    site = small
+    assert collected(site)["dropped_commits"] > 0
+    site.person.call("pin_set", name="here")
+    gate = Gate(site.daemon.base, "forget.recorded")
+    site.restart(**gate.environment)
+    site.person.send("forget", path="0.txt")
+    gate.once_reached()
+    in_the_way = Path(site.shadow, "refs/pins/here.lock")
+    in_the_way.mkdir()
+    gate.open()
+    with pytest.raises(Refusal, match="this is not finished"):
+        answer(site)
+    in_the_way.rmdir()
+    collected(site)
+    assert site.fsck() == ""
+    assert site.person.call("forget", path="1.txt")["commit"]
+    assert site.person.call("verify")["problems"] == []
+    assert site.fsck() == ""

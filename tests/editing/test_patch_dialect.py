@@ -165,6 +165,12 @@ def test_text_at_the_beginning_does_not_double_a_byte_order_mark(
     assert patched(bom + data, change("\ufeffa\n")) == bom + b"a\n" + data
 
 
+def test_a_byte_order_mark_is_kept_where_the_file_has_none_or_elsewhere() -> None:
+    bom = b"\xef\xbb\xbf"
+    assert patched(b"b\n", prepend("\ufeffa\n")) == bom + b"a\nb\n"
+    assert patched(bom + b"b\n", append("\ufeffa\n")) == bom + b"b\n" + bom + b"a\n"
+
+
 class TestMissingFile:
     def test_an_empty_file_can_be_created(self) -> None:
         assert patched(None, overwrite("")) == b""
