@@ -166,10 +166,11 @@ def test_memory_of_requests_of_a_later_version_is_refused_not_begun_anew() -> No
         database = sqlite3.connect(path)
         database.execute("PRAGMA user_version = 99")
         database.close()
+        before = path.read_bytes()
         run = started(daemon)
         assert run.returncode == 6
         assert f"{path}: this state was last used by a newer stetd" in run.stderr
-        assert not path.with_name("requests.sqlite3.damaged").exists()
+        assert path.read_bytes() == before
 
 
 def started(daemon: DaemonProcess) -> Any:

@@ -2,9 +2,9 @@
 
 A checkpoint moves replies here before their journal records may be dropped. The store is an SQLite
 file, so a checkpoint's cost follows the number of new replies, not of all. Without the file only
-old requests are forgotten, so a damaged file is renamed (``.damaged``) and a new one is made. A
-file with a higher ``user_version`` is a newer stetd's and is refused (FormatError): with a new
-file, calls that were answered before would be applied twice.
+old requests are forgotten, so a damaged file is removed and a new one is made: a copy would keep
+what ``stet forget`` is to remove. A file with a higher ``user_version`` is a newer stetd's and is
+refused (FormatError): with a new file, calls that were answered before would be applied twice.
 
 One table, ``requests``, with the fields of a RequestRecord: workspace, session, request, digest
 (SHA-256 of the call), reply (MessagePack EditResult without its diff), time (seconds), seq (counts
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +23,7 @@ from typing import TypeVar
 
 from msgspec.structs import astuple
 
-from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
+from stetd.historian.index.history_index import is_corrupt, primary_code, remove, transaction
 from stetd.processes.remembered import Key
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
@@ -110,11 +109,9 @@ class RequestStore:
             except sqlite3.DatabaseError as error:
                 if not is_corrupt(error):
                     raise
-                _log.error("%s: %s; it is set aside, old requests are forgotten", self._path, error)
+                _log.error("%s: %s; it is made anew, old requests are forgotten", self._path, error)
                 self.close()  # before a new one is opened: closing removes the log by name
-                for suffix in ("", "-wal", "-shm"):
-                    if os.path.exists(self._path + suffix):
-                        os.replace(self._path + suffix, f"{self._path}{suffix}.damaged")
+                remove(self._path)
                 return work(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
