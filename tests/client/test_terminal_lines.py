@@ -283,6 +283,17 @@ def test_a_deleted_file_in_a_directory_b_keeps_its_path() -> None:
     assert diff_colours.names(file) == ("b/gone.py", [])
 
 
+@pytest.mark.parametrize("path", ["x", "plan b/x.bin", " b/ b/", "é b/x"])
+def test_a_title_without_hunks_has_the_whole_path(path: str) -> None:
+    modes = "old mode 100644\nnew mode 100755\n"
+    [file] = diff_lines.files_of(f"diff --git a/{path} b/{path}\n{modes}")
+    assert diff_colours.names(file)[0] == path
+
+    names = f"rename from old\nrename to {path}\n"
+    [file] = diff_lines.files_of(f"diff --git a/old b/{path}\nsimilarity index 100%\n{names}")
+    assert diff_colours.names(file)[0] == path
+
+
 def test_a_diff_is_side_by_side_only_where_there_is_room() -> None:
     narrow, wide = (
         [span.text for line in side_by_side(DIFF, width, dark=True) for span in line]

@@ -110,3 +110,16 @@ def test_an_empty_line_that_the_file_lacks_does_not_join_its_lines(find: str, pu
     apart = "a\n\nb\n\nc\n"
     expected = {"a": apart.replace(find, put).encode()}
     assert after(planned(text, {"a": apart.encode()})) == expected
+
+
+@pytest.mark.parametrize("name", [" tmp/foo.js", "tmp/foo.js "])
+@pytest.mark.parametrize("in_json", [False, True])
+def test_blanks_around_a_path_are_left_out_wherever_it_stands(name: str, in_json: bool) -> None:
+    block = BLOCK.replace("tmp/foo.js", name)
+    sent = json.dumps({"filepath": name}) + "\n" + block if in_json else block
+    filepath = {} if in_json else {"filepath": name}
+    assert after(planned(sent, FOO, **filepath)) == {"tmp/foo.js": b"console.log('Hi there!');\n"}
+
+    refusal = refused(sent, FOO | {name: b"another"}, **filepath)
+    assert refusal.kind == "invalid_params"
+    assert f'there is a file "{name}"' in refusal.message

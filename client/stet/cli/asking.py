@@ -21,7 +21,7 @@ import stet
 from stet.calls import Call
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
-from stet.terminal.spans import Line
+from stet.terminal.spans import Line, typed
 
 T = TypeVar("T")
 
@@ -134,9 +134,7 @@ def _refuse_path(session: stet.Session, name: str) -> None:
     except stet.StetError:  # it can be no path
         return
     if edits and all(pin.name != name for pin in session.pin_list().pins):
-        import shlex
-
-        path = shlex.quote(f"./{name}" if name.startswith("-") else name)
+        path = typed(f"./{name}" if name.startswith("-") else name)
         raise UsageError(
             f"{name} is a path and no commit. To undo its newest edit: stet undo --last 1 --path "
             f"{path}; to make a file what it was: stet restore {path} --at COMMIT; what differs: "

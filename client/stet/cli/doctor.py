@@ -27,7 +27,7 @@ from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path, quoted
 from stet.service.spawn import Endpoint, elsewhere, holder
 from stet.service.unit_files import MARKER, NAMES, SERVICE, SOCKET
-from stet.terminal.spans import Line, Span, plural, size, visible
+from stet.terminal.spans import Line, Span, plural, size, typed, visible
 
 _PACKAGES = (
     *("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tiktoken", "tomlkit"),
@@ -146,7 +146,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         if here.startswith(os.path.join(each.root, "")):
             continue
         if not os.path.isdir(each.root) or os.path.realpath(each.root) != each.root:
-            mend = f"move it back, or: stet workspaces --forget {shlex.quote(each.root)}"
+            mend = f"move it back, or: stet workspaces --forget {typed(each.root)}"
             yield wrong("workspace", f"{each.root} is not there any more", mend)
         elif each.trouble:
             yield wrong("workspace", each.trouble, f"stet verify -C {quoted(each.root)}")

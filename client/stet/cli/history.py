@@ -20,7 +20,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UNITS, Arguments, UsageError
 from stet.terminal import blame_lines, log_lines, render
-from stet.terminal.spans import Line, Span, plural, short, visible
+from stet.terminal.spans import Line, Span, plural, short, typed, visible
 from stet.wire.results import CommitInfo, LogResult
 
 #: Commits that are printed without --limit; also how many diffs are read at once.
@@ -63,15 +63,13 @@ def log(arguments: Arguments, output: Output) -> None:
 
 
 def _next_page_command(arguments: Arguments, cursor: str) -> str:
-    import shlex
-
     words = ["stet", "log"]
     if arguments.directory != ".":
         words += ["-C", arguments.directory]
     for name, value in (vars(arguments) | {"cursor": cursor}).items():
         if value and name not in _NOT_PAGED:
             words.append(f"--{name}" if value is True else f"--{name}={value}")
-    return shlex.join([*words, "--", arguments.path] if arguments.path else words)
+    return " ".join(map(typed, [*words, "--", arguments.path] if arguments.path else words))
 
 
 def _log_lines(

@@ -103,7 +103,10 @@ def names(file: FileDiff) -> tuple[str, list[str]]:
             if name != "/dev/null":
                 path = name[2:] if name.startswith(("a/", "b/")) else name
         elif line.startswith("diff --git "):
-            path = path or line.partition(" b/")[2]
+            path = line[-((len(line) - len("diff --git a/ b/")) // 2) :]  # both names are the same
+        elif line.startswith("rename to "):
+            path = line.removeprefix("rename to ")
+            notes.append(line)
         elif not line.startswith("index "):
             notes.append(line)
     return path, notes

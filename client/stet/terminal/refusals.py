@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 
 from stet.errors import StetError
+from stet.terminal.spans import typed
 from stet.wire.failures import Kind
 
 #: Commands by the methods that the daemon's messages name.
@@ -139,12 +139,12 @@ def helpful_command(
     if about is None:
         return found
     if directory != ".":
-        found += f" -C {shlex.quote(directory)}"
+        found += f" -C {typed(directory)}"
     if about == "session" and session is not None:
-        found += f" --session {shlex.quote(session)}"
+        found += f" --session {typed(session)}"
     path = next((failure.path for failure in error.failures if failure.path), None)
     if about != "file" or not path or error.kind == Kind.FILE_NOT_FOUND:
         return found
     if root is not None:  # the error's path is relative to it, the command's to the directory
         path = os.path.relpath(os.path.join(root, path), os.path.realpath(directory))
-    return f"{found} {shlex.quote(f'./{path}' if path.startswith('-') else path)}"
+    return f"{found} {typed(f'./{path}' if path.startswith('-') else path)}"

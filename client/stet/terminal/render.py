@@ -23,6 +23,7 @@ from stet.terminal.spans import (
     plural,
     short,
     size,
+    typed,
     until,
     visible,
     who,
@@ -127,8 +128,6 @@ def _mode_style(name: str) -> str:
 
 def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
     """Two lines per workspace: root with mode and size, and the path of its history."""
-    import shlex  # most results do without
-
     for workspace in found:
         head = f"  at {short(workspace.head)}" if workspace.head else ""
         yield (
@@ -136,7 +135,7 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
             Span(f"  {workspace.mode}", _mode_style(workspace.mode)),
             Span(f"  {plural(workspace.commits, 'commit')}{head}"),
         )
-        shadow = visible(shlex.quote(workspace.shadow))
+        shadow = typed(workspace.shadow)
         yield (Span(f"  git --git-dir {shadow} log -p history", "dim"),)
         if not os.path.isdir(workspace.root) or os.path.realpath(workspace.root) != workspace.root:
             yield (Span("  its directory is not there any more", "bold red"),)

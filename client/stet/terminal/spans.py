@@ -57,6 +57,22 @@ def _spelled(found: re.Match[str]) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
+def typed(word: str) -> str:
+    """A word of a shell command that is printed. What :func:`visible` spells out is written so that
+    bash and zsh put it back, because the command would name another file otherwise.
+    """
+    import shlex  # most results do without
+
+    if visible(word) == word:
+        return shlex.quote(word)
+    escaped = re.sub(r"[\\']", r"\\\g<0>", word)
+    return "$'" + re.sub(_UNSAFE, _as_octal, escaped) + "'"
+
+
+def _as_octal(found: re.Match[str]) -> str:
+    return "".join(f"\\{byte:03o}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
 def visible_lines(text: str) -> str:
     """A text of several lines with control characters spelled out."""
     return "\n".join(map(visible, text.split("\n")))

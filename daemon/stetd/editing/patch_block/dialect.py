@@ -121,15 +121,18 @@ def _disagreements(call: PatchBlockInput, answer: Answer, world: World) -> Itera
         except Refused:
             return "path", plain
 
+    # A name with the same blanks around it as a block's is read as that is.
+    read_as = {block.spelled: block.path for block in answer.blocks}
+    filepath = call.filepath and read_as.get(call.filepath, call.filepath)
     named: dict[tuple[str, str], tuple[str, int]] = {}
     for path, line in grammar.named_files(answer.prose).items():
-        named.setdefault(identity(_plain(path)), (path, line))
+        named.setdefault(identity(_plain(read_as.get(path, path))), (path, line))
     spelled = [path for path, _ in named.values()]
     blocks = {identity(_plain(block.path)) for block in answer.blocks}
     for block in answer.blocks:
         own = identity(_plain(block.path))
-        if call.filepath and own != identity(_plain(call.filepath)):
-            yield _other_path(block, f"filepath is {visible(call.filepath)}", call.filepath)
+        if filepath and own != identity(_plain(filepath)):
+            yield _other_path(block, f"filepath is {visible(filepath)}", filepath)
         elif named and own not in named:
             names = " and ".join(map(visible, spelled[:_SPELLED_PATHS]))
             yield _other_path(block, f"the JSON names {names}", spelled[0])
