@@ -195,6 +195,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def notify(self, event: object) -> None:
         """Send an event. While replies wait, events are only counted, and reported as lost."""
+        if self._input_ignored:
+            return  # it is being closed, and after EOF nothing can be written
         if self._replies_waiting:
             self._lost_events += 1
         else:
