@@ -244,7 +244,7 @@ class _Link:
     def _break(self, error: StetError) -> None:
         if self.broken is None:
             self.broken = error
-        for _, future in self._conversation.waiting.values():
+        for _, future, _ in self._conversation.waiting.values():
             if not future.done():
                 future.set_exception(error)
 

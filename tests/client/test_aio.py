@@ -214,6 +214,20 @@ async def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None
         assert sent[:2] == sorted(sent[2:], key=lambda params: str(params["path"]))
 
 
+async def test_the_one_that_is_too_large_is_refused_and_the_others_are_carried_out() -> None:
+    with scripted(lambda request: empty_edit(request.params["path"] * 40)) as daemon:
+        async with opened(daemon) as session:
+            outcomes = await asyncio.gather(
+                session.patch("c", PATCH),
+                session.patch("x", [stet.overwrite("x" * 17 * 1024 * 1024)]),
+                session.patch("d", PATCH),
+                return_exceptions=True,
+            )
+        done = [each.commit for each in outcomes if isinstance(each, EditResult)]
+        assert done == ["c" * 40, "d" * 40]
+        assert isinstance(outcomes[1], stet.FrameTooLarge)
+
+
 async def test_a_refusal_that_names_no_request_is_the_answer_to_the_only_one() -> None:
     refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
     with scripted(in_turn(refusal, empty_edit("c" * 40))) as daemon:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -83,6 +85,31 @@ async def test_a_stream_that_begins_after_a_stop_starts_a_daemon_as_any_call_doe
             assert event.commit.commit == done.commit
     with pytest.raises(stet.ConnectionLost, match="this session is closed"):
         await anext(agent.events())
+
+
+def test_after_a_fork_parent_and_child_have_the_stream_each_for_itself(ws: Installation) -> None:
+    with connected(ws) as agent, agent.events("commit") as events:
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            os._exit(0 if isinstance(events.wait(20), CommitEvent) else 1)
+        first = write(agent, "one\n")
+        assert isinstance(event := events.wait(20), CommitEvent)
+        assert event.commit.commit == first
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_that_closes_a_stream_of_its_parent_closes_its_own(ws: Installation) -> None:
+    with connected(ws) as agent, agent.events() as events:
+        child = os.fork()
+        if not child:
+            events.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        second = write(agent, "two\n")
+        assert isinstance(event := events.wait(20), CommitEvent)
+        assert event.commit.commit == second
+        assert events.connections == 1, "no mode was missed"
 
 
 def test_a_stream_starts_no_daemon(ws: Installation) -> None:

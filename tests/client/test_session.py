@@ -29,6 +29,7 @@ from stet.version import __version__
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding, enclose
 from stet.wire.messages import Request, encode_error, encode_result
+from stet.wire.results import EditResult
 
 PATCH = [stet.replace("a", "b")]
 
@@ -247,8 +248,20 @@ def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
         assert len(daemon.hellos) == 2
 
 
+def test_the_one_that_is_too_large_is_refused_and_the_others_are_carried_out() -> None:
+    with scripted(lambda request: empty_edit(request.params["path"] * 40)) as daemon:
+        with opened(daemon) as session:
+            large = calls.patch("x", [stet.overwrite("x" * 17 * 1024 * 1024)])
+            batch = [calls.patch("c", PATCH), large, calls.patch("d", PATCH)]
+            one, refused, two = session.perform_all(batch)
+        assert isinstance(one, EditResult)
+        assert isinstance(two, EditResult)
+        assert (one.commit, two.commit) == ("c" * 40, "d" * 40)
+        assert isinstance(refused, stet.FrameTooLarge)
+
+
 def test_what_is_always_refused_among_others_is_given_up_with_the_reason() -> None:
-    refusal = Refusal(Kind.FRAME_TOO_LARGE, "too large", nobody=True)
+    refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
 
     def script(request: Request) -> object:
         return Silence() if request.params["path"] == "f" else refusal
@@ -258,7 +271,7 @@ def test_what_is_always_refused_among_others_is_given_up_with_the_reason() -> No
         one, two = session.perform_all(batch)
         assert isinstance(one, stet.ConnectionLost)
         assert isinstance(two, stet.ConnectionLost)
-        assert "too large" in one.message
+        assert "no request" in one.message
         assert (one.request_id, two.request_id) == ("one", batch[1].request_id)
 
 

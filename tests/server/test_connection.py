@@ -317,6 +317,21 @@ def test_events_that_a_slow_client_did_not_take_are_counted_not_kept(tmp_path: P
     run(tmp_path, story)
 
 
+def test_events_for_a_connection_that_is_being_closed_harm_nobody(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("echo")
+            client.raw(b"\n")
+            assert (await client.receive())["id"] == 1
+            assert await client.kinds_until_closed() == [(None, "parse_error")]
+            # Its end of the connection is still open. An exception here would end the feed, and
+            # other subscribers would miss the event.
+            assert served.handlers.gone == 0
+            served.handlers.connections[0].notify({"event": "commit"})
+
+    run(tmp_path, story)
+
+
 def test_log_has_a_line_per_call_and_no_contents(tmp_path: Path) -> None:
     lines = []
 

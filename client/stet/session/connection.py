@@ -125,6 +125,8 @@ class Connection:
         """The params of the next notification; None if none comes by the deadline.
         Raises ConnectionLost and GarbledReply; after these the connection must be closed.
         """
+        if self._foreign:
+            raise ConnectionLost("the connection belongs to the parent of this process")
         events = self._conversation.events
         # No call waits for its outcome here: this only collects events.
         while self._conversation.next_outcome() is None and not events:
@@ -135,6 +137,8 @@ class Connection:
 
     def interrupt(self) -> None:
         """Make another thread that waits on this connection raise ConnectionLost."""
+        if self._foreign:
+            return  # the parent still uses it
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -143,8 +147,11 @@ class Connection:
         """Whether an idle connection can't be used any more: the daemon has closed it (at a stop,
         say), or it belongs to the parent of this process (after a fork).
         """
-        foreign = self._process != os.getpid()
-        return foreign or self._conversation.refused or bool(self._poll.poll(0))
+        return self._foreign or self._conversation.refused or bool(self._poll.poll(0))
+
+    @property
+    def _foreign(self) -> bool:
+        return self._process != os.getpid()
 
     def close(self) -> None:
         """Close the socket. May be called twice."""

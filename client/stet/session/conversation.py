@@ -18,6 +18,7 @@ import msgspec
 from stet.calls import Call
 from stet.errors import (
     ConnectionLost,
+    FrameTooLarge,
     GarbledReply,
     InvalidParams,
     Overloaded,
@@ -52,8 +53,8 @@ class Conversation:
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
-        #: The unanswered calls and their tokens, by the ids of their requests.
-        self.waiting: dict[int, tuple[Call[Any], Any]] = {}
+        #: The unanswered calls, their tokens and sizes, by the ids of their requests.
+        self.waiting: dict[int, tuple[Call[Any], Any, int]] = {}
         #: Params of the received notifications; there are none before ``subscribe``.
         self.events: deque[dict[str, Any]] = deque()
         #: The daemon refused what it can't answer by an id; then it closes the connection.
@@ -74,7 +75,7 @@ class Conversation:
         except UNSENDABLE as error:
             raise unsendable(f"the params of {call.method}", error) from error
         self._last_id = number
-        self.waiting[number] = call, token
+        self.waiting[number] = call, token, len(payload)
         return enclose(self._encoding, payload)
 
     def feed(self, data: bytes) -> None:
@@ -110,7 +111,7 @@ class Conversation:
             return self._unnamed(refusal)
         if not isinstance(reply.id, int) or reply.id not in self.waiting:
             raise GarbledReply(f"the daemon answered a request that was not asked: id {reply.id!r}")
-        call, token = self.waiting.pop(reply.id)
+        call, token, _ = self.waiting.pop(reply.id)
         return token, refusal or self._decoded(call, reply.result)
 
     def _decoded(self, call: Call[Any], result: msgspec.Raw) -> Any:
@@ -128,12 +129,13 @@ class Conversation:
             # The daemon closes the connection; what has arrived is carried out all the same.
             text = f"the daemon closed the connection: {refusal.message}"
             raise ConnectionLost(text) from refusal
-        if len(self.waiting) > 1:
+        if len(self.waiting) > 1 and not isinstance(refusal, FrameTooLarge):
             # All the others may have been carried out, so all must be sent again.
             raise ConnectionLost(
                 f"the daemon refused one of {len(self.waiting)} calls without saying which: "
                 f"{refusal.message}"
             ) from refusal
         self.refused = True
-        _, (_, token) = self.waiting.popitem()
-        return token, refusal
+        # If the largest is not the one that was refused, it came later and was not read.
+        largest = max(self.waiting, key=lambda number: self.waiting[number][2])
+        return self.waiting.pop(largest)[1], refusal

@@ -178,7 +178,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Forget the client. Its calls go on, and their changes are recorded."""
         for name in list(self._timers):
             self._disarm(name)
-        self._peer_sent_eof = True
         # Calls in progress still refer to this connection; free its half-received frame.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._writable.set()
@@ -195,6 +194,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def notify(self, event: object) -> None:
         """Send an event. While replies wait, events are only counted, and reported as lost."""
+        if self._input_ignored:
+            return  # it is being closed, and after EOF nothing can be written
         if self._replies_waiting:
             self._lost_events += 1
         else:
@@ -430,11 +431,10 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._transport.write_eof()
                 self._transport.resume_reading()
             return
-        if not self._input_ignored:
-            try:
-                self._framer.end()
-            except FrameError as error:
-                self._refuse(None, error)
+        try:
+            self._framer.end()  # after a bad frame nothing more was fed
+        except FrameError as error:
+            self._refuse(None, error)
         self.close()
 
     def _check_stalled(self) -> None:
