@@ -276,7 +276,11 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
     plan, limits = _PLANNERS[call.method], CallLimits.of(settings)
     with closing(CallWorld(view.worktree, call, limits)) as world:
-        draft = with_lookup(view, lambda lookup: plan(lookup, view, call, world))
-        proposal = proposal_of(draft, view.number)
+
+        def propose(lookup: CommitLookup) -> Proposal:
+            draft = plan(lookup, view, call, world)
+            return proposal_of(draft, view.number, lookup.judged(draft.reverts))
+
+        proposal = with_lookup(view, propose)
         failpoint("historian.proposed")
         return proposal
