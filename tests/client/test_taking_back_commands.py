@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import pytest
@@ -17,7 +17,7 @@ from msgspec import structs
 
 import stet
 from client.live import Installation
-from stet.cli.taking_back import _later_changes, last_burst
+from stet.cli.taking_back import _later_changes, _newest_burst, last_burst
 from stet.wire.results import CommitInfo, FileChange
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
@@ -306,3 +306,21 @@ def test_who_changed_the_files_since_is_known_after_the_clock_was_set_back() -> 
     other = structs.replace(other, session="other")
     log = cast("stet.Session", _Log([other, own]))
     assert _later_changes(log, [own]) == {"other": 1}
+
+
+class _UndoneMeanwhile(stet.Session):
+    """A session whose log is another one each time that it is read."""
+
+    def __init__(self, *logs: list[CommitInfo]) -> None:
+        self._logs = list(logs)
+
+    def history(self, path: str | None = None, **filters: object) -> Iterator[CommitInfo]:
+        return iter(self._logs.pop(0))
+
+
+def test_a_burst_that_another_terminal_undoes_meanwhile_is_passed_over() -> None:
+    undone, older = commit(9, undone=True), structs.replace(commit(3), session="other")
+    logs = [[commit(9), older], [undone], [undone, older], [older]]
+    assert _newest_burst(_UndoneMeanwhile(*logs), None) == [older]
+    with pytest.raises(stet.NothingToUndo):
+        _newest_burst(_UndoneMeanwhile([commit(9)], [undone], [undone]), None)

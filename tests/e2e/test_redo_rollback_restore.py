@@ -94,6 +94,22 @@ def test_redo_of_an_edit_names_the_undo_that_it_could_mean(ten: Site) -> None:
     assert refusal.message.endswith(f"is of kind redo; to take it back, use undo: {redo[:8]}.")
 
 
+def test_a_refusal_names_only_what_would_not_be_refused_for_the_same_reason(ten: Site) -> None:
+    first, other = edit(ten.agent, 1), ten.another("conv-2")
+    undo = ten.agent.call("undo")["commit"]
+    assert f"stet redo {undo[:8]}" in other.refusal("redo", commits=[undo]).message
+    for method in ("undo", "redo"):  # it is undone already, and is no undo
+        refusal = other.refusal(method, commits=[first])
+        assert refusal.kind == "not_permitted"
+        assert refusal.message.endswith("an agent may take back its own edits only.")
+    redo = ten.agent.call("redo")["commit"]
+    again = ten.agent.call("undo", commits=[redo])["commit"]
+    said = ten.agent.refusal("redo", commits=[redo]).message
+    assert said.endswith(f"is of kind redo; it was undone by {again[:8]}, which can be redone.")
+    found = ten.ids()[-1]  # nothing was there before
+    assert ten.person.refusal("redo", commits=[found]).message.endswith("is of kind outside.")
+
+
 def test_undoing_a_redo_undoes_the_edit_again_and_that_can_be_redone(ten: Site) -> None:
     first = edit(ten.agent, 1)
     undo = ten.agent.call("undo")["commit"]

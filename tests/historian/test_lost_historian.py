@@ -212,6 +212,22 @@ def test_a_part_of_the_journal_that_is_away_is_damage_and_not_an_end(site: Site)
     assert len(site.log()) == 3
 
 
+def test_a_conflict_names_who_edited_the_file_meanwhile(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    edit = site.overwrite("a.txt", "two\n")["commit"]
+    other = site.another("conv-2")
+    pid = send(site.daemon, signal.SIGSTOP)
+    site.person.send("undo", commits=[edit])
+    site.person.until_begun()
+    commit = other.overwrite("a.txt", "three\n")["commit"]
+    os.kill(pid, signal.SIGCONT)
+    with pytest.raises(Refusal) as refused:
+        site.person.result_of(site.person.receive())
+    assert refused.value.kind == "conflict"
+    said = refused.value.message.splitlines()[0]
+    assert said.endswith(f"Changed since by: {commit[:8]} (tester/conv-2).")
+
+
 def test_no_checkpoint_is_taken_without_it(site: Site) -> None:
     pid = send(site.daemon, signal.SIGSTOP)
     commits = [site.overwrite("a.txt", f"{n}\n" * 2000)["commit"] for n in range(20)]

@@ -73,3 +73,29 @@ def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there
     undoing.join()
     assert refused[0].kind == "conflict"
     assert refused[0].message == site.agent.refusal("undo").message
+
+
+@pytest.mark.parametrize("redo_first", [False, True])
+def test_no_edit_is_undone_by_two_calls_of_which_one_takes_back_its_redo(
+    tmp_path: Path, *, redo_first: bool
+) -> None:
+    gate = Gate(tmp_path, "historian.proposed:3")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        edit = site.overwrite("a.txt", "two\n")["commit"]
+        undo = site.person.call("undo", commits=[edit])["commit"]
+        redo = site.person.call("redo", commits=[undo])["commit"]
+        site.overwrite("a.txt", "one\n")
+        # Neither call changes a file now: nothing else tells that they are about the same edit.
+        calls = [(site.person, edit), (site.greeted(daemon.control()), redo)]
+        for client, commit in reversed(calls) if redo_first else calls:
+            client.send("undo", commits=[commit])
+            client.until_begun()
+        gate.once_reached()
+        gate.open()
+        answers = [client.receive() for client, _ in calls]
+        refused = [answer.error.data["kind"] for answer in answers if answer.error is not None]
+        assert refused == ["nothing_to_undo"]
+        standing = [each for each in site.log() if each["reverted_by"] is None]
+        assert len([each for each in standing if edit in each["reverts"]]) == 1

@@ -166,14 +166,15 @@ def oops(arguments: Arguments, output: Output) -> None:
 
 
 def _newest_burst(session: stet.Session, name: str | None) -> list[CommitInfo]:
-    newest = next(last_burst(session.history(session=name, limit=_PAGE)), None)
-    if newest is None:
-        raise stet.NothingToUndo(
-            "there is no edit of an agent left to undo"
-            + (f" in session {name!r}." if name is not None else ".")
-        )
-    own = session.history(session=newest.session, limit=_PAGE)
-    return list(itertools.islice(last_burst(own), _MOST))
+    while newest := next(last_burst(session.history(session=name, limit=_PAGE)), None):
+        own = session.history(session=newest.session, limit=_PAGE)
+        # Another terminal may have undone it meanwhile.
+        if burst := list(itertools.islice(last_burst(own), _MOST)):
+            return burst
+    raise stet.NothingToUndo(
+        "there is no edit of an agent left to undo"
+        + (f" in session {name!r}." if name is not None else ".")
+    )
 
 
 def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:

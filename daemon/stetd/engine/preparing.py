@@ -80,6 +80,8 @@ class EditJob(Waiting, eq=False, kw_only=True):
     asking: asyncio.Task[None] | None = None
     #: The answer. None: there is none yet, or no planner could be started.
     response: list[RecordedPlan] | Proposal | Exception | None = None
+    #: Number of the last record that the historian knew of when it was asked.
+    asked_at: int = 0
     #: No planner is to be asked any more: one was, or there are none.
     planned: bool = False
     #: A request that may have been answered long ago: the historian is to be asked about it.
@@ -267,6 +269,10 @@ class Preparer:
         def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, how)
 
+        if isinstance(response, Refused) and call.needs_history:
+            # What was committed meanwhile would be taken for a change outside.
+            paths = [each.path for each in response.failures if each.path is not None]
+            workspace.check_unchanged(job.asked_at, paths, ())
         if isinstance(response, Exception):
             raise response
         if call.needs_history:
@@ -274,7 +280,7 @@ class Preparer:
                 check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
-            workspace.check_unchanged(response.number, paths, response.draft.reverts)
+            workspace.check_unchanged(response.number, paths, response.judged)
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))

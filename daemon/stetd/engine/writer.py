@@ -364,6 +364,7 @@ class Writer:
                 await self.preparer.recall(job)
             elif call.needs_history:
                 view = self.view(workspace, call.directory)
+                job.asked_at = view.number
                 job.response = await self.historian.ask("take back", call, Proposal, view)
             elif self._planners is not None:
                 job.planned = True

@@ -1,7 +1,8 @@
 """Undo, redo, rollback and restore: planned by the historian, carried out by the engine.
 
 A proposal has for each file the image that it was made from. The engine publishes it only if the
-files still have these images, and if no later commit touches them or undoes the same commits.
+files still have these images, and if no later commit touches them or takes back a commit that the
+plan depends on.
 Otherwise the engine asks for another proposal. (:func:`draft_of` checks the images,
 ``Workspace.check_unchanged`` the commits.)
 """
@@ -31,21 +32,23 @@ class ProposedFile(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """A draft as data: ``draft`` is without its files.
 
-    ``number``: of the last record of the history that was read.
+    ``number``: of the last record of the history that was read. ``judged``: the commits that the
+    plan takes to be undone, or not.
     """
 
     draft: Draft
     files: list[ProposedFile]
     number: int
+    judged: list[str]
 
 
-def proposal_of(draft: Draft, number: int) -> Proposal:
+def proposal_of(draft: Draft, number: int, judged: list[str]) -> Proposal:
     """A draft as data."""
     files = []
     for item in draft.files:
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
-    return Proposal(replace(draft, files=[]), files, number)
+    return Proposal(replace(draft, files=[]), files, number, judged)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:

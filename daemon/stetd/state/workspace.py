@@ -78,11 +78,13 @@ class Workspace:
             touched.update(oid for c in commits for oid in c.meta.reverts)
         self._recent.append((number, touched))
 
-    def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
-        """Raise PlanOutdated if a record after ``number`` touched these paths or commits."""
+    def check_unchanged(self, number: int, paths: Sequence[str], judged: Sequence[str]) -> None:
+        """Raise PlanOutdated if a record after ``number`` touched these paths, or undid one of the
+        commits that were judged.
+        """
         forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
         later = (touched for each, touched in self._recent if each > number)
-        own = {*paths, *reverts}
+        own = {*paths, *judged}
         if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
             raise PlanOutdated(paths[0] if paths else "")
 

@@ -203,6 +203,14 @@ class CommitLookup:
             waiting.pop()
         return known[n]
 
+    def judged(self, oids: Iterable[str]) -> list[str]:
+        """The ids of the commits of which was asked whether they are undone, of these, and of all
+        that have reverted them.
+        """
+        for oid in oids:
+            self.undone_by(self._known(oid))
+        return [self.oid(n) for n in self._undone_by]
+
     def is_undone(self, commit: StoredCommit) -> bool:
         """Whether a commit in effect has reverted this one."""
         return self.undone_by(self._known(commit.oid)) is not None

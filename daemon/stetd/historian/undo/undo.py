@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 
@@ -205,27 +205,39 @@ def _commit_of_request(lookup: CommitLookup, call: EditCall, request: str) -> St
 
 def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
     commit, undone_by = found
-    _check_own(call, commit, "undo")
-    if undone_by is not None:
-        raise _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
-    if commit.meta.kind in ABOUT_HISTORY:
-        raise _nothing(
-            f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
-            "changed no file, and what is gone from the history can't be brought back."
-        )
-    if commit.meta.kind in FOUND and lookup.found_only(commit):
-        raise _nothing(
-            f"{commit.oid[:8]} records what stood there before the first edit; "
-            "there is nothing earlier to go back to."
-        )
+    with _own_only(call, commit, "undo"):
+        if undone_by is not None:
+            raise _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
+        if commit.meta.kind in ABOUT_HISTORY:
+            raise _nothing(
+                f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
+                "changed no file, and what is gone from the history can't be brought back."
+            )
+        if commit.meta.kind in FOUND and lookup.found_only(commit):
+            raise _nothing(
+                f"{commit.oid[:8]} records what stood there before the first edit; "
+                "there is nothing earlier to go back to."
+            )
 
 
-def _check_own(call: EditCall, commit: StoredCommit, command: str) -> None:
-    if not call.control and commit.meta.session != call.session:
+@contextmanager
+def _own_only(call: EditCall, commit: StoredCommit, command: str) -> Iterator[None]:
+    """Refuse an agent a commit of others, and name the person's command unless the body refuses
+    it, too.
+    """
+    own = call.control or commit.meta.session == call.session
+    advice = f" A person can {command} it with: stet {command} {commit.oid[:8]}"
+    try:
+        yield
+    except Refused:
+        if own:
+            raise
+        advice = ""
+    if not own:
         raise refuse(
             Kind.NOT_PERMITTED,
             f"{commit.oid[:8]} is not an edit of this session; an agent may take back its own "
-            f"edits only. A person can {command} it with: stet {command} {commit.oid[:8]}",
+            f"edits only.{advice}",
         )
 
 
@@ -248,17 +260,19 @@ def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
 
 def _check_may_redo(call: EditCall, found: Found) -> None:
     commit, undone_by = found
-    _check_own(call, commit, "redo")
-    if commit.meta.kind not in REDOABLE:
-        advice = f"to take it back, use undo: {commit.oid[:8]}"
-        if undone_by is not None and commit.meta.kind not in TAKES_BACK:
-            advice = f"it was undone by {undone_by[:8]}, which can be redone"
-        raise invalid(
-            f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
-            f"{advice}.",
-        )
-    if undone_by is not None:
-        raise _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
+    kind = commit.meta.kind
+    with _own_only(call, commit, "redo"):
+        if kind not in REDOABLE:
+            advice = ""
+            if undone_by is not None:
+                advice = f"; it was undone by {undone_by[:8]}, which can be redone"
+            elif kind not in FOUND | ABOUT_HISTORY:
+                advice = f"; to take it back, use undo: {commit.oid[:8]}"
+            raise invalid(
+                f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {kind}{advice}."
+            )
+        if undone_by is not None:
+            raise _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
 
 
 # -- proposals
@@ -276,7 +290,11 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
     """Plan an undo, redo, rollback or restore. Raises Refused, MissingObject."""
     plan, limits = _PLANNERS[call.method], CallLimits.of(settings)
     with closing(CallWorld(view.worktree, call, limits)) as world:
-        draft = with_lookup(view, lambda lookup: plan(lookup, view, call, world))
-        proposal = proposal_of(draft, view.number)
+
+        def propose(lookup: CommitLookup) -> Proposal:
+            draft = plan(lookup, view, call, world)
+            return proposal_of(draft, view.number, lookup.judged(draft.reverts))
+
+        proposal = with_lookup(view, propose)
         failpoint("historian.proposed")
         return proposal
