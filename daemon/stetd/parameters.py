@@ -29,6 +29,8 @@ Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
 Path = Annotated[str, msgspec.Meta(min_length=1)]
 #: Not empty: an empty list could mean "no file" or "every file".
 Paths = Annotated[list[Path], msgspec.Meta(min_length=1, max_length=1_000)]
+#: Not empty: nothing has such a name, so what is left out is meant.
+Filter = Annotated[str, msgspec.Meta(min_length=1)]
 IfMatch = str | dict[Path, str | None]
 
 
@@ -72,9 +74,9 @@ class Undo(Params, frozen=True):
 
     commits: Commits | None = None
     last: Positive | None = None
-    request: str | None = None
-    session: str | None = None
-    agent: str | None = None
+    request: Filter | None = None
+    session: Filter | None = None
+    agent: Filter | None = None
     paths: Paths | None = None
 
 
@@ -88,8 +90,8 @@ class Rollback(Params, frozen=True):
     """``include_outside``: roll back edits made outside too (control.sock only)."""
 
     to: str
-    session: str | None = None
-    agent: str | None = None
+    session: Filter | None = None
+    agent: Filter | None = None
     paths: Paths | None = None
     include_outside: bool = False
 
@@ -317,13 +319,18 @@ _COMMON_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(
 P = TypeVar("P", bound=Params)
 
 
-def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
-    """Convert params to their type. Raises Refused (invalid_params) with the expected fields."""
+def convert(kind: type[P], method: str, params: dict[str, Any], *beside: type[Params]) -> P:
+    """Convert params to their type. Raises Refused (invalid_params) with the expected fields.
+    ``beside``: types of other parameters of the method, which are converted elsewhere.
+    """
     try:
         return msgspec.convert(params, known_to_msgspec(kind), strict=True)
     except (msgspec.ValidationError, ValueError) as error:  # ValueError: a lone surrogate
+        kinds: tuple[type[Params], ...] = kind, *beside
         fields = ", ".join(
-            f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
+            f.encode_name + ("" if f.required else "?")
+            for each in kinds
+            for f in msgspec.structs.fields(each)
         )
         which = "Every edit takes" if kind is Common else f"The parameters of {method} are"
         raise invalid(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patch_calls import patch, planned, refused, rungs, unplaced, updated
+from patch_calls import after, patch, planned, refused, rungs, unplaced, updated
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,20 @@ def test_strategies_are_tried_in_order(rung: str, line: bytes) -> None:
 
 def test_carriage_returns_that_not_all_lines_of_a_hunk_have_are_text() -> None:
     assert updated(b"a\n", " a", "+b\r") == b"a\nb\r\n"
+
+
+@pytest.mark.parametrize("name", ["b/a", "/dev/null"])
+def test_the_second_name_of_a_diff_is_no_text_where_the_first_one_is_gone(name: str) -> None:
+    # What becomes of a diff if its first line is replaced, as the refusal of that line says.
+    assert updated(b"a\nb\n", f"+++ {name}", "@@ -1 +1 @@", "-a", "+A") == b"A\nb\n"
+    new = patch("*** Add File: n", f"+++ {name}", "@@ -0,0 +1 @@", "+x")
+    assert after({}, new)["n"] == b"x\n"
+
+
+def test_a_line_like_the_second_name_of_a_diff_is_text_without_line_numbers() -> None:
+    assert updated(b"a\n", "+++ b/a", " a") == b"++ b/a\na\n"
+    new = patch("*** Add File: n", "+++ b/a", "+x")
+    assert after({}, new)["n"] == b"++ b/a\nx\n"
 
 
 def test_lines_further_off_do_not_tell_how_new_ones_are_indented() -> None:

@@ -260,6 +260,33 @@ def test_a_backslash_too_many_or_missing_is_told(text: str, old: str, owner: str
     assert f"(only in escaping: {owner} has a backslash" in difference(text, old)
 
 
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("    if a < b and c:\n", "    if a &lt; b and c:\n"),
+        ('    say("hello")\n', "    say(&quot;hello&quot;)"),
+        ("<b>R&amp;D at work</b>\n", "<b>R&D at work</b>\n"),
+    ],
+)
+def test_html_entities_are_told(text: str, old: str) -> None:
+    assert "differs (only in HTML entities): " in difference(text, old)
+
+
+@pytest.mark.parametrize(
+    "number", ["12\t", "    12\t", "12: ", "12|", "  12\u2192", "L12: ", "12 | "]
+)
+def test_a_line_number_that_was_copied_is_told(number: str) -> None:
+    told = difference("def f():\n    return total\n", f"{number}    return total\n")
+    assert "differs (only in a number before it: send no line numbers): " in told
+    other = difference("def f():\n    return total\n", f"{number}    return totals\n")
+    assert "line numbers" not in other
+
+
+def test_an_ellipsis_is_told_beside_a_blank_line() -> None:
+    told = difference("import os\nimport sys\n\nx = 1\n", "import os\nimport sys\n# ... rest ...\n")
+    assert "differs (an ellipsis does not stand for lines that are left out): " in told
+
+
 def test_a_text_that_is_escaped_once_too_often_is_told_where_it_stands() -> None:
     document = Document.from_bytes(b"def f():\n    a = 1\n    return a\n")
     told, nearest = near_miss.explain_miss(document, "    a = 1\\n    return a", "b", "oldText")

@@ -66,6 +66,16 @@ def test_edits_that_do_not_touch_are_independent(case: tuple[str, list[LocatedEd
 
 
 @given(texts_and_edits())
+@example(
+    (
+        "a\na\na\na\n",
+        [
+            LocatedEdit(0, 5, 7, "\n", "exact"),
+            LocatedEdit(1, 0, 6, "", "exact"),
+            LocatedEdit(2, 0, 6, "a\n", "exact"),
+        ],
+    )
+)
 def test_the_order_of_the_call_only_orders_insertions(
     case: tuple[str, list[LocatedEdit]],
 ) -> None:

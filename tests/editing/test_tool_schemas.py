@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stet.wire.failures import Refused
-from stetd.editing.tools.inputs import PatchInput
+from stetd.editing.tools.inputs import ApplyPatchInput, PatchFileInput, PatchInput
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.editing.tools.validation import validated
 
@@ -40,17 +40,59 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("wrong", "right"),
         [
-            *(("old_string", "oldText"), ("new_str", "newText"), ("op", "operation")),
+            *(("old_string", "oldText"), ("new_str", "newText")),
             *(("oldString", "oldText"), ("newString", "newText")),
         ],
     )
     def test_names_from_other_tools_are_told_the_nearest_one(self, wrong: str, right: str) -> None:
         assert f'(did you mean "{right}"?)' in patch_problem(operation="replace", **{wrong: "a"})
 
-    def test_an_unknown_operation_is_told_the_nearest_one(self) -> None:
-        message = patch_problem(operation="append")
+    def test_a_field_that_was_sent_too_is_not_what_a_misspelt_one_means(self) -> None:
+        change = {"search": "a", "replace": "b", "replace_all": True}
+        with pytest.raises(Refused) as caught:
+            validated(PatchFileInput, {"path": "a", "changes": [change]}, noun="change")
+        assert 'unknown field "replace_all". Expected' in str(caught.value)
+        both = problem({"path": "a", "patches": [{"op": "replace"}]}).message
+        assert 'unknown field "op" (did you mean "operation"?)' in both
+
+    def test_a_missing_operation_is_told_which_there_are(self) -> None:
+        message = problem({"path": "a", "patches": [{"oldText": "x"}]}).message
+        assert "\"operation\" is missing. It must be 'replace', 'append_eof'," in message
+
+    @pytest.mark.parametrize(
+        ("wrong", "right"),
+        [
+            ("append", "append_eof"),
+            ("prepend", "prepend_bof"),
+            ("create", "overwrite"),
+            ("write", "overwrite"),
+            ("str_replace", "replace"),
+            ("remove", "replace"),
+            ("delete", "replace"),
+        ],
+    )
+    def test_an_unknown_operation_is_told_the_nearest_one(self, wrong: str, right: str) -> None:
+        message = patch_problem(operation=wrong)
         assert "'replace', 'append_eof', 'prepend_bof' or 'overwrite'" in message
-        assert '(did you mean "append_eof"?)' in message
+        assert f'(did you mean "{right}"?)' in message
+
+    @pytest.mark.parametrize("wrong", ["insert", "True", True, 3])
+    def test_an_operation_like_none_is_told_no_other_one(self, wrong: object) -> None:
+        assert "did you mean" not in patch_problem(operation=wrong)
+
+    @pytest.mark.parametrize(
+        ("wrong", "right"),
+        [("old_string", "oldText"), ("content", "newText"), ("command", "operation")],
+    )
+    def test_other_tools_names_on_the_wrong_level_are_told_where_ours_belong(
+        self, wrong: str, right: str
+    ) -> None:
+        message = problem({"path": "a", wrong: "x"}).message
+        where = f'(did you mean "{right}" in the objects of the list "patches"?)'
+        assert f'unknown field "{wrong}" {where}' in message
+        assert "did you mean" not in problem({"path": "a", "delete": "x"}).message
+        with pytest.raises(Refused, match=r'"content" \(did you mean "replace" in the objects'):
+            validated(PatchFileInput, {"path": "a", "content": "x"})
 
     @pytest.mark.parametrize("text", [1, 1.5, True, ["a"], {"a": "b"}])
     def test_text_of_another_type_is_refused(self, text: object) -> None:
@@ -134,6 +176,11 @@ class TestRefusals:
         message = problem({"path": "a", "patches": [patch]}).message
         assert 'unknown field "reindent.Strip" (did you mean "strip"?)' in message
         assert '"reindent.add" must be a string; received 1' in message
+
+    def test_a_patch_as_a_command_of_the_shell_is_told_its_field(self) -> None:
+        with pytest.raises(Refused) as caught:
+            validated(ApplyPatchInput, {"command": ["apply_patch", "*** Begin Patch"]})
+        assert 'unknown field "command" (did you mean "input"?)' in str(caught.value)
 
     def test_an_empty_path_is_refused(self) -> None:
         patch = {"operation": "overwrite", "newText": "x"}

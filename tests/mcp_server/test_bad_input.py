@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Site, running
-from mcp_server.raw_client import RawClient, Refusal, Starting
+from mcp_server.raw_client import HELLO, RawClient, Refusal, Starting
 from stet.mcp.sessions import MOST_OPEN
 from stet.mcp.stdio import LONGEST_LINE
 
@@ -79,12 +79,27 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
     assert server.call("read", path="a.txt")["text"] == TEXT
 
 
+def test_in_a_subdirectory_a_path_is_told_what_it_is_relative_to(
+    site: Site, starting: Starting
+) -> None:
+    # Relative to the workspace's root it would make the file in src/src.
+    sub = site.root / "src"
+    sub.mkdir()
+    server = starting("--workspace", str(sub), **site.daemon.environment)
+    hello = server.result(server.request("initialize", HELLO))
+    assert "Paths are relative to the directory that the tools name" in hello["instructions"]
+    patches = [{"operation": "overwrite", "newText": "x"}]
+    refusal = server.refusal("patch", path="/b.txt", patches=patches)
+    assert f"Use a path inside the workspace, relative to {sub} or absolute." in refusal.text
+    sub.rmdir()
+
+
 def test_what_a_model_leaves_empty_is_left_out_where_it_only_reads(server: RawClient) -> None:
     unset = {"path": "", "session": "", "agent": "", "since": "", "text": "", "cursor": ""}
     assert server.call("log", **unset) == server.call("log")
     assert server.call("read", path="a.txt", at="")["text"] == TEXT
     assert server.call("diff", **{"from": "", "to": ""}) == server.call("diff")
-    assert server.refusal("undo", session="").kind == "not_permitted"
+    assert "length >= 1 - at `session`" in server.refusal("undo", session="").text
 
 
 def test_a_client_without_a_name_in_a_call_is_that_of_the_handshake(server: RawClient) -> None:

@@ -22,7 +22,8 @@ INSTRUCTIONS = """\
 Edit files, apply patches, undo edits, see the history of edits. Each call is carried out whole or \
 not at all, and recorded, so that the person can see it and take it back. An error changes nothing \
 and says what to send instead. undo takes back your edits of this conversation, newest first, and \
-keeps what others changed since. Paths are relative to the workspace or absolute."""
+keeps what others changed since. Paths are relative to the directory that the tools name, or \
+absolute."""
 
 #: The tools that every conversation needs, besides the first edit tool. Claude Code hides MCP tools
 #: behind a search, but offers these at once.

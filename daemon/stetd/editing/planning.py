@@ -116,7 +116,7 @@ def _touching(edits: Sequence[LocatedEdit]) -> Iterator[list[LocatedEdit]]:
     """``edits`` in the order of the text, grouped if their ranges overlap or touch."""
     group: list[LocatedEdit] = []
     reach = -1
-    for edit in sorted(edits, key=lambda each: (each.start, each.end)):
+    for edit in sorted(edits, key=lambda each: (each.start, each.end, each.index)):
         if group and edit.start > reach:
             yield group
             group = []

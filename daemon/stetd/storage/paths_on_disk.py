@@ -88,11 +88,12 @@ class Target(msgspec.Struct):
         self.close()
 
 
-def _outside(path: str, root: str) -> Exception:
+def _outside(path: str, root: str, directory: str = "") -> Exception:
+    base = f"{root}/{directory} or absolute" if directory else "it"
     return refuse(
         Kind.PATH_OUTSIDE_WORKSPACE,
         f"{path}: this path leads outside the workspace {root}. "
-        "Use a path inside the workspace, relative to it.",
+        f"Use a path inside the workspace, relative to {base}.",
         path=path,
     )
 
@@ -114,9 +115,9 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
             try:
                 path = os.path.join(os.path.realpath(folder), name)
             except (OSError, ValueError) as error:  # a link was replaced meanwhile; a NUL in it
-                raise _outside(asked or path, root) from error
+                raise _outside(asked or path, root, directory) from error
         if not path.startswith(prefix):
-            raise _outside(asked or path, root)
+            raise _outside(asked or path, root, directory)
         return [p for p in path[len(prefix) :].split("/") if p not in ("", ".")]
     return [p for p in f"{directory}/{path}".split("/") if p not in ("", ".")]
 

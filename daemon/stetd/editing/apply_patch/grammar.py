@@ -9,7 +9,7 @@
     hunk      = place* line+ "*** End of File"?          the first hunk may do without a place
     place     = "@@" | "@@ " text | "@@ -1,3 +1,3 @@" text?
     line      = (" " | "-" | "+") text | "" | "\\ No newline at end of file"
-    leftover  = "diff --git ..", "index ..", "--- a/x" with "+++ b/x"      before a line "@@"
+    leftover  = "diff --git ..", "index ..", ("--- a/x"? "+++ b/x")        before a line "@@"
     environment = "*** Environment ID:" text             ignored
 
 A line without a sign is refused, not guessed at, except an empty line: inside a hunk it is an empty
@@ -171,7 +171,9 @@ _RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?:
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
 _QUOTED = re.compile(r"([\"'`]).+\1")
 _LEFTOVER = re.compile(r"diff --git .*|index [0-9a-f]{4,}\.\.[0-9a-f]{4,}.*")
-_NAMES = re.compile(r"--- (?:a/\S.*|/dev/null(?:\t.*)?)\n\+\+\+ (?:b/\S.*|/dev/null(?:\t.*)?)")
+_NAMES = re.compile(
+    r"(?:--- (?:a/\S.*|/dev/null(?:\t.*)?)\n)?\+\+\+ (?:b/\S.*|/dev/null(?:\t.*)?)(?=\n|\Z)"
+)
 
 
 class PatchLine(NamedTuple):
@@ -314,8 +316,9 @@ class _Parser:
 
     def _added_lines(self) -> str:
         # "--- /dev/null", "+++ b/x" and "@@ -0,0 +1,9 @@", if Git wrote the lines.
-        if self._names_follow():
-            self._at += 2
+        names = self._names()
+        if names > 1 or _RANGE.fullmatch(self._lines[self._at + names].text):
+            self._at += names
         if _RANGE.fullmatch(self._peek().text):
             self._at += 1
         added = self._take_while(lambda line: line.text.startswith(ADDED))
@@ -380,8 +383,9 @@ class _Parser:
         """Skip the lines that Git writes above the first hunk."""
         self._skip_blank()
         self._take_while(lambda line: bool(_LEFTOVER.fullmatch(line.text)))
-        if self._names_follow() and self._lines[self._at + 2].text.startswith(_PLACE):
-            self._at += 2
+        names = self._names()
+        if self._lines[self._at + names].text.startswith(_PLACE):
+            self._at += names
         if self._peek().text.startswith(_SIGNS):
             # A blank line with its space belongs to a first hunk without "@@": otherwise lines that
             # are added after a blank line would go to the end of the file.
@@ -389,10 +393,11 @@ class _Parser:
                 self._at -= 1
             self._take_while(lambda line: _has_no_sign(line.text))
 
-    def _names_follow(self) -> bool:
-        """Whether ``--- a/x`` and ``+++ b/x`` come next."""
+    def _names(self) -> int:
+        """The number of lines ``--- a/x`` and ``+++ b/x``, or the latter alone, that come next."""
         lines = self._lines[self._at : self._at + 2]
-        return bool(_NAMES.fullmatch("\n".join(line.text for line in lines)))
+        found = _NAMES.match("\n".join(line.text for line in lines))
+        return found[0].count("\n") + 1 if found else 0
 
     def _hunks(self, index: int) -> list[Hunk]:
         """The hunks that come next; ``index``: of the first."""

@@ -7,6 +7,7 @@ there are none, its shortest lines. Only the best few passages are compared by s
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from bisect import bisect_right
@@ -220,6 +221,8 @@ def _first_difference(
 
 def _manner(line: str, here: str, called: str) -> str:
     """The kind of difference of two lines, if there is only one kind."""
+    if _ELLIPSIS.fullmatch(line) and not _ELLIPSIS.fullmatch(here):
+        return " (an ellipsis does not stand for lines that are left out)"
     if is_blank(line) or is_blank(here):
         return " (one of the two is blank)" if is_blank(line) != is_blank(here) else ""
     if line.rstrip(WHITE_SPACE) == here.rstrip(WHITE_SPACE):
@@ -235,12 +238,14 @@ def _manner(line: str, here: str, called: str) -> str:
     if _unescaped(line).partition("\n")[0] == _unescaped(here).partition("\n")[0]:
         owner = called if line.count("\\") > here.count("\\") else "the file"
         return f" (only in escaping: {owner} has a backslash, the other the character itself)"
-    if _ELLIPSIS.fullmatch(line):
-        return " (an ellipsis does not stand for lines that are left out)"
-    if len(line) == len(here):
-        pairs = [one + other for one, other in zip(line, here, strict=True) if one != other]
-        if len(pairs) <= len(line) // 2 and not "".join(pairs).isascii():
-            return f" (in characters that may look alike: {_typographic(line, here, called)})"
+    if html.unescape(line) == html.unescape(here):
+        return " (only in HTML entities)"
+    if re.fullmatch(rf"\s*L?\d+[\s:|\u2192]+{re.escape(here.strip())}\s*", line):
+        return " (only in a number before it: send no line numbers)"
+    pairs = [one + other for one, other in zip(line, here, strict=False) if one != other]
+    alike = len(line) == len(here) and len(pairs) <= len(line) // 2
+    if alike and not "".join(pairs).isascii():
+        return f" (in characters that may look alike: {_typographic(line, here, called)})"
     return ""
 
 

@@ -24,7 +24,7 @@ Time = str | int | float
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all inputs: unknown fields are refused, null means absent, snake case is read."""
 
-    #: Names of other tools for a field, for advice: they are too unlike for a similarity search.
+    #: Names of other tools for a field or a choice, for advice: a similarity search misses them.
     foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     @classmethod
@@ -89,6 +89,9 @@ class PatchRequest(ToolInput, frozen=True):
         "oldText": ("old_string", "old_str", "old", "search", "find", "before", "original"),
         "newText": ("new_string", "new_str", "new", "replace", "replacement", "content", "text"),
         "operation": ("type", "command", "action", "mode", "kind"),
+        # Values of operation.
+        "replace": ("delete", "remove", "edit", "update", "modify"),
+        "overwrite": ("create", "write"),
     }
 
     operation: Annotated[
@@ -137,7 +140,7 @@ class ChangeRequest(ToolInput, frozen=True):
 
     foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {
         "search": ("old_string", "old_str", "old", "oldtext", "old_text", "find", "before"),
-        "replace": ("new_string", "new_str", "new", "newtext", "new_text", "replacement", "after"),
+        "replace": ("new_string", "new_str", "new", "new_text", "content", "replacement", "after"),
         "occurrence": ("count", "nth", "index", "match", "instance"),
         "near_line": ("line", "line_number", "lineno", "near"),
         "regex": ("regexp", "is_regex", "pattern", "use_regex"),
@@ -223,7 +226,7 @@ _COMMANDS = ("apply_patch", "applypatch")
 class ApplyPatchInput(ToolInput, frozen=True):
     """Input of ``apply_patch``."""
 
-    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {"input": _FOREIGN_PATCH}
+    foreign_names: ClassVar[Mapping[str, Sequence[str]]] = {"input": (*_FOREIGN_PATCH, "command")}
 
     input: Annotated[str, doc("The patch, from *** Begin Patch to *** End Patch", min_length=1)]
     ambiguous: Annotated[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ Place = tuple[str | int, ...]
 #: Where a word begins in a name in camel case.
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: Likeness (0 to 100) from which a misspelt name is taken for a field in the answer's advice.
-_LIKENESS = 60
+_LIKENESS = 65
 #: Characters of what was received that a refusal repeats.
 _LONGEST_QUOTE = 80
 #: What a refusal says of a value of the wrong type.
@@ -77,12 +77,13 @@ class _Reading:
             if name in given:
                 made[field.name] = self._value(model, field, given[name], here)
             elif field.required:
+                choices = f" It must be {_either(field.choices)}." if field.choices else ""
                 expected, received = _expected_fields(model), _received(given)
-                sentence = f'"{_dotted(here)}" is missing.{expected} Received: {received}.'
+                sentence = f'"{_dotted(here)}" is missing.{choices}{expected} Received: {received}.'
                 self._note(here, sentence)
         for key in given:
             if key not in fields:
-                self._note_unknown(model, (*place, key))
+                self._note_unknown(model, (*place, key), given)
         return model(**made) if len(self.failures) == before else None
 
     def _value(self, model: type[ToolInput], field: Field, value: Any, place: Place) -> object:
@@ -93,7 +94,7 @@ class _Reading:
         if field.element is not None:
             return self._elements(model, field, _parsed(value), place)
         if field.choices:
-            return self._choice(field, value, place)
+            return self._choice(model, field, value, place)
         if isinstance(value, str) and not value and field.bounds.min_length:
             self._note_empty(place, model)
         elif fault := _fault(field, value):
@@ -119,22 +120,24 @@ class _Reading:
         element = field.element
         return [self.object_of(element, each, (*place, n)) for n, each in enumerate(value)]
 
-    def _choice(self, field: Field, value: object, place: Place) -> object:
+    def _choice(self, model: type[ToolInput], field: Field, value: object, place: Place) -> object:
         if isinstance(value, str) and value in field.choices:
             return value
-        *others, last = [f"'{each}'" for each in field.choices]
-        choices = f"{', '.join(others)} or {last}"
-        hint = _hint(str(value), field.choices, {})
-        received = _received(value)
+        hint = _hint(str(value), field.choices, model.foreign_names)
+        choices, received = _either(field.choices), _received(value)
         self._note(place, f'"{_dotted(place)}" must be {choices}; received {received}{hint}.')
         return None
 
     # -- what is wrong
 
-    def _note_unknown(self, owner: type[ToolInput], place: Place) -> None:
+    def _note_unknown(
+        self, owner: type[ToolInput], place: Place, given: Mapping[str, object]
+    ) -> None:
         field = _dotted(place)
+        # A field that was sent, too, is not the one that is meant: replace, for replace_all.
+        names = [name for name in fields_of(owner) if name not in given]
         hint = _belongs(self._model, owner, field)
-        hint = hint or _hint(field.rpartition(".")[2], list(fields_of(owner)), owner.foreign_names)
+        hint = hint or _hint(field.rpartition(".")[2], names, owner.foreign_names)
         self._note(place, f'unknown field "{_cut(field)}"{hint}.{_expected_fields(owner)}')
 
     def _note_empty(self, place: Place, owner: type[ToolInput]) -> None:
@@ -219,6 +222,12 @@ def _dotted(place: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in names)
 
 
+def _either(choices: Sequence[str]) -> str:
+    """``'a', 'b' or 'c'``."""
+    *others, last = [f"'{each}'" for each in choices]
+    return f"{', '.join(others)} or {last}"
+
+
 def _expected_fields(model: type[ToolInput]) -> str:
     """`` Expected fields: ..``, for the end of a sentence."""
     fields = (
@@ -253,6 +262,9 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
             continue
         if owner is model and field in fields_of(each.element):
             return f' (it belongs into the objects of the list "{name}")'
+        ours = _by_foreign_name(field, fields_of(each.element), each.element.foreign_names)
+        if owner is model and ours:
+            return f' (did you mean "{ours}" in the objects of the list "{name}"?)'
         if owner is each.element and field in fields_of(model):
             return f' (it belongs beside "{name}", not into it)'
     return ""
@@ -260,10 +272,9 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
 
 def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[str]]) -> str:
     """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
-    spellings = {name.lower(), in_snake_case(name).lower()}
-    for ours, theirs in foreign_names.items():
-        if ours in names and not spellings.isdisjoint(theirs):
-            return f' (did you mean "{ours}"?)'
+    ours = _by_foreign_name(name, names, foreign_names)
+    if ours:
+        return f' (did you mean "{ours}"?)'
     found = process.extractOne(
         name[:_LONGEST_QUOTE],
         names,
@@ -272,3 +283,12 @@ def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[
         score_cutoff=_LIKENESS,
     )
     return f' (did you mean "{found[0]}"?)' if found else ""
+
+
+def _by_foreign_name(
+    name: str, names: Container[str], foreign_names: Mapping[str, Sequence[str]]
+) -> str | None:
+    """The one of ``names`` that other tools call ``name``."""
+    spellings = {name.lower(), in_snake_case(name).lower()}
+    known = (ours for ours, theirs in foreign_names.items() if not spellings.isdisjoint(theirs))
+    return next((ours for ours in known if ours in names), None)

@@ -120,7 +120,7 @@ def _seconds(value: str | float | None, name: str) -> float | None:
     except (ValueError, OverflowError) as error:
         raise invalid(
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
-            "offset it is in UTC) or seconds since 1970",
+            "offset it is in UTC) or seconds since 1970 as a number",
         ) from error
 
 
