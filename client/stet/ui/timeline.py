@@ -197,7 +197,7 @@ class Timeline(ScrollView, can_focus=True):
 
     def _line(self, row: Burst | CommitInfo, width: int) -> Line:
         if isinstance(row, Burst):
-            return row.heading(datetime.datetime.now(datetime.UTC))
+            return row.heading(datetime.datetime.now(datetime.UTC), width)
         if row.kind == "edit" and row.commit not in self.changed:
             self.changed[row.commit] = None
             if not self._wanted:
