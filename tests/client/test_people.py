@@ -134,6 +134,14 @@ def test_an_unknown_option_is_told_with_the_options_of_its_command(
     assert ("--snce. Did you mean: --since?" in said) == ("--snce" in words)
 
 
+@pytest.mark.parametrize("words", [["log", "--\x1b[2J\x9b"], ["tools", "\x1b[2J\x9b"]])
+def test_a_usage_error_spells_out_what_a_terminal_would_obey(
+    ws: Installation, words: list[str]
+) -> None:
+    assert "\\x1b[2J\\x9b" in (said := ws.stet(*words).stderr)
+    assert "\x1b" not in said
+
+
 def test_an_unknown_option_in_front_is_told(ws: Installation) -> None:
     said = ws.stet("--json", "--bogus").stderr
     assert "there is no command '--bogus'. A command's options stand behind it" in said

@@ -108,6 +108,8 @@ def test_relative_times(expected: str, time: str) -> None:
         ("two\\x0alines", "two\nlines"),
         ("\\u202eevil\\u202c", "\u202eevil\u202c"),
         ("\\u2066x\\u2069\\u200f", "\u2066x\u2069\u200f"),
+        ("bo\\u200bt\\u2060", "bo\u200bt\u2060"),
+        ("\U0001f469\u200d\U0001f680", "\U0001f469\u200d\U0001f680"),
         ("naïve 漢字 🙂", "naïve 漢字 🙂"),
     ],
 )

@@ -94,6 +94,18 @@ def test_every_commit_is_told_as_log_has_it_in_its_order(site: Site, encoding: E
     ]  # fmt: skip
 
 
+def test_a_forget_is_told_when_it_is_done(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("secret", "x\n")
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        listener.subscribe()
+        site.person.call("forget", path="secret")
+        told = listener.event()
+    assert told["commit"] == site.log()[0]
+    assert told["commit"]["kind"] == "forget"
+
+
 def test_concurrent_agents_are_told_in_the_order_of_the_history(site: Site) -> None:
     with closing(Listener(site)) as listener:
         listener.hello(site)

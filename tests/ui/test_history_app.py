@@ -18,7 +18,7 @@ from e2e.running_daemon import DaemonProcess, running
 from stet.service.spawn import Endpoint
 from stet.terminal.log_lines import Burst
 from stet.terminal.spans import Span
-from stet.ui.app import HistoryApp, filters_of
+from stet.ui.app import PAGE, HistoryApp, filters_of
 from stet.ui.details import diff_lines
 from stet.ui.dialogs import Choose, Confirm
 from stet.ui.timeline import Timeline, text_of
@@ -136,6 +136,24 @@ async def test_the_middle_one_of_three_bursts_is_undone_as_one(daemon: DaemonPro
     assert {path.name for path in workspace.iterdir()} == {"one.py", "three.py"}
 
 
+async def test_an_undo_far_down_in_the_list_stays_there(daemon: DaemonProcess) -> None:
+    with agent(daemon, "one") as s:
+        for number in range(PAGE + 20):
+            s.patch(f"{number}.py", [stet.overwrite("x\n")])
+
+    async with opened(daemon) as (app, pilot):
+        await pilot.press("end")
+        await until(pilot, lambda: len(edits_of(app.timeline)) == PAGE + 20, "no second page")
+        await pilot.press("end", "u")
+        await until(pilot, lambda: isinstance(app.screen, Confirm), "nothing is asked")
+        await pilot.press("enter")
+        await until(pilot, lambda: "undo" in subjects(app)[0], "the undo is not shown")
+        selected = app.timeline.selected
+        assert selected is not None
+        assert selected.files[0].path == "0.py"
+        assert selected.reverted_by is not None
+
+
 @pytest.mark.parametrize("key", ["R", "o"])
 async def test_what_changed_while_it_was_asked_is_shown_before_it_is_done(
     daemon: DaemonProcess, key: str
@@ -196,7 +214,7 @@ async def test_a_request_pops_up_and_is_decided(daemon: DaemonProcess) -> None:
         async with opened(daemon) as (app, pilot):
             await asyncio.to_thread(s.request_mode_upgrade, "the tests need it")
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
-            await pilot.press("enter", "down", "enter")  # the first: for 30 minutes
+            await pilot.press("down", "down", "enter")  # below "decide later": for 30 minutes
             await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
             await until(pilot, lambda: s.mode_get().mode == "unrestricted", "it is not lifted")
         assert s.mode_get().session_until is not None
@@ -531,6 +549,34 @@ async def test_tabs_and_names_of_files_are_shown_as_they_are(daemon: DaemonProce
         assert not any("\t" in line for line in on_screen(app))
 
 
+async def test_a_long_name_hides_neither_the_number_of_edits_nor_their_time(
+    daemon: DaemonProcess,
+) -> None:
+    with agent(daemon, "b" * 60, "a" * 60) as s:
+        s.patch("a.py", [stet.overwrite("x\n")])
+
+    async with opened(daemon) as (app, pilot):
+        await until(pilot, lambda: says(app, "a…  1 edit  "), "the heading is cut off")
+
+
+async def test_after_a_forget_the_list_is_that_of_the_log_and_marks_are_gone(
+    daemon: DaemonProcess,
+) -> None:
+    three_bursts(daemon)
+
+    async with opened(daemon) as (app, pilot):
+        await pilot.pause(0.5)
+        await pilot.press("space", "space")
+        with stet.connect(
+            daemon.base / "w", control=True, endpoint=endpoint(daemon, control=True)
+        ) as person:
+            await asyncio.to_thread(person.forget, "one.py")
+            await until(pilot, lambda: "forget" in subjects(app)[0], "it is not shown")
+            assert edits_of(app.timeline) == person.log().commits
+        assert not app.timeline.marked
+        assert not says(app, "marked")
+
+
 async def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
@@ -546,6 +592,22 @@ async def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
 
 
 # -- requests, modes and a daemon that comes and goes
+
+
+async def test_no_key_that_moves_in_the_list_decides_a_request_that_appears(
+    daemon: DaemonProcess,
+) -> None:
+    three_bursts(daemon)
+    with agent(daemon, "asks") as s:
+        s.mode_set("restricted")
+
+        async with opened(daemon) as (app, pilot):
+            await asyncio.to_thread(s.request_mode_upgrade, "now")
+            await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
+            await pilot.press("down", "enter")
+            await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
+            await pilot.press("m")
+            await until(pilot, lambda: says(app, "asks for write access"), "it was decided")
 
 
 async def test_enter_alone_decides_no_request_and_a_long_reason_hides_no_choice(

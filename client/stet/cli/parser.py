@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, Command, parse_line
 from stet.cli.usage import columns
+from stet.terminal.spans import visible_lines
 from stet.version import __version__
 
 
@@ -44,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 class _CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        super().error(f"{message}\nTry: {self.prog} --help")
+        super().error(f"{visible_lines(message)}\nTry: {self.prog} --help")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

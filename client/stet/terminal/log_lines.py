@@ -242,11 +242,12 @@ class Burst:
             return False
         return not pause_between(last, commit)
 
-    def heading(self, now: datetime.datetime) -> Line:
-        """The heading: agent and session, number of edits, time."""
+    def heading(self, now: datetime.datetime, width: int) -> Line:
+        """The heading in so many columns: agent and session, number of edits, time."""
         newest = self.commits[0]
         count = plural(len(self.commits), "edit" if newest.session else "change")
-        return (self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim"))
+        name, rest = self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim")
+        return (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
 
     def name(self) -> Span:
         """The agent and session."""
@@ -279,8 +280,7 @@ def burst_page(
     for number, burst in enumerate(bursts(commits)):
         if number:
             yield ()
-        name, rest = burst.heading(now)
-        yield (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
+        yield burst.heading(now, width)
         for commit in burst.commits:
             diff = next(diffs) if commit.kind == "edit" else ""
             yield from edit_lines(commit, diff, width, stat=stat)

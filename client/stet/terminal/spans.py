@@ -36,10 +36,12 @@ _PAUSE_S = 300
 SHORT = 8
 
 # C0 and C1 controls and DEL; bidirectional overrides, which reorder a line when it is shown; line
-# separators; lone surrogates. A tab is left out. None of them is printable. Compiled for the first
-# text that is not printable, because this takes a millisecond.
+# separators; spaces without width, with which one name looks like another; lone surrogates. A tab
+# is left out. None of them is printable. Compiled for the first text that is not printable, because
+# this takes a millisecond.
 _UNSAFE = (
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069"
+    "\ufeff\ud800-\udfff]"
 )
 #: Colours of agents, chosen by name; red, green and yellow have other meanings.
 _NAME_STYLES = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")

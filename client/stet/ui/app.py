@@ -102,6 +102,7 @@ class HistoryApp(App[None]):
         Binding("a", "everything", "all", show=False),
         Binding("question_mark", "help", "help"),
         Binding("escape", "clear", show=False),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("q", "quit", "quit"),
     ]
 
@@ -137,6 +138,8 @@ class HistoryApp(App[None]):
         # Without it the terminal would stay in its full-screen mode, without echo.
         ended = partial(self.exit, return_code=128 + signal.SIGTERM)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended)
+        # After a suspension the terminal is empty; textual draws only what has changed.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.timeline.focus()
         await self._session.open()
         self._root = self._session.workspace or ""
@@ -195,13 +198,22 @@ class HistoryApp(App[None]):
         found: LogResult | None = await self._ask(calls.log(**given))
         return found
 
-    async def _load(self) -> None:
-        search = self._search
-        page = await self._page(None)
-        if page is not None and search is self._search:
-            self._cursor = page.cursor
-            self.timeline.show(page.commits)
-            self._say_where()
+    async def _load(self, keep: CommitInfo | None = None) -> None:
+        """Load the newest edits; with ``keep`` as many as it takes to have this one in the list."""
+        search, cursor = self._search, None
+        commits: list[CommitInfo] = []
+        while True:
+            page = await self._page(cursor)
+            if page is None or search is not self._search:
+                return
+            commits += page.commits
+            cursor = page.cursor
+            found = keep is None or any(each.commit == keep.commit for each in page.commits)
+            if cursor is None or found:
+                break
+        self._cursor = cursor
+        self.timeline.show(commits)
+        self._say_where()
 
     @work(group="more")
     async def on_timeline_wants_more(self) -> None:
@@ -266,6 +278,8 @@ class HistoryApp(App[None]):
             except TimeoutError:
                 continue
             if isinstance(event, LostEvent) or event.workspace == self._root:
+                if isinstance(event, LostEvent) and event.count is None:
+                    self.timeline.clear_marks()  # a forget has given the edits other ids
                 if isinstance(event, LostEvent | CommitEvent):
                     self._news.set()
                 if not isinstance(event, CommitEvent):
@@ -309,13 +323,13 @@ class HistoryApp(App[None]):
             return
         decide = partial(calls.upgrade_decide, request.request)
         choices = [
+            (None, "decide later (m)"),
             (decide(True, for_=30 * 60), "approve for 30 minutes"),
             (decide(True), "approve until it is taken back"),
             (decide(False), "deny"),
-            (None, "decide later (m)"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        # A request may appear while the person types, so Enter alone must not decide it.
+        # A request may appear while the person types: neither Enter nor Down and Enter decides it.
         dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)
@@ -387,7 +401,7 @@ class HistoryApp(App[None]):
         done: EditResult | None = await self._ask(build())
         if done is not None:
             self.notify(f"Done: {plural(len(done.files), 'file')} changed.")
-            await self._load()
+            await self._load(self.timeline.selected)
         return done is not None
 
     async def _choose_file(self, commit: CommitInfo | None, title: str) -> str | None:

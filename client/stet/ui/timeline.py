@@ -186,10 +186,12 @@ class Timeline(ScrollView, can_focus=True):
         at = y + int(self.scroll_offset.y)
         width = self.scrollable_content_region.width
         if at >= len(self.rows):
-            return Strip.blank(width)
+            return Strip.blank(width, Style())
         text = text_of(self._line(self.rows[at], width), dark=self.app.current_theme.dark)
-        segments = [segment for segment in text.render(self.app.console) if segment.text]
-        strip = Strip(segments).adjust_cell_length(width)
+        # Without colours (NO_COLOR) textual fails at a segment without a style.
+        rendered = text.render(self.app.console)
+        segments = [Segment(each.text, each.style or Style()) for each in rendered if each.text]
+        strip = Strip(segments).adjust_cell_length(width, Style())
         if at == self.cursor:
             ground = _CURSOR[self.app.current_theme.dark, self.has_focus]
             strip = Strip(Segment.apply_style(strip, post_style=Style(bgcolor=ground)), width)
@@ -197,7 +199,7 @@ class Timeline(ScrollView, can_focus=True):
 
     def _line(self, row: Burst | CommitInfo, width: int) -> Line:
         if isinstance(row, Burst):
-            return row.heading(datetime.datetime.now(datetime.UTC))
+            return row.heading(datetime.datetime.now(datetime.UTC), width)
         if row.kind == "edit" and row.commit not in self.changed:
             self.changed[row.commit] = None
             if not self._wanted:

@@ -27,6 +27,7 @@ from stetd.editing.refusals import counted
 from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import commit_object
+from stetd.history.objects import NewObject
 from stetd.parameters import Forget
 from stetd.processes.long_work import RewrittenHistory
 from stetd.refusals import io_failure
@@ -130,11 +131,12 @@ class Forgetting(msgspec.Struct):
         self._check_open()
         commit = self._forget_commit(found)
         count = workspace.head.commits + 1
-        rewritten = Rewritten(commit, count, found.result.paths, found.blobs)
+        rewritten = Rewritten(commit.oid, count, found.result.paths, found.blobs)
         cut = self._moved_cut(found)
         workspace.repository.reopen()  # it has new packs
-        head = head_at(workspace.repository, commit, rewritten.commits)
+        head = head_at(workspace.repository, commit.oid, rewritten.commits)
         history = workspace.history(int(time.time()), head)
+        history.objects.append(commit)  # for the subscribers; it is in the repository already
         # Last: what fails before says that nothing was changed.
         removed = found.result.clipboards if self.asked.clipboards else ()
         for each in self._clipboards().keys() & removed:
@@ -142,10 +144,10 @@ class Forgetting(msgspec.Struct):
             self.writer.change(clear)
         failpoint("forget.before_record")
         record(self.writer, workspace, history, cut=cut, rewritten=rewritten)
-        return commit
+        return commit.oid
 
-    def _forget_commit(self, found: RewrittenHistory) -> str:
-        """Write the commit durably; returns its id."""
+    def _forget_commit(self, found: RewrittenHistory) -> NewObject:
+        """Write the commit durably."""
         meta = self.who.commit_meta(
             "forget",
             int(time.time()),
@@ -156,7 +158,7 @@ class Forgetting(msgspec.Struct):
         packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")
         packs.add("commit", commit.oid, commit.content)
         packs.flush()
-        return commit.oid
+        return commit
 
     def _moved_cut(self, found: RewrittenHistory) -> Cut | None:
         """The new first commit of a history that retention has cut, if the rewrite changed it.
