@@ -45,7 +45,8 @@ def doctor(arguments: Arguments, output: Output) -> int:
     """Check everything that edits depend on, and print the findings."""
     findings = list(_findings(arguments.directory))
     faults = sum(not finding.ok for finding in findings)
-    said = f"{plural(faults, 'thing')} to mend, in this order." if faults else "All is well."
+    order = ", in this order" if faults > 1 else ""
+    said = f"{plural(faults, 'thing')} to mend{order}." if faults else "All is well."
     lines: list[Line] = []
     for finding in findings:
         mark = Span("ok    ", "green") if finding.ok else Span("WRONG ", "bold red")
