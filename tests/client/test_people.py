@@ -460,6 +460,18 @@ def test_doctor_says_that_the_state_directory_can_not_be_made(
     )
 
 
+def test_doctor_says_that_nobody_can_write_in_the_workspace(
+    ws: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws.stet("status")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    finding = doctor._workspace(ws.endpoint(control=True), ws.workspace)
+    assert finding.detail == (
+        f"{ws.workspace} is allowed, but its permissions do not let you write in it"
+    )
+    assert finding.mend == f"chmod u+rwx '{ws.workspace}'"
+
+
 def test_doctor_does_not_say_to_allow_the_home_directory(ws: Installation) -> None:
     ws.stet("status")
     for directory in (ws.base, "/"):

@@ -66,6 +66,11 @@ def _chown_if_foreign(directory: str) -> str | None:
     return None
 
 
+def access_command(directory: str) -> str:
+    """The command with which one may write in a directory."""
+    return _chown_if_foreign(directory) or f"chmod u+rwx {quoted(directory)}"
+
+
 # -- runtime directory and sockets -----------------------------------------------------------
 
 
