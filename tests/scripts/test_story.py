@@ -59,6 +59,7 @@ def test_the_story_prints_no_colours_and_no_path_of_this_machine() -> None:
 
     assert "\x1b" not in told.stdout
     assert tempfile.gettempdir() not in told.stdout
+    assert " -m 'still used elsewhere'\n" in told.stdout  # as it can be typed
 
 
 @pytest.fixture
