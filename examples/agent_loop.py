@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -101,9 +102,12 @@ def main() -> None:
     arguments = parser.parse_args()
     api = APIS[arguments.api]
     name = f"example-{uuid.uuid4().hex[:8]}"
-    with stet.connect(arguments.directory, session=name, agent="scripted-model") as session:
-        work(session, ScriptedModel(arguments.api, api), api, TASK)
-        look_back(session)
+    try:
+        with stet.connect(arguments.directory, session=name, agent="scripted-model") as session:
+            work(session, ScriptedModel(arguments.api, api), api, TASK)
+            look_back(session)
+    except stet.StetError as refused:
+        sys.exit(refused.message)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ In an agent's client (docs/clients.md has the others):
 
 From the command line:
 
-    export PATH={bin}:$PATH
+    export PATH={bin}:"$PATH"
     cd {quoted}
     echo '[{{"operation": "append_eof", "newText": "hello\\n"}}]' | stet patch --path hello.txt
     stet log

@@ -74,7 +74,7 @@ need_environment() {
         return
     fi
     local pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
-    local what=(-e .)
+    local what=(-e '.[ui]')
     if [ "$1" != none ]; then
         what+=(--group "$1")
         # Older ones do not know --group.

@@ -18,6 +18,7 @@ import asyncio
 import itertools
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -80,12 +81,12 @@ class Story:
     def run_stet(self, *arguments: str, shown: bool = True) -> str:
         """Run the command ``stet`` in the project, as the person; what it printed."""
         program = os.path.join(os.path.dirname(sys.executable), "stet")
-        return self._run([program, *arguments], f"stet {' '.join(arguments)}", shown=shown)
+        return self._run([program, *arguments], f"stet {shlex.join(arguments)}", shown=shown)
 
     def run_git(self, *arguments: str, shown: bool = True) -> str:
         """Run plain git on the shadow repository; what it printed, errors too."""
         command = ["git", "--git-dir", self.shadow, "--no-pager", *arguments]
-        return self._run(command, f"git --git-dir SHADOW {' '.join(arguments)}", shown=shown)
+        return self._run(command, f"git --git-dir SHADOW {shlex.join(arguments)}", shown=shown)
 
     def _run(self, command: Sequence[str], name: str, *, shown: bool) -> str:
         if shown:

@@ -33,8 +33,8 @@ def test_a_whole_history_is_said_to_be(live: Installation) -> None:
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.splitlines() == [
         "The history is whole: 3 commits and 9 objects.",
-        f"Its newest commit is {head}; noted elsewhere, stet verify --expect can tell a cut-off "
-        "history.",
+        f"Its newest commit is {head}. Note it elsewhere; stet verify --expect ID then tells "
+        "whether it is still there.",
     ]
     assert live.stet("verify", "--expect", head).returncode == 0
     live.write("a.txt", "by hand\n")

@@ -21,7 +21,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
-from stet.cli import doctor
+from stet.cli import doctor, doctor_places
 from stet.cli.arguments import COMMANDS, GROUPS, WITH_SUBCOMMANDS, parse, parse_bare
 from stet.cli.asking import commit_named as named
 from stet.cli.asking import notice_if_silent
@@ -100,7 +100,35 @@ def test_stet_alone_counts_a_long_burst_as_oops_does(ws: Installation) -> None:
 def test_stet_alone_where_agents_may_not_edit_says_how_to_let_them(ws: Installation) -> None:
     said = ws.stet("-C", "/").stdout
 
-    assert "stet init" in said
+    assert "stet init, in a project's directory." in said
+
+
+def test_nobody_is_told_to_allow_the_home_directory() -> None:
+    with installation() as own:
+        home = os.path.join(own.base, "home")
+        os.mkdir(home)
+        os.mkdir(project := os.path.join(home, "project"))
+        for directory in (home, "/"):
+            said = own.stet("log", "-C", directory, HOME=home).stderr
+            assert said.endswith("can allow a project's directory with: stet init DIR\n")
+        said = own.stet("log", "-C", project, HOME=home).stderr
+        assert said.endswith(f"can allow it with: stet init {project}\n")
+        assert own.stet("init", project, HOME=home).returncode == 0
+
+
+def test_allowing_a_directory_of_a_workspace_says_that_it_has_its_own_history(
+    ws: Installation, tmp_path: Path
+) -> None:
+    outer = tmp_path / "outer"
+    inner = outer / "in ner"
+    inner.mkdir(parents=True)
+    forget = f"stet workspaces --forget '{inner}'"
+    assert "--forget" not in ws.stet("init", str(outer)).stdout
+    said = ws.stet("init", str(inner)).stdout.splitlines()[-1]
+    assert said.startswith(f"  inside {outer}, ")
+    assert said.endswith(forget)
+    assert ws.stet(*shlex.split(forget)[1:]).returncode == 0
+    ws.stet("workspaces", "--forget", str(outer))
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "undo"], ["undo", "--help"]])
@@ -323,7 +351,8 @@ def test_a_pin_of_the_name_of_a_file_is_a_commit(ws: Installation) -> None:
 
 
 def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> None:
-    assert "there is no such file, either" in ws.stet("log", "nowhere.txt").stderr
+    where = f"there is no such file in {ws.workspace}, either"
+    assert where in ws.stet("log", "nowhere.txt").stderr
 
 
 def test_a_file_that_the_filters_leave_out_is_not_said_to_be_unchanged(ws: Installation) -> None:
@@ -332,7 +361,7 @@ def test_a_file_that_the_filters_leave_out_is_not_said_to_be_unchanged(ws: Insta
 
 
 def test_what_can_not_be_exported_is_told(ws: Installation) -> None:
-    none = "no commit was found that changed 'nowhere.txt'; there is no such file, either"
+    none = "no commit was found that changed 'nowhere.txt'; there is no such file in "
     assert none in ws.stet("export", "nowhere.txt").stderr
     said = ws.stet("report", "-o", "../page.html", "nowhere.txt")
     assert said.stdout.endswith("page.html: 0 commits\n")
@@ -346,7 +375,7 @@ def test_a_long_log_is_one_however_many_answers_it_takes(ws: Installation) -> No
 
 
 def test_an_empty_log_says_so_on_a_terminal(ws: Installation) -> None:
-    assert b"No commit; stet alone says what is next." in on_terminal(
+    assert b"No commit; stet without a command says what is next." in on_terminal(
         ws, b"", "log", "--agent", "nobody"
     )
     assert on_terminal(ws, b"", "diff", PAGER="echo") == b""
@@ -425,6 +454,30 @@ def test_doctor_mounts_a_read_only_workspace(
     finding = doctor._workspace(ws.endpoint(control=True), ws.workspace)
     assert (finding.ok, finding.check) == (False, "workspace")
     assert "mount -o remount,rw '" in (finding.mend or "")
+
+
+def test_doctor_says_that_the_state_directory_can_not_be_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert doctor_places.state(str(tmp_path / "a/b")).ok
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as on a read-only file system
+    found = doctor_places.state(str(tmp_path / "a/b"))
+    assert (found.ok, found.detail) == (
+        False,
+        f"{tmp_path}/a/b can't be made: {tmp_path} can't be written",
+    )
+
+
+def test_doctor_says_that_nobody_can_write_in_the_workspace(
+    ws: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws.stet("status")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    finding = doctor._workspace(ws.endpoint(control=True), ws.workspace)
+    assert finding.detail == (
+        f"{ws.workspace} is allowed, but its permissions do not let you write in it"
+    )
+    assert finding.mend == f"chmod u+rwx '{ws.workspace}'"
 
 
 def test_doctor_does_not_say_to_allow_the_home_directory(ws: Installation) -> None:
@@ -534,7 +587,7 @@ def test_doctor_ends_with_a_verdict(ws: Installation) -> None:
     done = ws.stet("doctor")
     last = done.stdout.splitlines()[-1]
 
-    assert last == "All is well." if done.returncode == 0 else last.endswith("in this order.")
+    assert last == "All is well." if done.returncode == 0 else " to mend" in last
 
 
 @contextmanager

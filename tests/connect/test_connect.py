@@ -220,6 +220,13 @@ def test_the_bytes_that_are_written(person: Person, client: str) -> None:
     assert after.replace(b"@", PROGRAM[0].encode()) == person.read(path)
 
 
+@pytest.mark.parametrize("client", ["claude-code", "gemini", "qwen-code"])
+def test_who_allows_edits_is_not_told_that_the_client_asks(person: Person, client: str) -> None:
+    hints = person.json("connect", client, "--allow-edits")["hints"]
+    (said,) = [hint for hint in hints if "asks before stet edits" in hint]
+    assert "asks before stet edits, unless you allow it (--allow-edits)" in said
+
+
 @pytest.mark.parametrize(("client", "scope"), EVERYWHERE)
 def test_what_is_printed_is_what_would_be_written(person: Person, client: str, scope: str) -> None:
     before = person.tree()

@@ -237,6 +237,17 @@ def test_bash_errs_is_told_and_gets_it_right(place: Installation, bridge: str) -
     assert [] == os.listdir(place.workspace)
 
 
+def test_the_loop_says_where_it_may_not_work(place: Installation) -> None:
+    other = Installation(place.base, "not-allowed")
+    os.mkdir(other.workspace)
+    done = run(other, sys.executable, str(EXAMPLES / "agent_loop.py"))
+    assert (1, "") == (done.returncode, done.stdout)
+    assert done.stderr == (
+        f"{other.workspace} is not an allowed workspace, nor inside one. "
+        f"The person at the machine can allow it with: stet init {other.workspace}\n"
+    )
+
+
 def test_bash_says_what_keeps_it_from_working(place: Installation) -> None:
     agent = str(EXAMPLES / "shell_agent.sh")
     other = Installation(place.base, "other")

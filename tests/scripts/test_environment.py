@@ -34,3 +34,4 @@ def test_an_installation_serves_for_what_it_holds(
         ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert ("Installing" in done.stdout) is installs
+    assert (" -e .[ui]" in done.stdout) is installs  # stet ui works after scripts/run

@@ -59,6 +59,7 @@ def test_the_story_prints_no_colours_and_no_path_of_this_machine() -> None:
 
     assert "\x1b" not in told.stdout
     assert tempfile.gettempdir() not in told.stdout
+    assert " -m 'still used elsewhere'\n" in told.stdout  # as it can be typed
 
 
 @pytest.fixture
@@ -135,6 +136,10 @@ def test_a_directory_is_allowed_and_the_printed_commands_work(
         )
         assert (shell.stderr, shell.returncode) == ("", 0)
         assert list(project.iterdir()) == []  # made by the patch, taken back by the undo
+        if shutil.which("fish"):  # where $PATH is a list
+            said = next(line for line in told.stdout.splitlines() if "export PATH" in line)
+            kept = subprocess.run(["fish", "-c", f"{said}; echo $PATH"], stdout=-1, check=True)
+            assert kept.stdout.decode().split()[1:] == os.environ["PATH"].split(":")
         connect = block_after("In an agent's client", told.stdout).split()
         shown = run("-m", "stet.cli", *connect[1:3], "--hooks", **own_directories)
         assert (connect[3:], shown.returncode) == (["--write", "--hooks"], 0)

@@ -210,8 +210,8 @@ CLAUDE_CODE = Client(
         ("SessionStart", "Stop"),
     ),
     allowed=_CLAUDE_SETTINGS,
-    boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
-    "it; its sandbox for commands does not hold for stet.",
+    boundary="Claude Code asks before stet edits, unless you allow it (--allow-edits), and refuses "
+    "it in plan mode; its sandbox for commands does not hold stet's daemon back.",
     asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
     "permissions of a project only after you have said that you trust its directory.",
     hints=(
@@ -238,8 +238,8 @@ CODEX = Client(
         ("Stop",),
     ),
     boundary="Codex's sandbox does not hold stet's daemon back, so stet refuses to edit while that "
-    "sandbox is read-only. Codex does not ask before stet edits, also where it asks before its "
-    'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
+    "sandbox is read-only. Codex does not ask before stet edits, not even where it asks before "
+    'its own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
     "[mcp_servers.stet.tools.patch] and the like.",
     asks="Codex reads a project's .codex only when the project is trusted.",
     hints=("Start Codex again; /mcp there shows the server.",),
@@ -271,12 +271,13 @@ GEMINI = Client(
             in_projects=False,
         ),
     ),
-    boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
-    "its sandbox does not hold stet's daemon back.",
+    boundary="Gemini CLI asks before stet edits, unless you allow it (--allow-edits), and does not "
+    "offer stet's edits in plan mode; its sandbox does not hold stet's daemon back.",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
     "there: so it asks before each of stet's tools.",
     hints=(
-        'So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',
+        'So that it edits with stet only, in settings.json: "tools": {"exclude": ["replace", '
+        '"write_file"]}',
         "Start Gemini CLI again; /mcp there shows the server.",
     ),
 )
@@ -351,11 +352,12 @@ OPENCODE = Client(
             for_hooks=True,
         ),
     ),
-    boundary="opencode does not ask before stet edits, also in its plan mode; to be asked: "
+    boundary="opencode does not ask before stet edits, not even in its plan mode; to be asked: "
     '"permission": {"stet_*": "ask"} in opencode.json.',
     asks="opencode reads a project's opencode.json and plugins unasked.",
     hints=(
-        'So that it edits with stet only: "tools": {"edit": false, "write": false}',
+        'So that it edits with stet only, in opencode.json: "tools": {"edit": false, '
+        '"write": false}',
         "Start opencode again; opencode mcp list shows the server.",
     ),
 )
@@ -376,12 +378,12 @@ QWEN_CODE = Client(
         per_second=1000,
     ),
     allowed=_QWEN_SETTINGS,
-    boundary="Qwen Code asks before stet edits unless you allow it; where you do, it does not ask "
-    "in plan mode either. Its sandbox does not hold stet's daemon back.",
+    boundary="Qwen Code asks before stet edits, unless you allow it (--allow-edits); then it does "
+    "not ask in plan mode either. Its sandbox does not hold stet's daemon back.",
     asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
     hints=(
-        'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file", '
-        '"notebook_edit"]}',
+        'So that it edits with stet only, in settings.json: "permissions": {"deny": ["edit", '
+        '"write_file", "notebook_edit"]}',
         "Start Qwen Code again; /mcp there shows the server.",
     ),
 )

@@ -32,10 +32,21 @@ def init(arguments: Arguments, output: Output) -> None:
         raise UsageError(f"{root} is not a directory")
 
     def allowed(workspace: WorkspaceInfo) -> list[Line]:
-        head = (Span("Agents may edit below "), Span(visible(workspace.root), "bold"))
-        return [head, *list(render.workspaces([workspace]))[1:]]
+        lines: list[Line] = [
+            (Span("Agents may edit below "), Span(visible(workspace.root), "bold"))
+        ]
+        lines += list(render.workspaces([workspace]))[1:]
+        outer = [each.root for each in known if workspace.root.startswith(f"{each.root}/")]
+        if outer:
+            import shlex  # most results do without
+
+            around, forget = visible(max(outer, key=len)), shlex.quote(workspace.root)
+            said = f"  inside {around}, but with a history of its own from now on; to end that: "
+            lines.append((Span(f"{said}stet workspaces --forget {visible(forget)}", "yellow"),))
+        return lines
 
     session = asking.person(arguments, workspace=False)
+    known = session.perform(calls.workspace_list()).workspaces
     asking.show(session, calls.workspace_allow(root), output, allowed)
 
 

@@ -99,8 +99,8 @@ def _print(request: Request, output: Output) -> None:
 
 def _hints(request: Request) -> Iterator[str]:
     client = request.client
-    boundary = client.boundary or f"{client.title} asks before stet edits, as its settings say."
-    yield f"{boundary} Beyond that, what holds is where you allow it (stet init DIR) and stet mode."
+    yield client.boundary or f"{client.title} asks before stet edits, as its settings say."
+    yield "stet edits only in directories that you allow (stet init DIR), and as stet mode says."
     if request.scope == "project" and client.asks:
         yield client.asks
     if request.hooks and client.name == "codex":

@@ -45,7 +45,8 @@ def doctor(arguments: Arguments, output: Output) -> int:
     """Check everything that edits depend on, and print the findings."""
     findings = list(_findings(arguments.directory))
     faults = sum(not finding.ok for finding in findings)
-    said = f"{plural(faults, 'thing')} to mend, in this order." if faults else "All is well."
+    order = ", in this order" if faults > 1 else ""
+    said = f"{plural(faults, 'thing')} to mend{order}." if faults else "All is well."
     lines: list[Line] = []
     for finding in findings:
         mark = Span("ok    ", "green") if finding.ok else Span("WRONG ", "bold red")
@@ -168,6 +169,9 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     if os.statvfs(here).f_flag & os.ST_RDONLY:
         detail = f"{session.workspace} is on a file system that is mounted read-only"
         return wrong("workspace", detail, doctor_places.disk_command(here))
+    if not os.access(root := session.workspace or here, os.R_OK | os.W_OK | os.X_OK):
+        detail = f"{root} is allowed, but its permissions do not let you write in it"
+        return wrong("workspace", detail, doctor_places.access_command(root))
     return fine("workspace", f"{session.workspace} is allowed{f', {mode}' if mode else ''}")
 
 

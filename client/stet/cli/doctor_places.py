@@ -66,6 +66,11 @@ def _chown_if_foreign(directory: str) -> str | None:
     return None
 
 
+def access_command(directory: str) -> str:
+    """The command with which one may write in a directory."""
+    return _chown_if_foreign(directory) or f"chmod u+rwx {quoted(directory)}"
+
+
 # -- runtime directory and sockets -----------------------------------------------------------
 
 
@@ -142,6 +147,9 @@ def state(directory: str) -> Finding:
         if os.path.islink(directory):
             detail = f"{directory} is a link to {os.readlink(directory)}, which is not there"
             return wrong(name, detail, f"put that back, or: rm {quoted(directory)}")
+        if not os.access(above := _existing(directory), os.W_OK):
+            detail = f"{directory} can't be made: {above} can't be written"
+            return wrong(name, detail, "export STET_STATE_DIR=DIR, with a directory of your own")
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
         return wrong(name, f"{directory}: {error.strerror}", _chown_if_foreign(directory))

@@ -76,7 +76,7 @@ def _log_lines(
     session: stet.Session, page: LogResult, arguments: Arguments, output: Output
 ) -> Iterator[Line]:
     if not page.commits and output.terminal:
-        yield (Span("No commit; stet alone says what is next.", "dim"),)
+        yield (Span("No commit; stet without a command says what is next.", "dim"),)
     yield from _commit_lines(session, page.commits, arguments, output)
     if page.cursor is not None and output.terminal:
         older = f"older commits: {_next_page_command(arguments, page.cursor)}"
@@ -129,8 +129,9 @@ def _one_line(commit: CommitInfo) -> Line:
 def report_no_commits(arguments: Arguments, paths: Sequence[str]) -> None:
     """Report files without a commit; perhaps the other filters excluded their commits."""
     for path in paths:
-        is_there = os.path.lexists(os.path.join(arguments.directory, path))
-        there = "" if is_there else "; there is no such file, either"
+        here = os.path.abspath(arguments.directory)
+        is_there = os.path.lexists(os.path.join(here, path))
+        there = "" if is_there else f"; there is no such file in {visible(here)}, either"
         print(f"stet: no commit was found that changed {path!r}{there}", file=sys.stderr)
 
 

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         for title, names in GROUPS.items():
             lines += [title, *(f"  {name:<13}{COMMANDS[name].what}" for name in names), ""]
         lines += [
-            "stet alone says where you are. stet help COMMAND explains a command.",
+            "stet without a command says where you are. stet help COMMAND explains a command.",
             "Every command takes -C DIR (act as if in DIR), --json, --no-pager and --dates.",
         ]
         return "\n".join(lines) + "\n"

@@ -249,7 +249,7 @@ def overview(arguments: Arguments, output: Output) -> None:
     except stet.WorkspaceNotAllowed:
         directory = os.path.abspath(arguments.directory)
         said = f"Agents may not edit in {visible(directory)}."
-        next_ = "To let them: stet init.  All commands: stet help"
+        next_ = "To let them: stet init, in a project's directory.  All commands: stet help"
         told = {"workspace": None, "directory": directory}
         output.tell(told, [(Span(said),), (Span(next_),)])
         return

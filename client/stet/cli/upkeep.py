@@ -201,7 +201,8 @@ def _verify_lines(result: VerifyResult, shadow: str) -> Iterator[Line]:
             yield (
                 Span("Its newest commit is "),
                 Span(result.head, "yellow"),
-                Span("; noted elsewhere, stet verify --expect can tell a cut-off history."),
+                Span(". Note it elsewhere; stet verify --expect ID then tells "),
+                Span("whether it is still there."),
             )
     else:
         problems = plural(len(result.problems), "problem")

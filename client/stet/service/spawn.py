@@ -101,7 +101,7 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
         )
     if not start:
         raise DaemonUnreachable(
-            f"no stet daemon answers at {endpoint.path}. Start one with: stet status"
+            f"no stet daemon answers at {endpoint.path}; stet status starts one"
         )
     with turn_to_start(endpoint):
         return connect(endpoint) or _start_and_connect(endpoint)

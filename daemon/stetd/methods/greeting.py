@@ -61,9 +61,12 @@ def _innermost(state: State, path: str) -> WorkspaceState:
     around = (each for each in allowed if f"{path}/".startswith(each.root + "/"))
     found = max(around, key=lambda each: len(each.root), default=None)
     if found is None:
+        which = f"it with: stet init {shlex.quote(path)}"
+        if f"{os.path.realpath(os.path.expanduser('~'))}/".startswith(os.path.join(path, "")):
+            which = "a project's directory with: stet init DIR"  # home itself can't be allowed
         raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
-            f"The person at the machine can allow it with: stet init {shlex.quote(path)}"
+            f"The person at the machine can allow {which}"
         )
     return found
 
