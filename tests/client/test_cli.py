@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -391,6 +393,45 @@ def test_a_runtime_directory_open_to_others_is_refused_and_doctor_says_how_to_me
         assert refused.returncode == 3
         assert f"chmod 700 '{run}'" in refused.stderr
         assert f"chmod 700 '{run}'" in own.stet("doctor").stdout
+
+
+@pytest.mark.parametrize("made", [os.mkdir, os.mkfifo])
+@pytest.mark.parametrize("name", ["stetd.lock", "stetd.log"])
+def test_what_is_no_file_in_the_place_of_the_lock_or_the_log_is_removed_as_the_doctor_says(
+    made: Callable[[str], None], name: str
+) -> None:
+    """Every command waited for the other end of a pipe."""
+    with installation() as own:
+        own.stet("init")
+        own.stop()
+        path = os.path.join(own.base, "state", name)
+        os.unlink(path)
+        made(path)
+        assert own.stet("status").returncode == 3
+        assert f"{path} is no file" in own.stet("doctor").stdout
+        _mend(own)
+        assert own.stet("status").returncode == 0
+
+
+def test_a_journal_without_its_beginning_is_refused_and_the_doctor_says_how_to_go_on() -> None:
+    """A start ended with a traceback, and the doctor found the journal readable."""
+    with installation() as own:
+        own.stet("init")
+        write = '[{"operation": "overwrite", "newText": "new"}]'
+        own.json("patch", "--path", "new", stdin=write)
+        own.stop()
+        own.stet("status")
+        own.json("patch", "--path", "newer", stdin=write)
+        own.stop(signal.SIGKILL)
+        journal = os.path.join(own.base, "state", "journal")
+        os.unlink(min(glob.glob(f"{journal}/*.wal")))
+        refused = own.stet("status")
+        assert refused.returncode == 3
+        assert f"{journal}: its newest checkpoint is lost" in refused.stderr
+        _mend(own)
+        own.stet("init")
+        assert own.json("pin")["pins"][0]["name"].startswith("unrecorded-")
+        assert os.listdir(f"{journal}.damaged")
 
 
 def test_doctor_starts_nothing() -> None:

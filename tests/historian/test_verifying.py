@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -227,6 +229,7 @@ def test_packed_references_that_are_no_file_are_told(made: Histories, worktree: 
     [
         ("packed-refs", "reference"),
         ("HEAD", "reference"),
+        ("config", "reference"),
         ("refs/heads/history", "reference"),
         ("refs/pins/a", "pin"),
         ("shallow", "replaced"),
@@ -353,9 +356,42 @@ def test_an_index_beside_the_pack_of_another_is_told(made: Histories, worktree: 
     os.replace(other, pack)
     os.unlink(others_index)
     name = os.path.relpath(index, made.path)
-    assert ("damaged_index", f"{name}: it is the index of another pack") in told(
-        verify(made, worktree)
-    )
+    found = [message for kind, message in told(verify(made, worktree)) if kind == "damaged_index"]
+    assert any(each.startswith(f"{name}: it is the index of another pack") for each in found)
+
+
+@pytest.mark.parametrize("damage", ["emptied", "gone"])
+def test_an_index_that_is_damaged_or_gone_is_made_anew_by_the_command_that_is_told(
+    made: Histories, worktree: Worktree, damage: str
+) -> None:
+    git(made.path, "repack", "-adq")
+    [index] = Path(made.path).glob("objects/pack/*.idx")
+    index.unlink()
+    if damage == "emptied":
+        index.touch()
+    kinds = {"damaged_index", "missing_index"}
+    [said] = [message for kind, message in told(verify(made, worktree)) if kind in kinds]
+    run_what_is_told(said)
+    assert told(verify(made, worktree)) == []
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", HISTORY])
+def test_a_directory_in_the_place_of_a_file_is_removed_by_the_command_that_is_told(
+    made: Histories, worktree: Worktree, name: str
+) -> None:
+    path = Path(made.path, name)
+    path.unlink()
+    path.mkdir()
+    said = [message for _, message in told(verify(made, worktree)) if "rm -r" in message]
+    run_what_is_told(said[0])
+    assert not path.exists()
+
+
+def run_what_is_told(message: str) -> None:
+    """Run the commands at a sentence's end, as a person would paste them."""
+    command = re.search(r": ((?:rm -r|git index-pack) .*)", message)
+    assert command is not None, message
+    subprocess.run(command[1], shell=True, check=True)
 
 
 # -- what was made otherwise
@@ -452,7 +488,11 @@ def test_what_makes_git_show_another_history_is_told(
 ) -> None:
     Path(made.path, name).parent.mkdir(exist_ok=True)
     Path(made.path, name).write_text("")
-    assert [kind for kind, _ in told(verify(made, worktree))] == ["replaced"]
+    [(kind, message)] = told(verify(made, worktree))
+    assert kind == "replaced"
+    if name != "shallow":  # without it, git can't read a history whose journal was lost
+        run_what_is_told(message)
+        assert told(verify(made, worktree)) == []
 
 
 def test_an_empty_tree_is_an_object_like_others(tmp_path: Path, worktree: Worktree) -> None:

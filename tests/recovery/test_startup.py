@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +22,13 @@ from stetd.session.modes import RESTRICTED, UNRESTRICTED
 from stetd.session.sessions import Session
 from stetd.state.state import State
 from stetd.storage.disk import Disk
-from stetd.storage.journal import PlacedRecord
+from stetd.storage.journal import Journal, PlacedRecord, read_journal
 from stetd.storage.journal_format import (
     Abort,
     Change,
     Checkpoint,
     CommitRecord,
+    FormatError,
     Published,
     Reached,
     Record,
@@ -131,6 +136,49 @@ def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) ->
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
     assert inspect(str(tmp_path)) is None
+
+
+def replaced_by_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def replaced_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def journal_replaced_by_a_file(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.touch()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [Path.unlink, replaced_by_a_directory, replaced_by_a_pipe, journal_replaced_by_a_file],
+)
+def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    """``stet doctor`` prints its commands; they are run as they were printed."""
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    journal = Journal(str(directory), Disk(), boot="boot", version="0.1")
+    for _ in range(2):
+        journal.start_segment()
+    journal.close()
+    damage(directory / "00000001.wal")
+    with pytest.raises((FormatError, OSError)):
+        read_journal(str(directory), Disk())
+    nothing = tmp_path / "stet"  # in the place of the command that starts the daemon
+    nothing.symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for _ in range(2):
+        found = inspect(str(tmp_path))
+        if found is not None and not found["ok"]:
+            subprocess.run(str(found["mend"]), shell=True, check=True)
+            directory.mkdir(exist_ok=True)  # a start does this
+    read_journal(str(directory), Disk())
 
 
 def test_a_temporary_file_that_may_be_the_only_copy_of_a_save_stays() -> None:

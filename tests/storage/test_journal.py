@@ -12,7 +12,16 @@ import pytest
 
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import Journal, JournalBroken, PlacedRecord, Position, read_journal
-from stetd.storage.journal_format import LEVEL, MAGIC, Opened, Published, Record, frames
+from stetd.storage.journal_format import (
+    LEVEL,
+    MAGIC,
+    Checkpoint,
+    FormatError,
+    Opened,
+    Published,
+    Record,
+    frames,
+)
 
 
 class FailingDisk(Disk):
@@ -315,15 +324,46 @@ def test_rotation_keeps_the_order_and_drops_only_older_segments(
     for number in range(1, 5):
         journal.append(*published(number), reserve=1 << 20)
         journal.start_segment()
+    checkpoint = Checkpoint(3, 0, 0, [], [])
+    journal.append(checkpoint)
     old = journal.segments_before(3)
     journal.remove(old)
     journal.forget(old)
     assert [(number, records[1:]) for number, _, records in contents(tmp_path)] == [
         (3, published(3)),
         (4, published(4)),
-        (5, []),
+        (5, [checkpoint]),
     ]
     assert journal.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("lost", ["removed", "emptied", "damaged", "of the middle"])
+def test_records_that_come_after_a_lost_part_are_refused_and_nothing_is_changed(
+    tmp_path: Path, disk: FailingDisk, lost: str
+) -> None:
+    """They name workspaces that only what is lost knows, and a tail was cut off for good."""
+    journal = opened(tmp_path, disk)
+    for _ in range(2):
+        journal.start_segment()
+    journal.append(Checkpoint(3, 0, 0, [], []))
+    old = journal.segments_before(3)
+    journal.remove(old)
+    for _ in range(2):
+        journal.start_segment()
+        journal.append(*published(1))
+    journal.close()
+    first = tmp_path / "00000003.wal"
+    if lost == "removed":
+        first.unlink()
+    elif lost == "of the middle":
+        (tmp_path / "00000004.wal").unlink()
+    else:
+        first.write_bytes(first.read_bytes()[:-1] if lost == "damaged" else b"")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    what = "00000004.wal is missing" if lost == "of the middle" else "its newest checkpoint is lost"
+    with pytest.raises(FormatError, match=f"{tmp_path}: {what}"):
+        read_journal(str(tmp_path), disk)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_failed_truncation_of_the_old_segment_does_not_stop_rotation(

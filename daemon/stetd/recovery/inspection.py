@@ -15,9 +15,9 @@ import msgspec
 
 from stet.service.socket_path import UnsafeDirectory, quoted
 from stetd.config.directories import Directories
-from stetd.storage.disk import read_file
-from stetd.storage.journal import segment_numbers, segment_path
-from stetd.storage.journal_format import FormatError, TooNew, read_segment
+from stetd.storage.disk import NotRegular, read_file
+from stetd.storage.journal import check_complete, segment_numbers, segment_path
+from stetd.storage.journal_format import Checkpoint, FormatError, Record, TooNew, read_segment
 
 _START = "stet status"
 #: The result of a check, as the doctor prints it in JSON.
@@ -44,17 +44,16 @@ def inspect_all(directories: Directories, *, in_use: bool = False) -> Finding | 
 def inspect(state: str) -> Finding | None:
     """Check the journal in a state directory; None if there is none yet."""
     directory, torn = os.path.join(state, "journal"), None
+    found: list[Record] = []
     try:
         numbers = segment_numbers(directory)
-    except FileNotFoundError:
-        return None
-    try:
         for number in numbers:
             path = segment_path(directory, number)
-            aside = f"{quoted(path)} {quoted(path + '.damaged')}; {_START}"
+            aside = _aside(path)
             data = read_file(path)
             try:
-                _, end = read_segment(data)
+                records, end = read_segment(data)
+                found += [record for _, record in records if isinstance(record, Checkpoint)]
             except TooNew as error:
                 said = f"{path}: {error} - nothing is lost, but this stet is too old for it"
                 return _wrong("journal", said, _upgrade_command())
@@ -64,11 +63,23 @@ def inspect(state: str) -> Finding | None:
             if rest and torn is None:
                 said = f"{path} ends with {rest} bytes that are no record; a start cuts them off"
                 torn = _wrong("journal", said, f"cp {aside}")
+        check_complete(directory, numbers, found)
+    except FormatError as error:
+        return _wrong("journal", str(error), f"mv {_aside(directory)}")
+    except FileNotFoundError:
+        return None
     except OSError as error:
-        return _wrong("journal", f"{error.filename}: {error.strerror}", _START)
+        # Something else has taken the place of a segment, or of the journal.
+        other = isinstance(error, IsADirectoryError | NotADirectoryError | NotRegular)
+        mend = f"mv {_aside(error.filename)}" if other else _START
+        return _wrong("journal", f"{error.filename}: {error.strerror}", mend)
     readable = f"{len(numbers)} segments, all readable"
     fine: Finding = {"check": "journal", "ok": True, "detail": readable}
     return torn or (fine if numbers else None)
+
+
+def _aside(path: str) -> str:
+    return f"{quoted(path)} {quoted(path + '.damaged')}; {_START}"
 
 
 def _upgrade_command() -> str:

@@ -24,6 +24,7 @@ from stetd.storage.journal_format import (
     MAGIC,
     Abort,
     Change,
+    Checkpoint,
     FormatError,
     Opened,
     Record,
@@ -69,15 +70,34 @@ def segment_numbers(directory: str) -> list[int]:
     return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
 
 
+def check_complete(directory: str, numbers: list[int], records: Iterable[Record]) -> None:
+    """Raise FormatError if a segment since the newest checkpoint is missing, or that is lost: later
+    records say nothing without it.
+    """
+    checkpoints = [record.segment for record in records if isinstance(record, Checkpoint)]
+    expected = checkpoints[-1] if checkpoints else 1  # they are counted from 1
+    for number in numbers:
+        if number > expected:
+            lost = os.path.basename(segment_path(directory, expected))
+            what = f"{lost} is missing" if checkpoints else "its newest checkpoint is lost"
+            raise FormatError(
+                f"{directory}: {what}, so the journal can't be read. Put it back from a copy. "
+                "Without one, move the journal away, and stet init begins new histories; pins "
+                "keep the old"
+            )
+        expected = max(expected, number + 1)
+
+
 def read_journal(directory: str, disk: Disk) -> list[PlacedRecord]:
     """All records in order. Every segment is made durable as it was read (ARCHITECTURE.md 6).
 
     A torn tail is cut off, so that a later recovery never reads anything else. Raises FormatError
-    for a segment of a newer version, and then changes nothing.
+    for a segment of a newer version, and if one is missing, and then changes nothing.
     """
     placed = []
     ends = {}
-    for number in segment_numbers(directory):
+    numbers = segment_numbers(directory)
+    for number in numbers:
         path = segment_path(directory, number)
         data = read_file(path)
         try:
@@ -88,6 +108,7 @@ def read_journal(directory: str, disk: Disk) -> list[PlacedRecord]:
         boot = first.boot if isinstance(first, Opened) else ""
         placed += [PlacedRecord(number, offset, boot, record) for offset, record in records]
         ends[path] = end, len(data)
+    check_complete(directory, numbers, (each.record for each in placed))
     for path, (end, length) in ends.items():
         fd = disk.open(path, os.O_RDWR)
         try:

@@ -283,7 +283,10 @@ class _Verification(msgspec.Struct):
         in_place = at is not None and (least is None or at <= least)
         if in_place or reference == before.head or (reference and reference == head):
             return
-        if reference is None:
+        place = os.path.join(self.shadow, HISTORY)
+        if reference is None and os.path.isdir(place):
+            fault = f"is a directory. Remove it: rm -r {shlex.quote(place)}"
+        elif reference is None:
             fault = f"is gone; it should name {head}"
         elif reference == "":
             fault = "does not hold a commit's id"
@@ -341,7 +344,12 @@ class _Verification(msgspec.Struct):
         missing = any(p.kind == "missing_object" for p in self.problems)
         for fault in self.check.faults:
             if fault.oid is None:
-                self._add(fault.kind, f"{fault.path}: {fault.why}", what=fault.path)
+                message = f"{fault.path}: {fault.why}"
+                if fault.kind == "damaged_index":
+                    index = shlex.quote(os.path.join(self.shadow, fault.path))
+                    pack = self._pack_command(fault.path.removesuffix(".idx") + ".pack")
+                    message += f". If its pack is whole, make it anew: rm -r {index}; {pack}"
+                self._add(fault.kind, message, what=fault.path)
             elif fault.oid not in self._named:
                 whole = self.check.kind_of(fault.oid) is not None
                 why = "another copy of it is whole" if whole else "no commit is known to need it"
@@ -354,10 +362,13 @@ class _Verification(msgspec.Struct):
         for path in self.check.unindexed if missing else ():
             self._add(
                 "missing_index",
-                f"{path} has no index, so nothing in it is found. Make one: git index-pack "
-                f"{os.path.join(self.shadow, path)}",
+                f"{path} has no index, so nothing in it is found. Make one: "
+                f"{self._pack_command(path)}",
                 what=path,
             )
+
+    def _pack_command(self, pack: str) -> str:
+        return f"git index-pack {shlex.quote(os.path.join(self.shadow, pack))}"
 
     def _report_deferral(self) -> None:
         if self.asked.trouble is not None:
@@ -450,7 +461,11 @@ class _Verification(msgspec.Struct):
             if name == "shallow" and self.ended_at is not None:
                 continue
             if os.path.lexists(os.path.join(shadow, name)):
-                message = f"{name} makes git show another history; stetd makes no such file"
+                path = shlex.quote(os.path.join(shadow, name))
+                why = f"stetd makes no such file. Remove it: rm -r {path}"
+                if name == "shallow":  # it is right if the journal has lost its record
+                    why = "the journal knows of no commit that retention dropped"
+                message = f"{name} makes git show another history; {why}"
                 self._add("replaced", message, what=name)
         for name in _GRAPHS:
             if os.path.lexists(os.path.join(shadow, name)):
@@ -463,9 +478,14 @@ class _Verification(msgspec.Struct):
             whole = head == b"ref: " + HISTORY.encode() + b"\n"
         except OSError:
             whole = False
+        anew = "stetd writes it anew when it starts"
         if not whole:
-            message = f"HEAD does not point to {HISTORY}; stetd writes it anew when it starts"
-            self._add("reference", message, what="HEAD")
+            self._add("reference", f"HEAD does not point to {HISTORY}; {anew}", what="HEAD")
+        for name in ("HEAD", "config"):
+            path = os.path.join(shadow, name)
+            if os.path.lexists(path) and not os.path.isfile(path):
+                message = f"{name} is no file; {anew}. Remove it: rm -r {shlex.quote(path)}"
+                self._add("reference", message, what=name)
 
     def _check_databases(self) -> None:
         """Report damage of files that are derived from the history, or not needed for it."""
