@@ -171,18 +171,6 @@ def test_a_byte_order_mark_is_kept_where_the_file_has_none_or_elsewhere() -> Non
     assert patched(bom + b"b\n", append("\ufeffa\n")) == bom + b"b\n" + bom + b"a\n"
 
 
-def test_an_overwrite_with_a_part_of_the_file_as_its_old_text_is_refused() -> None:
-    # Sent to change that part; what stands beside it would be lost.
-    refused = refusal(b"a\nb\nc\n", overwrite("B\n", oldText="b\n"))
-    assert kinds(refused) == [("invalid_params", 0)]
-    assert "To change oldText use replace; to write the whole file leave oldText out." in (
-        refused.message
-    )
-    assert patched(b"a\nb\nc\n", replace("b\n", "B\n")) == b"a\nB\nc\n"
-    assert patched(b"a\nb\n", overwrite("B\n", oldText="a\nb\n")) == b"B\n"
-    assert patched(b"a\nb\n", overwrite("B\n", oldText="")) == b"B\n"
-
-
 class TestMissingFile:
     def test_an_empty_file_can_be_created(self) -> None:
         assert patched(None, overwrite("")) == b""

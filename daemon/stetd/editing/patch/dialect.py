@@ -179,12 +179,6 @@ class _Planning(msgspec.Struct):
                 f"toClipboard stores the text that a replace matched; {operation} matches none. "
                 "Use replace with oldText, or leave toClipboard out.",
             )
-        if operation == "overwrite" and patch.request.old_text not in ("", document.text):
-            patch.fail(
-                Kind.INVALID_PARAMS,
-                "overwrite writes the whole file. To change oldText use replace; to write the "
-                "whole file leave oldText out.",
-            )
         if self.target.binary and operation != "overwrite":
             patch.failures.append(locating.refuse_binary(patch.subject, self.target))
         text = self._inserted_text(patch)
