@@ -31,21 +31,23 @@ class ProposedFile(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """A draft as data: ``draft`` is without its files.
 
-    ``number``: of the last record of the history that was read.
+    ``number``: of the last record of the history that was read. ``excludes``: digest of the
+    patterns of excluded files.
     """
 
     draft: Draft
     files: list[ProposedFile]
     number: int
+    excludes: str
 
 
-def proposal_of(draft: Draft, number: int) -> Proposal:
+def proposal_of(draft: Draft, number: int, excludes: str) -> Proposal:
     """A draft as data."""
     files = []
     for item in draft.files:
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
-    return Proposal(replace(draft, files=[]), files, number)
+    return Proposal(replace(draft, files=[]), files, number, excludes)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:

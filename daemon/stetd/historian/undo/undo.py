@@ -277,6 +277,6 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
     plan, limits = _PLANNERS[call.method], CallLimits.of(settings)
     with closing(CallWorld(view.worktree, call, limits)) as world:
         draft = with_lookup(view, lambda lookup: plan(lookup, view, call, world))
-        proposal = proposal_of(draft, view.number)
+        proposal = proposal_of(draft, view.number, view.excludes.digest)
         failpoint("historian.proposed")
         return proposal
