@@ -281,6 +281,8 @@ class Preparer:
                 raise TakesLong
             paths = [file.path for file in response.files]
             workspace.check_unchanged(response.number, paths, response.judged)
+            if response.excludes != workspace.excludes.digest:  # other moves are refused now
+                raise PlanOutdated(paths[0] if paths else "")
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))

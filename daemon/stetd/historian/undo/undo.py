@@ -293,7 +293,8 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
 
         def propose(lookup: CommitLookup) -> Proposal:
             draft = plan(lookup, view, call, world)
-            return proposal_of(draft, view.number, lookup.judged(draft.reverts))
+            judged = lookup.judged(draft.reverts)
+            return proposal_of(draft, view.number, judged, view.excludes.digest)
 
         proposal = with_lookup(view, propose)
         failpoint("historian.proposed")
