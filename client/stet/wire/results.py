@@ -298,7 +298,7 @@ class UpgradeList(msgspec.Struct, frozen=True):
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of the workspace with this root. ``mode`` is the mode that holds for it now.
-    ``last_seen``: when it was last opened or made an edit; ``commits``: how many edits it made;
+    ``last_seen``: when it was last opened or made an edit; ``commits``: how many it made;
     ``until``: when a grant ends and it is restricted again.
     """
 
