@@ -152,7 +152,7 @@ class NotText(StetError):
 
 
 class InputTooLarge(StetError):
-    """The call has too many tokens, files or bytes; send smaller ones."""
+    """The call has too many tokens, values, files or bytes; send smaller ones."""
 
 
 class FileTooLarge(StetError):
