@@ -281,8 +281,8 @@ def observe(
     changes are expected, except of ``background`` uses. ``subagent``: which agent of the session.
 
     Of the result, ``commit`` and ``files`` are the tool's changes. ``outside`` is the newest commit
-    of files that the history did not have. ``untold``: nothing was reported before the tool ran,
-    so no change is attributed to it.
+    of files that the history did not have. ``untold``: ``paths`` is None, and nothing was
+    reported before the tool ran, so no change is attributed to it.
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
@@ -543,10 +543,11 @@ def upgrade_decide(
     for_: float | None = None,
     workspace: str | None = None,
 ) -> Call[results.UpgradeInfo]:
-    """Approve or deny a request for write access, by its id or a unique prefix of it (control).
+    """Approve or deny a request for write access (control).
 
-    ``note`` is shown to the agent. ``for_``: seconds after which the approval ends.
-    ``workspace``: the root, if the request's id alone is not unique.
+    ``request``: its id, or the first digits of it, at least 4. ``note`` is shown to the agent.
+    ``for_``: seconds after which the approval ends. ``workspace``: the root, if the request's id
+    alone is not unique.
     """
     params = given(request=request, approve=approve, note=note, for_=for_, workspace=workspace)
     return Call("upgrade_decide", params, results.UpgradeInfo, repeatable=False)
