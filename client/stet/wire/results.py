@@ -563,7 +563,8 @@ class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``observe``. ``outside``: the newest commit that recorded files which the
     history did not have. ``commit`` and ``files``: the tool's changes, after it has run.
     ``complete``: the whole workspace was scanned; also true if paths were named. ``untold``:
-    nothing was reported before the tool ran, so no change is attributed to it.
+    no paths were named, and nothing was reported before the tool ran, so no change is attributed to
+    it.
     """
 
     commit: str | None = None
