@@ -8,6 +8,7 @@ cached by their stat data (:class:`KnownFiles`): the next scan reads only files 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,6 +24,8 @@ from stetd.storage.stat_cache import Known, Stamp, StatCache
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
+#: Swap files of Vim, lock links and autosaves of Emacs: they change while somebody only types.
+_OF_EDITORS = re.compile(r"(?:.*/)?(?:\.(?:[^/]*\.)?sw[a-p]|\.#[^/]*|#[^/]*#)", re.DOTALL)
 #: Permission bits beyond Git's are noted if at most so many files have some.
 _MAX_MODES = 1000
 #: At most so many .gitignore files may differ from those in the history.
@@ -104,6 +107,8 @@ def _differing(
         for path in _deleted(scan, repository)
         if not path.startswith(inner) and not view.excludes(path)
     )
+    # No tool writes them. As changes of a command they would be in the way of its undo.
+    found.paths = [each for each in found.paths if not _OF_EDITORS.fullmatch(each[0])]
     found.inner = sorted(view.inner.intersection(scan.passed))
     found.add_skipped(scan.passed)
     found.add_skipped(sorted(path for _, path in scan.large))
