@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
@@ -280,6 +281,24 @@ def test_a_line_number_that_was_copied_is_told(number: str) -> None:
     assert "differs (only in a number before it: send no line numbers): " in told
     other = difference("def f():\n    return total\n", f"{number}    return totals\n")
     assert "line numbers" not in other
+
+
+@pytest.mark.parametrize("sent", ["a = 1, b = 2", "a = 1," * 50_000])
+def test_a_long_line_is_not_copied_many_times_to_tell_how_it_differs(sent: str) -> None:
+    document = Document(False, "a = 1, b = 3, " * 25_000 + "\n")
+    assert document.folded_lines
+    tracemalloc.start()
+    try:
+        assert "differs: " in near_miss._first_difference(document, [sent], [""], "oldText", 0)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_line_of_blanks_is_no_ellipsis_and_that_is_seen_soon() -> None:
+    """It took the square of its length, which is minutes here."""
+    sent = "import os\nimport sys\n" + " " * 100_000 + "\n"
+    assert "(one of the two is blank)" in difference("import os\nimport sys\nx = 1\n", sent)
 
 
 def test_an_ellipsis_is_told_beside_a_blank_line() -> None:
