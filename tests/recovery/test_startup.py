@@ -148,6 +148,11 @@ def replaced_by_a_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def replaced_by_a_broken_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
 def journal_replaced_by_a_file(path: Path) -> None:
     shutil.rmtree(path.parent)
     path.parent.touch()
@@ -155,7 +160,13 @@ def journal_replaced_by_a_file(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [Path.unlink, replaced_by_a_directory, replaced_by_a_pipe, journal_replaced_by_a_file],
+    [
+        Path.unlink,
+        replaced_by_a_directory,
+        replaced_by_a_pipe,
+        replaced_by_a_broken_link,
+        journal_replaced_by_a_file,
+    ],
 )
 def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
