@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,28 @@ def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there
     undoing.join()
     assert refused[0].kind == "conflict"
     assert refused[0].message == site.agent.refusal("undo").message
+
+
+def test_a_conflict_in_a_file_that_others_edit_without_a_pause_is_told_as_one() -> None:
+    with running() as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        edit = site.overwrite("a.txt", "two\n")["commit"]
+        other, told = site.another("conv-2"), threading.Event()
+
+        def edits() -> None:
+            for n in count():
+                other.overwrite("a.txt", f"{n}\n")
+                if told.is_set():
+                    return
+
+        editing = threading.Thread(target=edits)
+        editing.start()
+        try:
+            assert site.person.refusal("undo", commits=[edit]).kind == "conflict"
+        finally:
+            told.set()
+            editing.join()
 
 
 @pytest.mark.parametrize("redo_first", [False, True])
