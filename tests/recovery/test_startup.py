@@ -133,6 +133,7 @@ def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() ->
 
 
 def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) -> None:
+    assert inspect(str(tmp_path)) is None
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
     assert inspect(str(tmp_path)) is None
@@ -158,6 +159,11 @@ def journal_replaced_by_a_file(path: Path) -> None:
     path.parent.touch()
 
 
+def journal_replaced_by_a_broken_link(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.symlink_to("nowhere")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -166,6 +172,7 @@ def journal_replaced_by_a_file(path: Path) -> None:
         replaced_by_a_pipe,
         replaced_by_a_broken_link,
         journal_replaced_by_a_file,
+        journal_replaced_by_a_broken_link,
     ],
 )
 def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
