@@ -240,7 +240,8 @@ def _manner(line: str, here: str, called: str) -> str:
     if _unescaped(line).partition("\n")[0] == _unescaped(here).partition("\n")[0]:
         owner = called if line.count("\\") > here.count("\\") else "the file"
         return f" (only in escaping: {owner} has a backslash, the other the character itself)"
-    if html.unescape(line) == html.unescape(here):
+    short = max(len(line), len(here)) <= _SHOWN_CHARS  # unescape() fails at too many digits
+    if short and html.unescape(line) == html.unescape(here):
         return " (only in HTML entities)"
     before = line.rstrip().removesuffix(here.strip())
     if _LINE_NUMBER.fullmatch(before):
