@@ -69,8 +69,8 @@ def call_of(
             f"says; received {type(arguments).__name__}."
         )
     # Models fill in what they need not send; nothing that a reading tool takes is ever empty.
-    reads = RESULTS[tool] is not EditResult
-    params = {key: each for key, each in arguments.items() if not (reads and each == "")}
+    result = RESULTS[tool]
+    params = {key: each for key, each in arguments.items() if result is EditResult or each != ""}
     try:
         size = len(msgspec.json.encode(params))
     except UNSENDABLE as error:
@@ -80,8 +80,7 @@ def call_of(
             f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
             "Nothing was changed. Send the edit in several smaller calls."
         )
-    result = RESULTS[tool]
-    if not reads:
+    if result is EditResult:
         turn = meta.get(_CODEX_TURN_KEY)
         if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
             raise NotPermitted(

@@ -48,10 +48,6 @@ _STRETCH = 65_536
 _EXACT_UP_TO = 1_000_000
 
 
-class VocabularyDamagedError(Exception):
-    """The vocabulary file of the package is damaged."""
-
-
 class TokenCount(msgspec.Struct, frozen=True):
     """``exact`` is False when counting stopped early: there are at least ``tokens``."""
 
@@ -84,7 +80,7 @@ def count_tokens(texts: Sequence[str]) -> TokenCount:
 
 @cache
 def load_encoding() -> tiktoken.Encoding:
-    """Load ``o200k_base``, once; takes half a second. Raises VocabularyDamagedError."""
+    """Load ``o200k_base``, once; takes half a second. Raises RuntimeError if it is damaged."""
     from importlib import resources  # it takes long to load
 
     import tiktoken
@@ -103,10 +99,10 @@ def _unpacked(packed: bytes) -> bytes:
     try:
         vocabulary = lzma.decompress(packed)
     except lzma.LZMAError as error:
-        raise VocabularyDamagedError(f"{_VOCABULARY} can not be unpacked: {error}") from error
+        raise RuntimeError(f"{_VOCABULARY} can not be unpacked: {error}") from error
     found = hashlib.sha256(vocabulary).hexdigest()
     if found != _VOCABULARY_SHA256:
-        raise VocabularyDamagedError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
+        raise RuntimeError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
     return vocabulary
 
 

@@ -80,7 +80,7 @@ class CallHandler(Protocol):
         """The caller's agent and session, for the log."""
 
     def disconnected(self) -> None:
-        """The client has disconnected. Its calls go on; their results are dropped."""
+        """The client has disconnected: its calls go on. It may be said twice."""
 
 
 class Handlers(Protocol):
@@ -111,7 +111,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._turn_scheduled = False  # complete frames are left for the next turn of the loop
         self._draining = False
         self._peer_sent_eof = False
-        self._disconnect_reported = False  # to the handlers
         self._input_ignored = False  # after a bad frame, or when it held too much memory
         self._last_received = self._loop.time()
         self._bytes_sent = 0
@@ -152,7 +151,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer_sent_eof = True
         if self._handler is not None and hung_up(self._transport.get_extra_info("socket")):
             # The client closed both directions, so no reply can reach it: its calls need not wait.
-            self._report_disconnect()
+            self._handler.disconnected()
         self.start_requests()
         return True
 
@@ -181,14 +180,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         # Calls in progress still refer to this connection; free its half-received frame.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._writable.set()
-        self._report_disconnect()
-        self._server.forget(self)
-
-    def _report_disconnect(self) -> None:
-        """Tell the handlers, once, that the client has disconnected."""
-        if self._handler is not None and not self._disconnect_reported:
-            self._disconnect_reported = True
+        if self._handler is not None:
             self._handler.disconnected()
+        self._server.forget(self)
 
     # -- for the server and the handlers ---------------------------------------------------
 
