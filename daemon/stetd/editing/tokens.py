@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_TOKENS = 60_000
 _VOCABULARY = "o200k_base.tiktoken.xz"
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 #: The pattern by which o200k_base splits text before merging; part of the encoding's definition.
 _PIECES = "|".join(
     (
@@ -91,7 +90,7 @@ def load_encoding() -> tiktoken.Encoding:
         "o200k_base",
         pat_str=_PIECES,
         mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in lines},
-        special_tokens=_SPECIAL_TOKENS,
+        special_tokens={},  # what reads like one is plain text
     )
 
 

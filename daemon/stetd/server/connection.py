@@ -109,7 +109,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
         self._turn_scheduled = False  # complete frames are left for the next turn of the loop
-        self._draining = False
         self._peer_sent_eof = False
         self._input_ignored = False  # after a bad frame, or when it held too much memory
         self._last_received = self._loop.time()
@@ -158,7 +157,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """Pause reading: the client does not read its replies."""
         self._replies_waiting = True
-        if not self._draining:
+        if not self._server.stopping:
             self._writable.clear()
         self._watch_replies()
         self._update_reading()
@@ -201,8 +200,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             await self._writable.wait()
 
     def drain(self) -> None:
-        """Refuse new requests from now on; requests in progress go on."""
-        self._draining = True
+        """The server stops: refuse new requests; requests in progress go on."""
         self._writable.set()
         self.start_requests()
 
@@ -283,7 +281,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _may_start(self) -> bool:
         if self._transport.is_closing() or self._input_ignored or self._replies_waiting:
             return False
-        if self._draining:
+        if self._server.stopping:
             return True
         if self._hello is not None or len(self.tasks) >= self._server.settings.max_pipelined:
             return False
@@ -306,7 +304,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._shared_limits.decoded(time.thread_time() - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
-        elif self._draining:
+        elif self._server.stopping:
             self._log_call(request.method, time.perf_counter(), Kind.SHUTTING_DOWN.value)
             if request.id is not None:
                 self._refuse(request.id, shutting_down())

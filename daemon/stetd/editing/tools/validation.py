@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -187,7 +186,7 @@ def _parsed(value: object) -> object:
 
 def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> dict[str, object]:
     """What was given, by the names that the fields have; what is null was not given."""
-    names = _in_snake_case(model)
+    names = {in_snake_case(name): name for name in fields_of(model)}
     spelled: dict[str, object] = {}
     for key, each in value.items():
         if each is None:
@@ -198,11 +197,6 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
             name = written  # both spellings, with different values: not ours to choose
         spelled[name] = each
     return spelled
-
-
-@cache
-def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
-    return {in_snake_case(name): name for name in fields_of(model)}
 
 
 def in_snake_case(name: str) -> str:
