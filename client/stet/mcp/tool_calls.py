@@ -19,6 +19,7 @@ from stet.agents import joining
 from stet.agents.clients import CLIENTS
 from stet.calls import Call
 from stet.errors import InputTooLarge, InvalidParams, NotPermitted
+from stet.mcp.catalogue import DIALECTS
 from stet.session.conversation import UNSENDABLE, unsendable
 from stet.wire import results
 from stet.wire.results import EditResult, UpgradeResult
@@ -33,10 +34,7 @@ _AGENT_NAMES = {client.mcp_name: client.name for client in CLIENTS.values()}
 
 #: The type of each tool's result.
 RESULTS: dict[str, type[msgspec.Struct]] = {
-    "patch": EditResult,
-    "patch_file": EditResult,
-    "patch_block": EditResult,
-    "apply_patch": EditResult,
+    **dict.fromkeys(DIALECTS, EditResult),
     "read": results.ReadResult,
     "undo": EditResult,
     "log": results.LogResult,
