@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from stet.wire.failures import Refused
@@ -20,7 +20,7 @@ from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
-from stetd.storage.stat_cache import Known, Stamp, StatCache
+from stetd.storage.stat_cache import Known, StatCache
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
@@ -36,19 +36,13 @@ class KnownFiles:
     """Stat data and blob ids of files, by directory; at first those of a snapshot (``path``)."""
 
     def __init__(self, path: str) -> None:
-        self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
-        self._first: StatCache | None = StatCache(path)
-
-    def folder(self, path: str) -> Known:
-        """The known files of a directory."""
-        if path in self._folders:
-            return self._folders[path]
-        return self._first.folder(path) if self._first is not None else {}
+        #: The known files of a directory.
+        self.folder: Callable[[str], Known] = StatCache(path).folder
 
     def learn(self, folders: list[Folder]) -> None:
         """Take over the files of a scan that has met all directories."""
-        self._folders = {folder.path: folder.cached for folder in folders}
-        self._first = None
+        known = {folder.path: folder.cached for folder in folders}
+        self.folder = lambda path: known.get(path, {})
 
 
 def scan_workspace(view: ReadView, known: KnownFiles, asked: ScanRequest) -> ScanResult:

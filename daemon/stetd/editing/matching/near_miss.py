@@ -270,11 +270,9 @@ def _counted(line: str) -> str:
 
 
 def _typographic(line: str, here: str, called: str) -> str:
-    """The names of the first two characters that differ but fold to the same."""
-    for mine, theirs in zip(line, here, strict=False):
-        if mine != theirs:
-            return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
-    return "composed and decomposed characters"
+    """The names of the first two characters that differ: none of the two begins the other."""
+    mine, theirs = next(pair for pair in zip(line, here, strict=False) if len(set(pair)) > 1)
+    return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
 
 
 def _named(char: str) -> str:
