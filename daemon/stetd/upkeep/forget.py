@@ -17,6 +17,7 @@ the next start finishes. Files of the workspace are never touched.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 
 import msgspec
@@ -123,7 +124,8 @@ class Forgetting(msgspec.Struct):
         raise refuse(
             Kind.CONTENDED,
             "forget: edits come faster than they can be followed; nothing was forgotten. Send the "
-            "call again when less is edited.",
+            "call again when less is edited, or keep agents from editing meanwhile: stet mode "
+            f"restricted -C {shlex.quote(self.workspace.root)}",
         )
 
     def _record(self, found: RewrittenHistory) -> str:
