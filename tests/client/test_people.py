@@ -134,6 +134,14 @@ def test_allowing_a_directory_of_a_workspace_says_that_it_has_its_own_history(
         check=False,
     )
     assert typed.returncode == 0
+    middle = outer / "middle"
+    (middle / "in").mkdir(parents=True)
+    for directory in (middle, middle / "in"):
+        ws.stet("init", str(directory))
+    said = ws.stet("init", str(middle / "in")).stdout.splitlines()[-1]
+    assert said.startswith(f"  inside {middle}, ")
+    for directory in (middle, middle / "in"):
+        ws.stet("workspaces", "--forget", str(directory))
     ws.stet("workspaces", "--forget", str(outer))
 
 

@@ -326,7 +326,7 @@ class HistoryApp(App[None]):
             (decide(False), "deny"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        # A request may appear while the person types: neither Enter nor a key that moves and Enter decides it.
+        # One may appear while the person types: Enter does not decide it, nor a move and Enter.
         dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)
