@@ -144,6 +144,12 @@ def test_a_path_that_reads_as_an_option_is_offered_as_a_path(ws: Installation) -
     offered = asked(ws, "stet read ")
     assert "./-dash" in offered
     assert "-dash" not in offered
+    assert list(asked(ws, "stet log --path=-d")) == ["--path=-dash"]
+
+
+def test_a_path_that_reads_as_a_comment_is_escaped_unless_it_is_in_quotes(ws: Installation) -> None:
+    assert list(asked(ws, "stet read \\#o", "bash")) == ["\\#odd"]
+    assert "\\" not in "".join(asked(ws, "stet read '#o", "bash"))
 
 
 def test_without_a_daemon_none_is_started_and_nothing_is_said() -> None:

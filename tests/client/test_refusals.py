@@ -18,6 +18,8 @@ from client.live import Installation, installation
 from stet import errors
 from stet.cli import main
 from stet.cli.arguments import COMMANDS
+from stet.cli.history import _next_page_command
+from stet.cli.usage import Arguments
 from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helpful_command
 from stet.terminal.render import workspaces
@@ -179,6 +181,19 @@ def test_what_is_to_be_watched_is_the_workspace_of_the_refused_command() -> None
     failures = [{"kind": "contended", "message": "no", "path": "a.py"}]
     error = stet.Contended("contended", {"failures": failures, "kind": "contended"})
     assert helpful_command(error, "stet patch", "/w") == "stet watch -C /w"
+    assert helpful_command(error, "stet patch", "/w\x85") == "stet watch -C $'/w\\302\\205'"
+
+
+def test_a_session_is_named_so_that_the_shell_finds_it() -> None:
+    error = stet.ToolDisabled("no")
+    said = helpful_command(error, "stet patch", session="s\x85")
+    assert said is not None
+    assert said.endswith(" --session $'s\\302\\205'")
+
+
+def test_the_command_for_older_commits_finds_a_file_that_is_spelled_out() -> None:
+    given = Arguments(directory=".", path="a\x85")
+    assert _next_page_command(given, "c") == "stet log --cursor=c -- $'a\\302\\205'"
 
 
 def test_a_refusal_is_told_also_if_the_mode_can_not_be_asked(

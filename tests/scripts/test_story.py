@@ -138,8 +138,9 @@ def test_a_directory_is_allowed_and_the_printed_commands_work(
         assert list(project.iterdir()) == []  # made by the patch, taken back by the undo
         if shutil.which("fish"):  # where $PATH is a list
             said = next(line for line in told.stdout.splitlines() if "export PATH" in line)
-            kept = subprocess.run(["fish", "-c", f"{said}; echo $PATH"], stdout=-1, check=True)
-            assert kept.stdout.decode().split()[1:] == os.environ["PATH"].split(":")
+            command = ["fish", "--no-config", "-c", f"{said}; string join : $PATH"]
+            kept = subprocess.run(command, capture_output=True, text=True, check=True)
+            assert kept.stdout.rstrip("\n").partition(":")[2] == os.environ["PATH"]
         connect = block_after("In an agent's client", told.stdout).split()
         shown = run("-m", "stet.cli", *connect[1:3], "--hooks", **own_directories)
         assert (connect[3:], shown.returncode) == (["--write", "--hooks"], 0)

@@ -574,7 +574,7 @@ async def test_after_a_forget_the_list_is_that_of_the_log_and_marks_are_gone(
     three_bursts(daemon)
 
     async with opened(daemon) as (app, pilot):
-        await pilot.pause(0.5)
+        await until(pilot, lambda: says(app, "unrestricted"), "it does not follow yet")
         await pilot.press("space", "space")
         with stet.connect(
             daemon.base / "w", control=True, endpoint=endpoint(daemon, control=True)
@@ -603,8 +603,9 @@ async def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:
 # -- requests, modes and a daemon that comes and goes
 
 
+@pytest.mark.parametrize("key", ["down", "up", "end", "pagedown"])
 async def test_no_key_that_moves_in_the_list_decides_a_request_that_appears(
-    daemon: DaemonProcess,
+    daemon: DaemonProcess, key: str
 ) -> None:
     three_bursts(daemon)
     with agent(daemon, "asks") as s:
@@ -613,7 +614,7 @@ async def test_no_key_that_moves_in_the_list_decides_a_request_that_appears(
         async with opened(daemon) as (app, pilot):
             await asyncio.to_thread(s.request_mode_upgrade, "now")
             await until(pilot, lambda: isinstance(app.screen, Choose), "nobody is asked")
-            await pilot.press("down", "enter")
+            await pilot.press(key, "enter", "escape")
             await until(pilot, lambda: not isinstance(app.screen, Choose), "it stays")
             await pilot.press("m")
             await until(pilot, lambda: says(app, "asks for write access"), "it was decided")

@@ -148,25 +148,6 @@ def test_it_does_without_colours(ws: Installation) -> None:
         terminal.close()
 
 
-def test_it_is_suspended_and_comes_back_as_it_was(ws: Installation) -> None:
-    shell = 'set -m; stty -g >before; "$0" -m stet.cli ui; stty -g >suspended; echo "has stopped"'
-    script = f"{shell}; read -r line; fg; stty -g >after; read -r line"
-    terminal = Terminal(ws, "sh", "-c", script, sys.executable)
-    try:
-        terminal.wait_for("bot/c  3 edits", "+something else")
-        terminal.press("C-z")
-        terminal.wait_for("has stopped", without="bot/c")
-        terminal.press("Enter")
-        terminal.wait_for("bot/c  3 edits", "a.txt  + first", "+something else", "q quit")
-        terminal.press("q")
-        terminal.wait_for("has stopped", without="bot/c")
-        terminal.press("Enter")
-        terminal.wait_for_end()
-        assert ws.text("before") == ws.text("suspended") == ws.text("after")
-    finally:
-        terminal.close()
-
-
 def test_a_terminal_is_usable_after_its_ui_was_ended(ws: Installation) -> None:
     own = 'stty -g >before; sh -c \'echo $$ >pid; exec "$0" -m stet.cli ui\' "$0"; echo "ended: $?"'
     script = f"{own}; stty -g >after; read -r line"

@@ -153,6 +153,8 @@ _pins = _from_daemon(_find_pins)
 def _paths(prefix: str, **more: Any) -> Candidates:
     existing = dict.fromkeys(FilesCompleter()(prefix), "")
     found = {**existing, **_deleted_paths(prefix=prefix, **more)}
+    if prefix.startswith("-"):  # of --path=
+        return found
     # An option otherwise.
     return {f"./{path}" if path.startswith("-") else path: what for path, what in found.items()}
 

@@ -103,7 +103,6 @@ class HistoryApp(App[None]):
         Binding("a", "everything", "all", show=False),
         Binding("question_mark", "help", "help"),
         Binding("escape", "clear", show=False),
-        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("q", "quit", "quit"),
     ]
 
@@ -141,8 +140,6 @@ class HistoryApp(App[None]):
         # Without it the terminal would stay in its full-screen mode, without echo.
         ended = partial(self.exit, return_code=128 + signal.SIGTERM)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended)
-        # After a suspension the terminal is empty; textual draws only what has changed.
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.timeline.focus()
         await self._session.open()
         self._root = self._session.workspace or ""
@@ -332,7 +329,7 @@ class HistoryApp(App[None]):
             (decide(False), "deny"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        # A request may appear while the person types: neither Enter nor Down and Enter decides it.
+        # One may appear while the person types: Enter does not decide it, nor a move and Enter.
         dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)

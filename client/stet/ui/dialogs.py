@@ -111,8 +111,11 @@ class Ask(Dialog[str]):
 
 class _Options(OptionList):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
-        """Whether a key is obeyed: not without room for the list, where textual fails at PgDn."""
-        return bool(self.scrollable_content_region)
+        """Whether a key is obeyed: not without room for the list, where textual fails at PgDn. If
+        nothing is highlighted, Down alone is: the others would go to the end of the list.
+        """
+        begun = self.highlighted is not None or action == "cursor_down"
+        return begun and bool(self.scrollable_content_region)
 
 
 class Choose(Dialog[T]):

@@ -186,11 +186,10 @@ class Timeline(ScrollView, can_focus=True):
         at = y + int(self.scroll_offset.y)
         width = self.scrollable_content_region.width
         if at >= len(self.rows):
+            # Without colours (NO_COLOR) textual fails at blanks without a style.
             return Strip.blank(width, Style())
         text = text_of(self._line(self.rows[at], width), dark=self.app.current_theme.dark)
-        # Without colours (NO_COLOR) textual fails at a segment without a style.
-        rendered = text.render(self.app.console)
-        segments = [Segment(each.text, each.style or Style()) for each in rendered if each.text]
+        segments = [segment for segment in text.render(self.app.console) if segment.text]
         strip = Strip(segments).adjust_cell_length(width, Style())
         if at == self.cursor:
             ground = _CURSOR[self.app.current_theme.dark, self.has_focus]
