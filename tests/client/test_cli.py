@@ -413,23 +413,6 @@ def test_what_is_no_file_in_the_place_of_the_lock_or_the_log_is_removed_as_the_d
         assert own.stet("status").returncode == 0
 
 
-def test_a_pipe_in_the_place_of_the_lock_is_told_while_its_other_end_is_open() -> None:
-    """It has nothing to read then, which is no error."""
-    with installation() as own:
-        own.stet("init")
-        own.stop()
-        path = os.path.join(own.base, "state", "stetd.lock")
-        os.unlink(path)
-        os.mkfifo(path)
-        other_end = os.open(path, os.O_RDWR)
-        try:
-            assert own.stet("status").returncode == 3
-            assert f"{path} is no file" in own.stet("doctor").stdout
-        finally:
-            os.close(other_end)
-            os.unlink(path)
-
-
 def test_a_journal_without_its_beginning_is_refused_and_the_doctor_says_how_to_go_on() -> None:
     """A start ended with a traceback, and the doctor found the journal readable."""
     with installation() as own:

@@ -273,7 +273,7 @@ def lock(endpoint: Endpoint) -> Finding:
         return fine("lock", f"process {pid} has the history open")
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(endpoint.state, "stetd.lock"), "rb", opener=at_once) as file:
-            pid = int(file.read(32) or b"")
+            pid = int(file.read(32))
         paths = filter(os.path.exists, _socket_paths(endpoint))
         if not is_running(pid) and not all(map(_is_listened_on, paths)):
             detail = f"{endpoint.state}/stetd.lock names process {pid}, which was killed"

@@ -209,7 +209,7 @@ def holder(endpoint: Endpoint) -> int | None:
     for directory in (endpoint.state, endpoint.runtime):
         try:
             with open(os.path.join(directory, "stetd.lock"), "rb", opener=at_once) as lock:
-                pid, own = int(lock.read(32) or b""), os.fstat(lock.fileno())
+                pid, own = int(lock.read(32)), os.fstat(lock.fileno())
         except (OSError, ValueError):
             continue
         if not (is_running(pid) and _is_daemon(pid)):
@@ -224,7 +224,7 @@ def holder(endpoint: Endpoint) -> int | None:
 
 
 def at_once(path: str, flags: int) -> int:
-    """Open a file; what is a FIFO instead is not waited for (read() may be None then)."""
+    """Open a file; what is a FIFO instead is not waited for."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
