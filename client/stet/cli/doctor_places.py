@@ -22,7 +22,7 @@ import msgspec
 from stet.cli.config import ask_stetd
 from stet.errors import StetError
 from stet.service.socket_path import UnsafeDirectory, check_private, config_path, quoted
-from stet.service.spawn import Endpoint, at_once, holder, is_running
+from stet.service.spawn import Endpoint, holder, is_running
 
 #: The history's disk is reported if it has less free space, or fewer free inodes, than this.
 _SPARE_BYTES = 500 * 1024 * 1024
@@ -162,9 +162,6 @@ def state(directory: str) -> Finding:
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         return wrong(name, detail, disk_command(directory))
-    for path in (os.path.join(directory, each) for each in ("stetd.lock", "stetd.log")):
-        if os.path.lexists(path) and not os.path.isfile(path):
-            return wrong(name, f"{path} is no file", f"rm -r {quoted(path)}")
     private = f"chmod 700 {quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{directory} is read-only: its mode forbids writing", private)
@@ -272,7 +269,7 @@ def lock(endpoint: Endpoint) -> Finding:
     if pid is not None:
         return fine("lock", f"process {pid} has the history open")
     with contextlib.suppress(OSError, ValueError):
-        with open(os.path.join(endpoint.state, "stetd.lock"), "rb", opener=at_once) as file:
+        with open(os.path.join(endpoint.state, "stetd.lock"), "rb") as file:
             pid = int(file.read(32))
         paths = filter(os.path.exists, _socket_paths(endpoint))
         if not is_running(pid) and not all(map(_is_listened_on, paths)):

@@ -208,7 +208,7 @@ def holder(endpoint: Endpoint) -> int | None:
     """The process id of the daemon that uses the state or runtime directory, by its lock files."""
     for directory in (endpoint.state, endpoint.runtime):
         try:
-            with open(os.path.join(directory, "stetd.lock"), "rb", opener=at_once) as lock:
+            with open(os.path.join(directory, "stetd.lock"), "rb") as lock:
                 pid, own = int(lock.read(32)), os.fstat(lock.fileno())
         except (OSError, ValueError):
             continue
@@ -221,11 +221,6 @@ def holder(endpoint: Endpoint) -> int | None:
         if not held or any(os.path.samestat(own, each) for each in held):
             return pid
     return None
-
-
-def at_once(path: str, flags: int) -> int:
-    """Open a file; what is a FIFO instead is not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def elsewhere(endpoint: Endpoint) -> str | None:
@@ -270,8 +265,7 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(endpoint.log).st_size > LOG_BYTES:
                 os.replace(endpoint.log, endpoint.log + ".1")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-        log = os.open(endpoint.log, flags, 0o600)
+        log = os.open(endpoint.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             log_start = os.fstat(log).st_size
             started = subprocess.run(
