@@ -21,7 +21,7 @@ from stet.cli.usage import Arguments, UsageError
 from stet.errors import InvalidParams
 from stet.service.spawn import is_running
 from stet.terminal import access_lines, render
-from stet.terminal.spans import Line, Span, aligned, short, visible, when
+from stet.terminal.spans import Line, Span, aligned, short, typed, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
 
 
@@ -38,11 +38,11 @@ def init(arguments: Arguments, output: Output) -> None:
         lines += list(render.workspaces([workspace]))[1:]
         outer = [each.root for each in known if workspace.root.startswith(f"{each.root}/")]
         if outer:
-            import shlex  # most results do without
-
-            around, forget = visible(max(outer, key=len)), shlex.quote(workspace.root)
-            said = f"  inside {around}, but with a history of its own from now on; to end that: "
-            lines.append((Span(f"{said}stet workspaces --forget {visible(forget)}", "yellow"),))
+            said = (
+                f"  inside {visible(max(outer, key=len))}, but with a history of its own from now "
+                f"on; to end that: stet workspaces --forget {typed(workspace.root)}"
+            )
+            lines.append((Span(said, "yellow"),))
         return lines
 
     session = asking.person(arguments, workspace=False)

@@ -280,7 +280,7 @@ class Preparer:
                 check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
-            workspace.check_unchanged(response.number, paths, response.judged)
+            workspace.check_unchanged(job.asked_at, paths, response.judged)
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))
