@@ -55,15 +55,11 @@ def _as_root(command: str) -> str:
     return command if os.geteuid() == 0 else f"sudo {command}"
 
 
-def _chown_command(directory: str) -> str:
-    return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
-
-
 def chown_if_foreign(directory: str) -> str | None:
     """The command that takes over a directory of another user."""
     with contextlib.suppress(OSError):
-        if os.lstat(directory).st_uid != os.geteuid():
-            return _chown_command(directory)
+        if os.stat(directory).st_uid != os.geteuid():
+            return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
     return None
 
 
@@ -154,7 +150,7 @@ def state(directory: str) -> Finding:
         return wrong(name, f"{directory} is no directory", away)
     if found.st_uid != os.geteuid():
         detail = f"{directory} belongs to user id {found.st_uid}, not to you ({os.geteuid()})"
-        return wrong(name, detail, _chown_command(directory))
+        return wrong(name, detail, chown_if_foreign(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         return wrong(name, detail, disk_command(directory))
