@@ -121,14 +121,17 @@ def test_allowing_a_directory_of_a_workspace_says_that_it_has_its_own_history(
 ) -> None:
     outer = tmp_path / "outer"
     inner = outer / "in ner"
-    inner.mkdir(parents=True)
-    forget = f"stet workspaces --forget '{inner}'"
+    innermost = inner / "most"
+    innermost.mkdir(parents=True)
     assert "--forget" not in ws.stet("init", str(outer)).stdout
-    said = ws.stet("init", str(inner)).stdout.splitlines()[-1]
-    assert said.startswith(f"  inside {outer}, ")
-    assert said.endswith(forget)
-    assert ws.stet(*shlex.split(forget)[1:]).returncode == 0
-    ws.stet("workspaces", "--forget", str(outer))
+    for directory, around in ((inner, outer), (innermost, inner)):
+        forget = f"stet workspaces --forget '{directory}'"
+        said = ws.stet("init", str(directory)).stdout.splitlines()[-1]
+        assert said.startswith(f"  inside {around}, ")
+        assert said.endswith(forget)
+    for directory in (innermost, inner, outer):
+        forget = f"stet workspaces --forget '{directory}'"
+        assert ws.stet(*shlex.split(forget)[1:]).returncode == 0
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "undo"], ["undo", "--help"]])
