@@ -24,7 +24,6 @@ from stet.cli.arguments import COMMANDS, GROUPS
 from stet.cli.parser import Parser
 from stet.session.blocking import Session  # before stetd: its methods get no signatures after it
 from stet.version import __version__
-from stet.wire.failures import Kind
 from stetd.cli import parser as daemon_parser
 from stetd.config.settings import OPTIONS, unit_of
 
@@ -118,8 +117,7 @@ def _api() -> Iterator[str]:
     yield "\n## Errors\n\n| class | kind | of |\n|---|---|---|\n"
     for name in errors.__all__:
         error = getattr(errors, name)
-        kind = f"`{error.KIND}`" if error.KIND in set(Kind) else ""
-        yield f"| `stet.{name}` | {kind} | `{error.__base__.__name__}` |\n"
+        yield f"| `stet.{name}` | `{error.KIND}` | `{error.__base__.__name__}` |\n"
 
 
 def _documented(name: str, what: Callable[..., object]) -> Iterator[str]:

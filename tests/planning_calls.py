@@ -26,7 +26,7 @@ def planning(
         peer=None,
         control=False,
         request="r",
-        retryable=False,
+        once=False,
         digest=b"",
     )
     return Planning(root=str(root), call=call, clipboards=dict(clipboards or {}), limits=LIMITS)

@@ -129,8 +129,8 @@ def patch_file(
 
     ``changes``: one change or a list, made by ``stet.change``. ``dry_run`` is this dialect's name
     of ``preview``. ``context``: lines around each change in the result's message. ``backup`` keeps
-    the old file as PATH.bak, in the same commit. Other parameters, result and errors as in patch();
-    also raises OccurrenceOutOfRange.
+    the old file as PATH.bak (or PATH.bak.1, ..), in the same commit. Other parameters, result
+    and errors as in patch(); also raises OccurrenceOutOfRange.
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= given(dry_run=dry_run or None, context=context, backup=backup or None)
@@ -162,9 +162,9 @@ def apply_patch(
     """Apply a patch in Codex's format: adds, updates, moves and deletes files; all, or none.
 
     ``overwrite`` lets "Add File" replace an existing file. ``ambiguous="first"`` applies a hunk at
-    the first of several places, as Codex does; otherwise it is refused. Otherwise as patch(); also
-    raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an ``@@`` line that is
-    not found, and AlreadyExists.
+    the first of several places, as Codex does; without it such a hunk is refused. The rest is as in
+    patch(); also raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an ``@@``
+    line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
     return _edit("apply_patch", params, common)
@@ -281,8 +281,8 @@ def observe(
     changes are expected, except of ``background`` uses. ``subagent``: which agent of the session.
 
     Of the result, ``commit`` and ``files`` are the tool's changes. ``outside`` is the newest commit
-    of files that the history did not have. ``untold``: nothing was reported before the tool ran,
-    so no change is attributed to it.
+    of files that the history did not have. ``untold``: ``paths`` is None, and nothing was
+    reported before the tool ran, so no change is attributed to it.
     """
     params = given(phase=phase, paths=paths, tool=tool, use=use, late=late, background=background)
     params |= given(subagent=subagent, within=within, message=message)
@@ -416,6 +416,7 @@ def verify(
 def gc(*, workspace: str | None = None) -> Call[results.GcResult]:
     """Pack a history and drop objects that no reference needs (control). Takes time.
 
+    First drops the commits that ``retention_days`` and ``retention_mb`` no longer keep.
     ``workspace``: the root of another workspace than the session's. ``status().work`` shows the
     progress.
     """
@@ -427,9 +428,9 @@ def snapshot(
 ) -> Call[results.SnapshotResult]:
     """Commit the whole workspace (control), except files that .gitignore files ignore.
 
-    ``message`` says why. ``skip_large`` leaves out files over the size limit; otherwise they are
-    refused. The first snapshot takes time; later ones only read files that have changed.
-    ``status().work`` shows the progress.
+    ``message`` says why. ``skip_large`` leaves out files over ``max_file_bytes``; without it
+    FileTooLarge is raised. The first snapshot takes time; later ones only read files that have
+    changed. ``status().work`` shows the progress.
     """
     params = given(message=message, skip_large=skip_large or None, workspace=workspace)
     return Call("snapshot", params, results.SnapshotResult)
@@ -542,10 +543,11 @@ def upgrade_decide(
     for_: float | None = None,
     workspace: str | None = None,
 ) -> Call[results.UpgradeInfo]:
-    """Approve or deny a request for write access, by its id or a unique prefix of it (control).
+    """Approve or deny a request for write access (control).
 
-    ``note`` is shown to the agent. ``for_``: seconds after which the approval ends.
-    ``workspace``: the root, if the request's id alone is not unique.
+    ``request``: its id, or the first digits of it, at least 4. ``note`` is shown to the agent.
+    ``for_``: seconds after which the approval ends. ``workspace``: the root, if the request's id
+    alone is not unique.
     """
     params = given(request=request, approve=approve, note=note, for_=for_, workspace=workspace)
     return Call("upgrade_decide", params, results.UpgradeInfo, repeatable=False)
@@ -590,7 +592,7 @@ def workspace_allow(root: str) -> Call[results.WorkspaceInfo]:
 
 
 def workspace_forget(root: str) -> Call[results.WorkspaceInfo]:
-    """Allow no more edits below a directory (control). Its history is kept."""
+    """Allow no more calls below a directory (control). Its history is kept."""
     return Call("workspace_forget", {"root": root}, results.WorkspaceInfo, repeatable=False)
 
 

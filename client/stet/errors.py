@@ -2,7 +2,8 @@
 
     StetError                    kind, message, data, failures
       OldTextNotFound, ...       a refusal by the daemon; the class name is the kind in
-                                 CamelCase. A refused call changed nothing.
+                                 CamelCase. OutcomeUnknown and Internal apart, a
+                                 refused call changed nothing.
       TransportError             no answer; ``request_id`` says what to ask again with
         DaemonUnreachable        no daemon answers and none could be started
         ConnectionLost           the connection broke, also after retries
@@ -151,7 +152,7 @@ class NotText(StetError):
 
 
 class InputTooLarge(StetError):
-    """The texts of the call exceed the token limit; send smaller patches."""
+    """The call has too many tokens, values, files or bytes; send smaller ones."""
 
 
 class FileTooLarge(StetError):

@@ -319,19 +319,15 @@ _COMMON_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(
 P = TypeVar("P", bound=Params)
 
 
-def convert(kind: type[P], method: str, params: dict[str, Any], *beside: type[Params]) -> P:
+def convert(kind: type[P], method: str, params: dict[str, Any], *, common: bool = False) -> P:
     """Convert params to their type. Raises Refused (invalid_params) with the expected fields.
-    ``beside``: types of other parameters of the method, which are converted elsewhere.
+    ``common``: the method takes the common ones, too, which are converted elsewhere.
     """
     try:
         return msgspec.convert(params, known_to_msgspec(kind), strict=True)
     except (msgspec.ValidationError, ValueError) as error:  # ValueError: a lone surrogate
-        kinds: tuple[type[Params], ...] = kind, *beside
-        fields = ", ".join(
-            f.encode_name + ("" if f.required else "?")
-            for each in kinds
-            for f in msgspec.structs.fields(each)
-        )
+        known = msgspec.structs.fields(kind) + (msgspec.structs.fields(Common) if common else ())
+        fields = ", ".join(f.encode_name + ("" if f.required else "?") for f in known)
         which = "Every edit takes" if kind is Common else f"The parameters of {method} are"
         raise invalid(
             f"{method}: {str(error).replace('`$.', '`')}. "

@@ -77,7 +77,7 @@ def test_a_commit_lists_what_it_takes_back_though_it_names_its_file() -> None:
     taken_back = ["4f3c2a1b" + "0" * 32, "9c2d11e0" + "0" * 32]
     undo = commit(6, 59, kind="undo", message="undo 2 edits: src/a.py", reverts=taken_back)
     lines = ["".join(span.text for span in line) for line in page([undo], repeat(""), NOW, 80)]
-    assert "            takes back 4f3c2a1b, 9c2d11e0" == lines[-1]
+    assert "            undoes 4f3c2a1b, 9c2d11e0" == lines[-1]
 
 
 def test_a_graph_in_few_columns_has_room_for_what_was_done() -> None:
@@ -91,6 +91,15 @@ def test_a_long_name_is_cut_off_in_a_heading() -> None:
     heading = next(iter(page([commit(1, 59, agent="\u957f" * 60)], iter([""]), NOW, 80)))
     assert line_columns(heading) <= 80
     assert heading[-1].text == "  1 edit  1 min ago"
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("edit", "1 edit"), ("observed", "1 edit"), ("undo", "1 change"), ("restore", "1 change")],
+)
+def test_only_edits_are_counted_as_edits(kind: str, count: str) -> None:
+    heading = next(iter(page([commit(1, 59, kind=kind)], repeat(""), NOW, 80)))
+    assert heading[-1].text == f"  {count}  1 min ago"
 
 
 def test_a_tab_takes_the_room_that_was_counted_for_it() -> None:

@@ -111,8 +111,10 @@ def test_nobody_is_told_to_allow_the_home_directory() -> None:
         for directory in (home, "/"):
             said = own.stet("log", "-C", directory, HOME=home).stderr
             assert said.endswith("can allow a project's directory with: stet init DIR\n")
-        said = own.stet("log", "-C", project, HOME=home).stderr
-        assert said.endswith(f"can allow it with: stet init {project}\n")
+        os.mkdir(beside := os.path.join(own.base, "hom"))
+        for directory in (project, beside):
+            said = own.stet("log", "-C", directory, HOME=home).stderr
+            assert said.endswith(f"can allow it with: stet init {directory}\n")
         assert own.stet("init", project, HOME=home).returncode == 0
 
 

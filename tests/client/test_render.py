@@ -166,7 +166,7 @@ def test_show_says_who_when_and_why() -> None:
         f"commit {'a' * 40}\n"
         "By:        person\n"
         "Time:      2026-11-21T11:57:00Z (3 min ago)\n"
-        "Kind:      undo (undo)\n"
+        "Kind:      undo\n"
         "Request:   r1\n"
         "Process:   stet (42)\n"
         "Undoes:    cccccccc, dddddddd\n"
@@ -299,7 +299,7 @@ def test_status_names_what_it_knows() -> None:
         commits=12345,
         journal_bytes=1000,
         shadow_bytes=5_500_000,
-        replacement={"/w": "rename"},
+        replacement={"/w": "rename", "/usual": "exchange"},
         trouble="the disk is full",
         last_error=LoggedError("2026-11-21T11:57:00Z", "no\nspace"),
         unavailable={"/gone": "/gone is not there"},

@@ -10,7 +10,7 @@ import pytest
 import stet
 from client.live import installation
 from stet.terminal.access_lines import ended, sessions
-from stet.terminal.spans import Line
+from stet.terminal.spans import Line, line_columns
 from stet.wire.results import EndedSession, SessionInfo
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.UTC)
@@ -40,9 +40,16 @@ def test_a_line_a_session_the_newest_first() -> None:
         info("conv\x1b-1", commits=1),
     ]
     assert [
-        "conv\\x1b-1  bot  3 min ago  1 edit   unrestricted",
-        "old              2 h ago    2 edits  restricted",
+        "conv\\x1b-1  bot  3 min ago  1 commit ",
+        "old              2 h ago    2 commits  restricted",
     ] == [text(line) for line in sessions(found, NOW, where=False)]
+
+
+def test_a_uuid_and_a_long_name_fit_80_columns() -> None:
+    name = "a1b2c3d4-e5f6-4711-8899-aabbccddeeff"
+    long = info(name, agent="claude-code", last_seen="2026-11-22T11:11:00Z", commits=126)
+    (line,) = sessions([long], NOW, where=False)
+    assert line_columns(line) <= 80
 
 
 def test_those_of_all_workspaces_stand_below_their_roots() -> None:

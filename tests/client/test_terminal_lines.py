@@ -88,13 +88,13 @@ def test_a_commit_of_one_file_that_its_subject_names_takes_one_line() -> None:
 def test_what_was_taken_back_and_by_what() -> None:
     assert text(log_lines.log(PAGE[:2], NOW, 100)) == [
         "aaaaaaaa  3 min ago  person      undo 2 commits",
-        "          takes back bbbbbbbb, eeeeeeee",
+        "          undoes bbbbbbbb, eeeeeeee",
         "          M b  +1 -1",
         f"          D c/{'d' * 80}  -12",
         "bbbbbbbb  3 min ago  bot/conv-1  patch a.py: 1 edit  +3  undone by aaaaaaaa",
         f"          {('why ' + 'not ' * 40)[:89]}…",
     ]
-    assert text(log_lines.log(PAGE[:1], None))[1] == "          takes back bbbbbbbb, eeeeeeee"
+    assert text(log_lines.log(PAGE[:1], None))[1] == "          undoes bbbbbbbb, eeeeeeee"
     undone = next(log_lines.log([PAGE[1]], NOW, 100))
     assert [span.style for span in undone if span.text.startswith("patch")] == ["dim strike"]
 

@@ -113,6 +113,34 @@ def test_rollback_restore_and_redo_write_nothing_themselves(site: Site) -> None:
     assert expected == both_ways(site, "a.txt")
 
 
+@pytest.mark.parametrize("by_the_agent", [False, True])
+def test_a_text_that_was_away_for_a_while_belongs_to_whoever_wrote_it(
+    site: Site, by_the_agent: bool
+) -> None:
+    """As `git stash` and `git stash pop` do, or the checkout of two branches."""
+    site.write("a.txt", "one\n")
+    edit(site, "ann", "a.txt", "one\n", "one\ntwo\n")
+    site.write("a.txt", "one\nzwei\ntwo\n")
+    observed = {"tool": "Bash", "paths": ["a.txt"]}
+    for n, text in enumerate(["one\n", "one\nzwei\ntwo\n"]):
+        site.agent.call("observe", phase="before", use=f"u{n}", **observed)
+        site.write("a.txt", text)
+        if by_the_agent:
+            site.agent.call("observe", phase="after", use=f"u{n}", **observed)
+    site.agent.call("observe", phase="before", use="u2", **observed)
+    expected = [("one\n", "outside"), ("zwei\n", "outside"), ("two\n", "ann")]
+    assert expected == both_ways(site, "a.txt")
+
+
+def test_a_late_write_to_the_replaced_file_takes_no_line_from_an_agent(own_site: Site) -> None:
+    with own_site.write("a.txt", "one\n").open("a") as file:
+        edit(own_site, "ann", "a.txt", "one\n", "one\ntwo\n")
+        file.write("late\n")
+    own_site.restart()  # looks at replaced files once more
+    assert len(own_site.log(text="late")) == 2
+    assert both_ways(own_site, "a.txt") == [("one\n", "outside"), ("two\n", "ann")]
+
+
 def test_lines_are_followed_through_moves(site: Site) -> None:
     site.write("old/a.txt", "one\ntwo\nthree\n")
     edit(site, "ann", "old/a.txt", "one", "eins")

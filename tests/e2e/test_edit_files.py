@@ -167,6 +167,9 @@ def test_a_preview_tells_all_and_changes_nothing(site: Site) -> None:
     assert done["replayed"] is False
     for same in ("files", "edits", "diff", "message", "clipboards", "warnings"):
         assert preview[same] == done[same]
+    patches[0] |= {"oldText": "two", "newText": "three"}
+    again = site.agent.call("patch", preview=True, request_id="r", **call)
+    assert (again["replayed"], "+three" in again["diff"]) == (False, True)
 
 
 def test_if_match_lets_a_call_pass_that_knows_the_file(site: Site) -> None:

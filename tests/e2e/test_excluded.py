@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -362,6 +363,46 @@ def test_an_undo_gives_no_kept_name_back_to_what_an_excluded_file_says_by_now(si
     site.write("secrets/a", "one\ntwo\nthree\n")
     site.agent.call("undo")
     assert site.bytes_of("a.txt") == b"one\ntwo\nthree\n"
+
+
+def reloaded_at(gate: Gate, site: Site, patterns: str) -> None:
+    """Other patterns hold from when the daemon has come to the gate."""
+    gate.once_reached()
+    (site.daemon.base / "c.toml").write_text(f"exclude = {patterns}\nnotify = false\n")
+    site.person.call("reload")
+    gate.open()
+
+
+def test_an_undo_that_was_planned_before_a_file_was_excluded_is_planned_again(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(tmp_path, "historian.proposed")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.overwrite("a.txt", "one\n")
+        site.agent.move("a.txt", "secrets/a")
+        site.write("secrets/a", f"one\ntwo\n{NEW}\n")
+        site.agent.send("undo")
+        reloaded_at(gate, site, PATTERNS)
+        error = site.agent.receive().error
+        assert error is not None
+        assert "it can't become a.txt again" in error.message
+        assert site.bytes_of("secrets/a") == f"one\ntwo\n{NEW}\n".encode()
+        assert kept(site) == []
+
+
+def test_a_snapshot_that_was_begun_before_a_file_was_excluded_has_it_not(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "snapshot.before_record")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        site.write(".env", f"{NEW}\n")
+        site.person.send("snapshot")
+        snapshotting, site.person = site.person, site.greeted(daemon.control())
+        reloaded_at(gate, site, PATTERNS)
+        result = snapshotting.result_of(snapshotting.receive())
+        assert [each["path"] for each in result["skipped"]] == [".env"]
+        assert site.git("ls-tree", "-r", "--name-only", result["commit"]) == "a.txt\n"
 
 
 def test_what_a_transaction_takes_back_itself_is_not_quoted_in_its_recorded_reply(

@@ -265,6 +265,24 @@ def test_a_grant_of_the_workspace_ends_as_well(site: Site) -> None:
     assert own["mode"] == "restricted"
 
 
+def test_the_end_that_is_told_with_a_mode_is_that_of_the_mode(site: Site) -> None:
+    """Of two grants the first to end counts; a mode that is restricted all the same has none."""
+    restrict(site, "session")
+    restrict(site, "workspace")
+    own: dict[str, Any] = {"mode": "unrestricted", "session": site.session, "for": 2 * LONG}
+    whole: dict[str, Any] = {"mode": "unrestricted", "scope": "workspace", "for": LONG}
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        listener.subscribe(events=["mode"])
+        for setting in (own, whole, own):
+            told = site.person.call("mode_set", **setting)
+            event = listener.event()
+            assert (event["mode"], event.get("until")) == (told["mode"], told.get("until"))
+            [listed] = site.person.call("session_list", workspace=str(site.root))["sessions"]
+            now = site.agent.call("mode_get")
+            assert (listed["mode"], listed.get("until")) == (now["mode"], now.get("until"))
+
+
 def test_an_ended_grant_binds_the_next_call_though_nobody_was_woken(own_site: Site) -> None:
     """The daemon is stopped while the grant ends; then the calls are there at once."""
     site = own_site

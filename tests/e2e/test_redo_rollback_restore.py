@@ -108,8 +108,9 @@ def test_a_refusal_names_only_what_would_not_be_refused_for_the_same_reason(ten:
     assert said.endswith(f"is of kind redo; it was undone by {again[:8]}, which can be redone.")
     found = ten.ids()[-1]  # nothing was there before
     assert ten.person.refusal("redo", commits=[found]).message.endswith("is of kind outside.")
-    gone = ten.person.call("forget", path="a.txt")["commit"]  # nor can that be undone
-    assert ten.person.refusal("redo", commits=[gone]).message.endswith("is of kind forget.")
+    ten.overwrite("secret", "x\n")
+    forgotten = ten.person.call("forget", path="secret")["commit"]
+    assert ten.person.refusal("redo", commits=[forgotten]).message.endswith("is of kind forget.")
 
 
 def test_undoing_a_redo_undoes_the_edit_again_and_that_can_be_redone(ten: Site) -> None:

@@ -88,6 +88,18 @@ def test_a_conflict_names_who_is_in_the_way(site: Site) -> None:
     assert refusal.data["conflicts"][0]["commits"] == [theirs, undo]
 
 
+def test_what_is_in_the_way_of_several_edits_of_a_file_is_said_once(site: Site) -> None:
+    site.write("a.txt", TEN)
+    edits = [site.replace("a.txt", f"line {n}\n", f"LINE {n}\n")["commit"] for n in (3, 8)]
+    other = site.another("conv-2", agent="other")
+    for n in (3, 8):
+        patch = {"operation": "replace", "oldText": f"LINE {n}\n", "newText": "theirs\n"}
+        other.call("patch", path="a.txt", patches=[patch])
+    refusal = site.agent.refusal("undo", commits=edits)
+    assert refusal.message.count("later changes are in the way") == 1
+    assert len(refusal.data["conflicts"]) == 2
+
+
 def test_undo_of_a_new_file_removes_it_and_the_directories_made_for_it(site: Site) -> None:
     (site.root / "old").mkdir()
     site.overwrite("old/new/deep/a.txt", "x\n")

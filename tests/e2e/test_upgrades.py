@@ -183,6 +183,15 @@ def test_an_approval_may_have_an_end_which_is_told_while_nothing_else_happens(ws
     assert new["request"] != request
 
 
+@pytest.mark.parametrize("for_", [None, 2 * LONG])
+def test_an_approval_ends_with_the_workspaces_grant(ws: Site, for_: float | None) -> None:
+    ws.person.call("mode_set", mode="restricted", scope="workspace")
+    lifted = ws.person.call("mode_set", mode="unrestricted", scope="workspace", **{"for": LONG})
+    request = ws.agent.call("request_mode_upgrade")["request"]
+    assert decide(ws, request, for_=for_)["until"] == lifted["until"]
+    assert ws.agent.call("mode_get")["until"] == lifted["until"]
+
+
 def test_a_request_is_decided_once(ws: Site) -> None:
     request = ws.agent.call("request_mode_upgrade")["request"]
     decide(ws, request)

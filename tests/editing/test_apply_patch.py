@@ -37,6 +37,8 @@ def test_a_line_like_the_second_name_of_a_diff_is_text_without_line_numbers() ->
     assert updated(b"a\n", "+++ b/a", " a") == b"++ b/a\na\n"
     new = patch("*** Add File: n", "+++ b/a", "+x")
     assert after({}, new)["n"] == b"++ b/a\nx\n"
+    other = patch("*** Add File: n", "+++ /dev/null2", "@@ -0,0 +1 @@", "+x")
+    assert refused({}, other).kind == "parse_error"
 
 
 def test_lines_further_off_do_not_tell_how_new_ones_are_indented() -> None:

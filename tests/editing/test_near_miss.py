@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
@@ -272,6 +273,12 @@ def test_html_entities_are_told(text: str, old: str) -> None:
     assert "differs (only in HTML entities): " in difference(text, old)
 
 
+def test_an_entity_of_more_digits_than_a_number_may_have_is_a_difference_like_others() -> None:
+    line = f"&#{'1' * 5000};"
+    told = difference(f"f()\n{line}\n", f"f()\n{line}x\n")
+    assert told.startswith("line 2 is the first that differs: ")
+
+
 @pytest.mark.parametrize(
     "number", ["12\t", "    12\t", "12: ", "12|", "  12\u2192", "L12: ", "12 | "]
 )
@@ -282,9 +289,29 @@ def test_a_line_number_that_was_copied_is_told(number: str) -> None:
     assert "line numbers" not in other
 
 
+@pytest.mark.parametrize("sent", ["a = 1, b = 2", "a = 1," * 50_000])
+def test_a_long_line_is_not_copied_many_times_to_tell_how_it_differs(sent: str) -> None:
+    document = Document(False, "a = 1, b = 3, " * 25_000 + "\n")
+    assert document.folded_lines
+    tracemalloc.start()
+    try:
+        assert "differs: " in near_miss._first_difference(document, [sent], [""], "oldText", 0)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_line_of_blanks_is_no_ellipsis_and_that_is_seen_soon() -> None:
+    """It took the square of its length, which is minutes here."""
+    sent = "import os\nimport sys\n" + " " * 100_000 + "\n"
+    assert "(one of the two is blank)" in difference("import os\nimport sys\nx = 1\n", sent)
+
+
 def test_an_ellipsis_is_told_beside_a_blank_line() -> None:
     told = difference("import os\nimport sys\n\nx = 1\n", "import os\nimport sys\n# ... rest ...\n")
     assert "differs (an ellipsis does not stand for lines that are left out): " in told
+    both = difference("import os\n# ... before\n", "import os\n# ... behind\n")
+    assert "ellipsis" not in both
 
 
 def test_a_text_that_is_escaped_once_too_often_is_told_where_it_stands() -> None:

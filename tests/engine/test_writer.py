@@ -164,6 +164,33 @@ def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: P
     assert asyncio.run(observed()) == 0
 
 
+def test_a_conflict_is_looked_up_once_where_nothing_was_committed_meanwhile(
+    daemon: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions: list[str] = []
+    ask = daemon.writer.historian.ask
+
+    async def noted(question: str, *more: Any) -> Any:
+        questions.append(question)
+        return await ask(question, *more)
+
+    monkeypatch.setattr(daemon.writer.historian, "ask", noted)
+
+    async def undone() -> None:
+        person = daemon.connect(control=True, peer=own_peer("person"))
+        await person.call("workspace_allow", {"root": str(tmp_path / "w")})
+        await person.call("hello", {"protocol": 1, "workspace": str(tmp_path / "w")})
+        made = []
+        for text in ("one", "two"):
+            patches = [{"operation": "overwrite", "newText": text}]
+            made.append(await person.call("patch", {"path": "a", "patches": patches}))
+        await person.call("undo", {"commits": [made[0].commit]})
+
+    with pytest.raises(Refused, match="later changes are in the way"):
+        asyncio.run(undone())
+    assert questions.count("take back") == 1
+
+
 def test_a_call_whose_client_is_gone_is_wanted_again_by_who_repeats_it(
     daemon: InProcess, turns: Turns, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,28 @@ def test_what_took_a_files_place_meanwhile_is_a_conflict_as_if_it_had_been_there
     assert refused[0].message == site.agent.refusal("undo").message
 
 
+def test_a_conflict_in_a_file_that_others_edit_without_a_pause_is_told_as_one() -> None:
+    with running() as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        edit = site.overwrite("a.txt", "two\n")["commit"]
+        other, told = site.another("conv-2"), threading.Event()
+
+        def edits() -> None:
+            for n in count():
+                other.overwrite("a.txt", f"{n}\n")
+                if told.is_set():
+                    return
+
+        editing = threading.Thread(target=edits)
+        editing.start()
+        try:
+            assert site.person.refusal("undo", commits=[edit]).kind == "conflict"
+        finally:
+            told.set()
+            editing.join()
+
+
 @pytest.mark.parametrize("redo_first", [False, True])
 def test_no_edit_is_undone_by_two_calls_of_which_one_takes_back_its_redo(
     tmp_path: Path, *, redo_first: bool
@@ -122,3 +145,33 @@ def test_no_edit_is_undone_by_a_rollback_when_its_redo_is_taken_back_meanwhile(
         site.person.receive()
         standing = [each for each in site.log() if each["reverted_by"] is None]
         assert len([each for each in standing if done["commit"] in each["reverts"]]) == 1
+
+
+@pytest.mark.parametrize("rollback_first", [False, True])
+def test_no_edit_is_undone_by_an_undo_and_by_a_rollback(
+    tmp_path: Path, *, rollback_first: bool
+) -> None:
+    gate = Gate(tmp_path, "historian.proposed")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        edit = site.overwrite("a.txt", "two\n")["commit"]
+        site.another("conv-2").overwrite("a.txt", "one\n")
+        # Neither call changes a file now.
+        calls: list[tuple[Any, str, dict[str, Any]]] = [
+            (site.person, "undo", {"commits": [edit]}),
+            (
+                site.greeted(daemon.control()),
+                "rollback",
+                {"to": site.log()[-1]["commit"], "session": site.session},
+            ),
+        ]
+        for client, method, params in reversed(calls) if rollback_first else calls:
+            client.send(method, **params)
+            client.until_begun()
+        gate.once_reached()
+        gate.open()
+        answers = [client.receive() for client, *_ in calls]
+        refused = [answer.error.data["kind"] for answer in answers if answer.error is not None]
+        assert refused == ["nothing_to_undo"]
+        assert len([each for each in site.log() if edit in each["reverts"]]) == 1

@@ -247,7 +247,18 @@ def test_a_pipe_in_the_place_of_a_file_is_told(
     path = next(Path(made.path).glob(pattern), Path(made.path, pattern))
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    assert kind in [found for found, _ in told(verify(made, worktree))]
+    found = told(verify(made, worktree))
+    assert kind in [each for each, _ in found]
+    # What can be made anew; not a pack, and not "shallow", which is right if a record is lost.
+    assert {each for each, said in found if "rm -r" in said} <= {"reference", "damaged_index"}
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", HISTORY])
+def test_nobody_is_told_to_remove_what_is_gone(
+    made: Histories, worktree: Worktree, name: str
+) -> None:
+    Path(made.path, name).unlink()
+    assert [said for _, said in told(verify(made, worktree)) if "rm -r" in said] == []
 
 
 # -- objects

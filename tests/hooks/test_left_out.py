@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import DaemonProcess, Site, running
+from e2e.running_daemon import DaemonProcess, Site, files_below, running
 from hooks.test_observe import after, before, told, whole
 from rigs.forked_daemon import ForkedDaemon
 from stetd.observing.current_content import ScanResult
@@ -123,6 +123,28 @@ def test_rules_that_nobody_has_changed_leave_nothing_unclear(site: Site) -> None
     done = after(site, "t1")
     assert [(f["status"], f["path"]) for f in done["files"]] == [("A", "sub/made.txt")]
     assert done["warnings"] == []
+
+
+def test_what_editors_keep_while_a_person_types_is_not_the_commands(site: Site) -> None:
+    there = ["sub/.a.txt.swp", ".swo", "#b.txt#"]
+    for path in there:
+        site.write(path, "typed\n")
+    before(site, "t1")
+    for path in there[:2]:
+        site.write(path, "typed more\n")
+    (site.root / "#b.txt#").unlink()
+    site.write("sub/#c.txt#", "typed\n")
+    (site.root / ".#b.txt").symlink_to("me@host.1234:99")
+    for path in ("made.txt", "a.swp", "sub/#d"):
+        site.write(path, "by the command\n")
+    done = after(site, "t1")
+    assert [file["path"] for file in done["files"]] == ["a.swp", "made.txt", "sub/#d"]
+    assert done["warnings"] == []
+    site.write("sub/.a.txt.swp", "typed still more\n")
+    site.person.call("undo", commits=[done["commit"]])
+    assert sorted(path for path in files_below(site.root) if path not in (".", "sub")) == [
+        ".#b.txt", ".swo", "sub/#c.txt#", "sub/.a.txt.swp",
+    ]  # fmt: skip
 
 
 def test_an_ignored_file_that_is_named_afterwards_is_not_the_commands(site: Site) -> None:

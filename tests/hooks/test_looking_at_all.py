@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
 from pathlib import Path
 
 import pytest
 
+import in_process
+from e2e.running_daemon import eventually
+from own_peer import own_peer
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest
 from stetd.state.read_view import ReadView
@@ -53,3 +58,24 @@ def test_what_the_history_does_not_know_is_not_read_before_it_is_recorded(
     worktree.close()
     assert (found.paths, found.why) == ([("new.txt", 4)], "")
     assert seen == ["known.txt"]
+
+
+def test_nothing_is_remembered_of_forgotten_workspaces(tmp_path: Path) -> None:
+    """Worktrees that come and go took some megabytes each, until the next start."""
+
+    def remembered() -> int:
+        return sum(isinstance(each, KnownFiles) for each in gc.get_objects())
+
+    with in_process.running(tmp_path) as daemon:
+        for number in range(3):
+            root = tmp_path / f"w{number}"
+            root.mkdir()
+            (root / "a.txt").write_text("one\n")
+            person = daemon.connect(control=True, peer=own_peer("test"))
+            asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+            hello = {"protocol": 1, "workspace": str(root), "session": "s"}
+            asyncio.run(person.call("hello", hello))
+            asyncio.run(person.call("observe", {"phase": "before", "use": "u"}))
+            assert remembered() == 1
+            asyncio.run(person.call("workspace_forget", {"root": str(root)}))
+            assert eventually(lambda: remembered() == 0)

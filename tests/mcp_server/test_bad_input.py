@@ -89,8 +89,12 @@ def test_in_a_subdirectory_a_path_is_told_what_it_is_relative_to(
     hello = server.result(server.request("initialize", HELLO))
     assert "Paths are relative to the directory that the tools name" in hello["instructions"]
     patches = [{"operation": "overwrite", "newText": "x"}]
-    refusal = server.refusal("patch", path="/b.txt", patches=patches)
-    assert f"Use a path inside the workspace, relative to {sub} or absolute." in refusal.text
+    link = sub / "link"
+    link.symlink_to("/nowhere")
+    for path in ("/b.txt", "../../b.txt", "link"):
+        refusal = server.refusal("patch", path=path, patches=patches)
+        assert f"Use a path inside the workspace, relative to {sub} or absolute." in refusal.text
+    link.unlink()
     sub.rmdir()
 
 

@@ -133,6 +133,7 @@ def test_a_session_has_what_its_calls_have_left_and_other_calls_are_of_none() ->
 
 
 def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) -> None:
+    assert inspect(str(tmp_path)) is None
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "x.wal").write_bytes(b"no segment")
     assert inspect(str(tmp_path)) is None
@@ -148,14 +149,31 @@ def replaced_by_a_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def replaced_by_a_broken_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
 def journal_replaced_by_a_file(path: Path) -> None:
     shutil.rmtree(path.parent)
     path.parent.touch()
 
 
+def journal_replaced_by_a_broken_link(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.symlink_to("nowhere")
+
+
 @pytest.mark.parametrize(
     "damage",
-    [Path.unlink, replaced_by_a_directory, replaced_by_a_pipe, journal_replaced_by_a_file],
+    [
+        Path.unlink,
+        replaced_by_a_directory,
+        replaced_by_a_pipe,
+        replaced_by_a_broken_link,
+        journal_replaced_by_a_file,
+        journal_replaced_by_a_broken_link,
+    ],
 )
 def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]

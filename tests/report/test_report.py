@@ -61,9 +61,10 @@ def made(*commits: ShowResult, blames: Sequence[BlameResult] = ()) -> str:
 SAID = """
 Edits of w
 /home/me/w, made 2026-11-23 12:00:00; times are UTC
-2 edits, 1 undone, in 2 files, +3 -1.
+2 commits, 1 undone, in 2 files, lines +3 -1.
 Sessions · Files · Lines
 Timeline
+A ring is a commit that was undone.
 bot
 2026-11-23 10:00:012026-11-23 10:01:15
 Sessions
@@ -108,6 +109,24 @@ def test_the_page_says_who_changed_which_lines_when_and_why() -> None:
     body = "".join(Outline(page.partition("</head>")[2]).text)
     assert re.sub(r"\n+", "\n", body) == SAID
     assert page.endswith("</body></html>\n")
+
+
+def test_a_sessions_period_names_a_day_once() -> None:
+    assert "<td>2026-11-23 10:00:01 to 10:01:15</td>" in made(commit(1), commit(75))
+    assert "<td>2026-11-23 10:00:01 to 2026-11-24 10:00:01</td>" in made(
+        commit(1), commit(75, time="2026-11-24T10:00:01Z")
+    )
+
+
+def test_an_undone_commit_is_a_ring_in_the_timeline() -> None:
+    text = made(commit(), commit(75, reverted_by="9" * 40))
+    assert text.count("<circle") == 2
+    assert text.count(' ring" cx=') == 1
+
+
+def test_nothing_is_made_pale() -> None:
+    """Text that lets its ground shine through has less contrast than WCAG's AA asks for."""
+    assert "opacity" not in page.STYLE
 
 
 def test_a_long_diff_is_cut_and_says_so() -> None:

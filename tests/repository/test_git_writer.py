@@ -225,6 +225,22 @@ def test_what_belongs_to_a_forgotten_history_that_is_gone_keeps_nobody_waiting(
     assert not os.path.exists(shadow)
 
 
+def test_nothing_is_kept_of_a_forgotten_history_once_it_is_synced(
+    git_writer: GitWriter, disk: TroubledDisk, shadow: str
+) -> None:
+    """The ids of its objects stayed in memory until the next start, those of each workspace."""
+    one, two = chain(2)
+    git_writer.write(shadow, *one)
+    git_writer.forgotten.add(shadow)
+    assert checkpoint(git_writer) == "done"
+    assert ShadowRepository(shadow).reference_path in disk.synced
+    assert not git_writer._unsynced
+    git_writer.forgotten.discard(shadow)
+    git_writer.write(shadow, *two)
+    assert checkpoint(git_writer) == "done"
+    assert len(history(shadow)) == 2
+
+
 def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) -> None:
     git_writer = GitWriter(disk)
     for objects, head in chain(5):

@@ -49,14 +49,15 @@ class EchoCalls:
         self, shared: EchoHandlers, control: bool, peer: PeerProcess, client: ClientConnection
     ) -> None:
         self.shared, self.control, self.pid, self.command = shared, control, peer.pid, peer.command
-        self.greeted = False
+        self.greeted = self.gone = False
         self.notify = client.notify
 
     def labels(self) -> dict[str, str | None]:
         return {}
 
     def disconnected(self) -> None:
-        self.shared.gone += 1
+        self.shared.gone += not self.gone
+        self.gone = True
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
         self.shared.began.append(params.get("n", method))

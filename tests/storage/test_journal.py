@@ -377,6 +377,20 @@ def test_records_that_come_after_a_lost_part_are_refused_and_nothing_is_changed(
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_segment_that_is_kept_for_a_deferred_workspace_is_followed_by_a_gap(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    """A checkpoint has dropped what is between; it is the newest one that counts."""
+    journal = opened(tmp_path, disk)
+    journal.append(Checkpoint(1, 0, 0, [], []))
+    for _ in range(3):
+        journal.start_segment()
+    journal.append(Checkpoint(4, 0, 0, [], []), *published(1))
+    journal.remove([2, 3])
+    journal.close()
+    assert [number for number, _, _ in contents(tmp_path)] == [1, 4]
+
+
 def test_failed_truncation_of_the_old_segment_does_not_stop_rotation(
     tmp_path: Path, disk: FailingDisk
 ) -> None:

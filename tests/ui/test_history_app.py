@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from rich.color import Color
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
@@ -17,7 +18,7 @@ import stet
 from e2e.running_daemon import DaemonProcess, running
 from stet.service.spawn import Endpoint
 from stet.terminal.log_lines import Burst
-from stet.terminal.spans import Span
+from stet.terminal.spans import _NAME_STYLES, Span
 from stet.ui.app import PAGE, HistoryApp, filters_of
 from stet.ui.details import diff_lines
 from stet.ui.dialogs import Choose, Confirm
@@ -317,6 +318,14 @@ def test_rows_of_a_long_history_are_made_once_and_drawn_when_seen() -> None:
 
     assert len(edits_of(timeline)) == 100_000
     assert sum(isinstance(row, Burst) for row in timeline.rows) == 100_000 // 7 + 1
+
+
+def test_no_agent_has_the_colour_of_what_was_removed(daemon: DaemonProcess) -> None:
+    theme = HistoryApp(str(daemon.base / "w"), endpoint(daemon, control=True)).ansi_theme
+    red, *names = (Color.parse(name).get_truecolor(theme) for name in ("red", *_NAME_STYLES))
+
+    assert red not in names
+    assert len({*names}) == len(names)
 
 
 @pytest.mark.parametrize("light", [False, True])

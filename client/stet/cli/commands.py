@@ -32,7 +32,7 @@ e.g. log --since 2h --graph / log src/a.py --agent codex
   --stat  with each file's lines
   --oneline  id and subject
   --graph  draw which commit took back which
-  --all  also files seen for the first time
+  --all  on a terminal: also files seen for the first time
 show (history.show): print one commit with its diff
 e.g. show / show 4f3c2a1b
   [COMMIT] =HEAD  default HEAD
@@ -107,7 +107,7 @@ e.g. init / init ~/project
   [root:DIR] =.  default: here
 workspaces (administration.workspaces): print the allowed workspaces
 e.g. workspaces / workspaces --forget ~/project
-  --forget DIR  allow no more edits below DIR
+  --forget DIR  allow no more calls below DIR
 mode (administration.mode): print or set who may write
 e.g. mode restricted / mode unrestricted --for 2h
   [mode:{restricted,unrestricted}]

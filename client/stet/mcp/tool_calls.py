@@ -19,6 +19,7 @@ from stet.agents import joining
 from stet.agents.clients import CLIENTS
 from stet.calls import Call
 from stet.errors import InputTooLarge, InvalidParams, NotPermitted
+from stet.mcp.catalogue import DIALECTS
 from stet.session.conversation import UNSENDABLE, unsendable
 from stet.wire import results
 from stet.wire.results import EditResult, UpgradeResult
@@ -33,10 +34,7 @@ _AGENT_NAMES = {client.mcp_name: client.name for client in CLIENTS.values()}
 
 #: The type of each tool's result.
 RESULTS: dict[str, type[msgspec.Struct]] = {
-    "patch": EditResult,
-    "patch_file": EditResult,
-    "patch_block": EditResult,
-    "apply_patch": EditResult,
+    **dict.fromkeys(DIALECTS, EditResult),
     "read": results.ReadResult,
     "undo": EditResult,
     "log": results.LogResult,
@@ -69,8 +67,8 @@ def call_of(
             f"says; received {type(arguments).__name__}."
         )
     # Models fill in what they need not send; nothing that a reading tool takes is ever empty.
-    reads = RESULTS[tool] is not EditResult
-    params = {key: each for key, each in arguments.items() if not (reads and each == "")}
+    result = RESULTS[tool]
+    params = {key: each for key, each in arguments.items() if result is EditResult or each != ""}
     try:
         size = len(msgspec.json.encode(params))
     except UNSENDABLE as error:
@@ -80,8 +78,7 @@ def call_of(
             f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
             "Nothing was changed. Send the edit in several smaller calls."
         )
-    result = RESULTS[tool]
-    if not reads:
+    if result is EditResult:
         turn = meta.get(_CODEX_TURN_KEY)
         if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
             raise NotPermitted(

@@ -71,7 +71,6 @@ def html(report: Report) -> Iterator[str]:
 
 def _head(report: Report, name: str) -> Iterator[str]:
     commits = report.commits
-    edits = sum(commit.session is not None for commit in commits)
     undone = sum(commit.reverted_by is not None for commit in commits)
     files = {change.path for commit in commits for change in commit.files}
     asked = f" ({_text(', '.join(report.filters))})" if report.filters else ""
@@ -79,8 +78,8 @@ def _head(report: Report, name: str) -> Iterator[str]:
     made = f"made {_time(report.made)}; times are UTC"
     yield f'<p class="dim">{_text(report.workspace)}{asked}, {made}</p>\n'
     yield (
-        f"<p>{plural(edits, 'edit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
-        f"{_line_counts(commits)}.</p>\n"
+        f"<p>{plural(len(commits), 'commit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
+        f"lines {_line_counts(commits)}.</p>\n"
     )
     yield '<p><a href="#sessions">Sessions</a> · <a href="#files">Files</a>'
     yield ' · <a href="#lines">Lines</a></p>\n' if report.blames else "</p>\n"
@@ -102,18 +101,19 @@ def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
     first, last = min(times), max(times)
     scale = 820 / (last - first) if last > first else 0.0
     height = 24 * len(agents) + 24
+    yield '<p class="dim">A ring is a commit that was undone.</p>\n<div class="wide">'
     yield f'<svg viewBox="0 0 1000 {height}" role="img" aria-label="Edits over time">\n'
     for row, agent in enumerate(agents):
         y = 24 * row + 14
         yield f'<line x1="160" x2="985" y1="{y}" y2="{y}"/>'
-        yield f'<text x="0" y="{y + 4}">{_text(shortened(agent, 24))}</text>\n'
+        yield f'<text x="0" y="{y + 4}">{_text(shortened(agent, 20))}</text>\n'
     for commit, time in zip(commits, times, strict=True):
         x, y = 165 + (time - first) * scale, 24 * agents.index(_agent(commit)) + 14
-        faded = " faded" if commit.reverted_by else ""
-        yield f'<circle class="{_colour(_agent(commit))}{faded}" cx="{x:.1f}" cy="{y}" r="4"/>'
+        ring = " ring" if commit.reverted_by else ""
+        yield f'<circle class="{_colour(_agent(commit))}{ring}" cx="{x:.1f}" cy="{y}" r="4"/>'
     left, right = _time(commits[0].time), _time(commits[-1].time)
     yield f'\n<text x="160" y="{height - 2}">{left}</text>'
-    yield f'<text x="985" y="{height - 2}" text-anchor="end">{right}</text>\n</svg>\n'
+    yield f'<text x="985" y="{height - 2}" text-anchor="end">{right}</text>\n</svg></div>\n'
 
 
 def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], list[ShowResult]]:
@@ -124,14 +124,15 @@ def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], l
 
 
 def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Iterator[str]:
-    yield "<table><tr><th>who</th><th>commits</th><th>undone</th><th>lines</th><th>when</th></tr>\n"
+    yield '<div class="wide"><table>\n'
+    yield "<tr><th>who</th><th>commits</th><th>undone</th><th>lines</th><th>when</th></tr>\n"
     for number, commits in enumerate(sessions.values()):
         undone = sum(commit.reverted_by is not None for commit in commits)
         yield (
             f'<tr><td><a href="#s{number}">{_who(commits[0])}</a></td><td>{len(commits):,}</td>'
             f"<td>{undone:,}</td><td>{_line_counts(commits)}</td><td>{_period(commits)}</td></tr>\n"
         )
-    yield "</table>\n"
+    yield "</table></div>\n"
 
 
 def _commit(commit: ShowResult) -> Iterator[str]:
@@ -240,4 +241,4 @@ def _time(time: str | datetime.datetime) -> str:
 
 def _period(commits: Sequence[CommitInfo]) -> str:
     first, last = _time(commits[0].time), _time(commits[-1].time)
-    return first if first == last else f"{first} to {last}"
+    return first if first == last else f"{first} to {last.removeprefix(first[:11])}"

@@ -48,9 +48,9 @@ def connect(
     ``workspace``: an allowed directory or one inside it; None only with ``control``, which uses the
     person's socket and rights. ``session``: the name under which clipboards and mode are kept; None
     lets the daemon choose one. ``secret``: if one is given when the session is new, it must be
-    given whenever the session is resumed. ``timeout``: seconds for a call with all its retries;
-    None: no limit. ``start``: whether to start a daemon if none answers. ``endpoint``: another
-    daemon than the environment's.
+    given whenever the session is resumed. ``encoding``: of the messages, ``msgpack`` or ``json``.
+    ``timeout``: seconds for a call with all its retries; None: no limit. ``start``: whether to
+    start a daemon if none answers. ``endpoint``: another daemon than the environment's.
 
     Raises DaemonUnreachable, and the refusals of ``hello``: WorkspaceNotAllowed, NotPermitted,
     UnsupportedProtocol.

@@ -1,6 +1,6 @@
 r"""Sessions, and requests for write access, as lines for people.
 
-    conv-1  my-agent  3 min ago  12 edits  unrestricted
+    conv-1  my-agent  3 min ago  12 commits  restricted
 
     4f3c2a1b9d0e  3 min ago  my-agent/conv-1
       /home/me/project
@@ -104,13 +104,20 @@ def sessions(
                 Span(f"{indent}{visible(each.session)}", name_style(each.agent, each.session)),
                 Span(f"  {visible(each.agent or '')}"),
                 Span(f"  {when(each.last_seen, now)}", "dim"),
-                Span(f"  {plural(each.commits, 'edit')}"),
-                Span(f"  {each.mode}", "bold yellow" if each.mode == "restricted" else ""),
+                Span(f"  {plural(each.commits, 'commit')}"),
+                _unusual_mode(each),
             )
             for each in own
         ]
         for session, row in zip(own, aligned(rows), strict=True):
             yield (*row, Span(until(session.until, now), "dim"))
+
+
+def _unusual_mode(session: SessionInfo) -> Span:
+    """The mode, if it does not go without saying: a line with a UUID is to fit 80 columns."""
+    if session.mode == "restricted":
+        return Span("  restricted", "bold yellow")
+    return Span(f"  {session.mode}" if session.until else "")
 
 
 def ended(result: EndedSession) -> Iterator[Line]:

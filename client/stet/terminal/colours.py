@@ -21,7 +21,6 @@ _DARKER = {
     "cyan": "#0b5a6f",
     "magenta": "#7a2fc0",
     "blue": "#0550ae",
-    "bright_cyan": "#1b6d85",
     "bright_magenta": "#a626a4",
     "bright_blue": "#3b3bbd",
 }

@@ -13,7 +13,7 @@ under NARROW columns name and time get a line of their own:
     9c2d11e0  5 min ago  person            undo 4f3c2a1b: patch src/a.py: 2 edits  +1 -3
 
 Undone commits are dim and struck through, and name the commit that undid them. A commit lists those
-that it takes back and does not name in its subject. Consecutive edits of a session (a burst) have
+that it undoes and does not name in its subject. Consecutive edits of a session (a burst) have
 one heading:
 
     my-agent/conv-1  2 edits  3 min ago
@@ -153,7 +153,7 @@ def _taken_back(commit: CommitInfo, most: int, width: int) -> Iterator[Line]:
     unnamed = [short(each) for each in commit.reverts if short(each) not in subject]
     if unnamed:
         more = f" and {len(unnamed) - most} more" if len(unnamed) > most else ""
-        text = f"takes back {', '.join(unnamed[:most])}{more}"
+        text = f"undoes {', '.join(unnamed[:most])}{more}"
         yield (Span(shortened(text, width), "magenta"),)
 
 
@@ -243,9 +243,10 @@ class Burst:
         return not pause_between(last, commit)
 
     def heading(self, now: datetime.datetime, width: int) -> Line:
-        """The heading in so many columns: agent and session, number of edits, time."""
+        """The heading in so many columns: agent and session, number of edits or changes, time."""
         newest = self.commits[0]
-        count = plural(len(self.commits), "edit" if newest.session else "change")
+        unit = "edit" if newest.kind in ("edit", "observed") else "change"
+        count = plural(len(self.commits), unit)
         name, rest = self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim")
         return (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
 

@@ -44,14 +44,14 @@ ShowDiff = Callable[[str], Iterable[Line]]
 def show(commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff) -> Iterator[Line]:
     """One commit: its metadata, its files, and the diff."""
     time = visible(commit.time) + (f" ({ago(commit.time, now)})" if now else "")
-    kind = commit.kind + (f" ({visible(commit.method)})" if commit.method else "")
+    by = "" if commit.method in (None, commit.kind) else f" ({visible(commit.method)})"
     peer = f"{visible(commit.peer.command)} ({commit.peer.pid})" if commit.peer else ""
     yield (Span(f"commit {commit.commit}", "yellow"),)
     for label, value, style in (
         ("By", who(commit), name_style(commit.agent, commit.session)),
         ("Subagent", visible(commit.subagent or ""), ""),
         ("Time", time, ""),
-        ("Kind", kind, ""),
+        ("Kind", commit.kind + by, ""),
         ("Request", visible(commit.request or ""), ""),
         ("Process", peer, ""),
         ("Undoes", ", ".join(map(short, commit.reverts)), "magenta"),
@@ -159,9 +159,9 @@ def status(result: StatusResult) -> Iterator[Line]:
         if value is not None:
             yield (Span(f"  {label + ': ':<13}", "dim"), Span(shown(value)))
     for path, how in (result.replacement or {}).items():
-        # An exchange keeps a save at the same instant; a rename can lose it.
-        style = "" if how == "exchange" else "bold yellow"
-        yield (Span(f"  replacing in {visible(path)}: ", "dim"), Span(visible(how), style))
+        if how != "exchange":  # which keeps a save at the same instant; a rename can lose it
+            where = Span(f"  replacing in {visible(path)}: ", "dim")
+            yield (where, Span(visible(how), "bold yellow"))
     if result.config_error:
         text = "; ".join(result.config_error.split("\n"))
         yield (Span(f"  CONFIGURATION not taken over: {visible(text)}", "bold yellow"),)

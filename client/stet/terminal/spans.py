@@ -43,8 +43,9 @@ _UNSAFE = (
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069"
     "\ufeff\ud800-\udfff]"
 )
-#: Colours of agents, chosen by name; red, green and yellow have other meanings.
-_NAME_STYLES = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
+#: Colours of agents, chosen by name; red, green and yellow have other meanings, and bright cyan
+#: can't be read on white.
+_NAME_STYLES = ("cyan", "magenta", "blue", "bright_magenta", "bright_blue")
 
 
 def visible(text: str) -> str:

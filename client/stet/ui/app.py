@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
+from rich.terminal_theme import SVG_EXPORT_THEME
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -111,6 +112,8 @@ class HistoryApp(App[None]):
     ) -> None:
         super().__init__()
         self.theme = "textual-light" if light else "textual-dark"
+        # In Textual's own an agent's magenta is the red of what was removed.
+        self.ansi_theme_dark = SVG_EXPORT_THEME
         self._session = aio.connect(directory, agent="person", control=True, endpoint=endpoint)
         self._where = Static(id="where", markup=False)
         #: The left side, and the right one.

@@ -87,7 +87,7 @@ def facts(commit: ShowResult) -> Iterator[Line]:
         yield (Span(f"undone by {short(commit.reverted_by)}", "magenta"),)
     if commit.reverts:
         ids = ", ".join(map(short, commit.reverts[:8]))
-        yield (Span(f"takes back {ids}{' ..' if len(commit.reverts) > 8 else ''}", "magenta"),)
+        yield (Span(f"undoes {ids}{' ..' if len(commit.reverts) > 8 else ''}", "magenta"),)
     yield ()
 
 

@@ -31,8 +31,8 @@ class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", 
 
 class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit_defaults=True):
     """The mode of a session, or of a workspace (``session`` None), was set, or a grant ended.
-    ``mode`` is the mode that holds: the stricter of the other two. ``until``: when the new grant
-    ends.
+    ``mode`` is the mode that holds: the stricter of the other two. ``until``: when a grant ends
+    and ``mode`` is restricted again.
     """
 
     workspace: str

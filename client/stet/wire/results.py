@@ -275,7 +275,7 @@ class UpgradeResult(msgspec.Struct, frozen=True):
 class UpgradeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A request for write access by a session of the workspace with this root. ``status`` is
     ``pending``, ``approved`` or ``denied``, ``note`` the person's. ``time``: when it was made,
-    ``decided``: when the person decided, ``until``: when the approval ends.
+    ``decided``: when the person decided, ``until``: when the access ends that was approved.
     """
 
     request: str
@@ -298,8 +298,8 @@ class UpgradeList(msgspec.Struct, frozen=True):
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of the workspace with this root. ``mode`` is the mode that holds for it now.
-    ``last_seen``: when it was last opened or made an edit; ``commits``: how many edits it made;
-    ``until``: when its own grant ends.
+    ``last_seen``: when it was last opened or made an edit; ``commits``: how many it made;
+    ``until``: when a grant ends and it is restricted again.
     """
 
     session: str
@@ -563,7 +563,8 @@ class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``observe``. ``outside``: the newest commit that recorded files which the
     history did not have. ``commit`` and ``files``: the tool's changes, after it has run.
     ``complete``: the whole workspace was scanned; also true if paths were named. ``untold``:
-    nothing was reported before the tool ran, so no change is attributed to it.
+    no paths were named, and nothing was reported before the tool ran, so no change is attributed to
+    it.
     """
 
     commit: str | None = None

@@ -13,9 +13,8 @@ from stetd.editing.patch import dialect as patch
 from stetd.editing.patch_block import dialect as patch_block
 from stetd.editing.patch_file import dialect as patch_file
 
-Dialect = Callable[[Mapping[str, object], World], Plan]
 #: Method name to the function that plans its calls.
-DIALECTS: Mapping[str, Dialect] = {
+DIALECTS: Mapping[str, Callable[[Mapping[str, object], World], Plan]] = {
     "apply_patch": apply_patch.plan,
     "patch": patch.plan,
     "patch_block": patch_block.plan,

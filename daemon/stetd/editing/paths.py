@@ -37,11 +37,8 @@ _NEVER_LINKS = frozenset({".gitattributes", ".gitignore", ".gitmodules", ".mailm
 @lru_cache(4096)
 def folded_name(name: str) -> str:
     """A name as the most tolerant file system sees it; only for comparisons."""
-    if name.isascii():
-        folded = name.casefold()
-    else:
-        plain = _IGNORABLE.sub("", unicodedata.normalize("NFKC", _IGNORABLE.sub("", name)))
-        folded = unicodedata.normalize("NFKC", plain.casefold())
+    plain = _IGNORABLE.sub("", unicodedata.normalize("NFKC", _IGNORABLE.sub("", name)))
+    folded = unicodedata.normalize("NFKC", plain.casefold())
     kept = folded.partition(":")[0].rstrip(". ")
     return kept or folded
 
@@ -125,8 +122,6 @@ def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
     """Directories in which these paths would create entries of a Git repository; which, folded."""
     parts: dict[str, set[str]] = {}
     for path in paths:
-        if path.isascii() and not any(part in path.lower() for part in REPOSITORY_PARTS):
-            continue  # nearly always
         components = path.split("/")
         for depth, name in enumerate(components):
             # HEAD is a file. Git takes executable files, and links, for the directories too.

@@ -68,8 +68,6 @@ class Arrangement(msgspec.Struct, frozen=True):
 
 def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
     """The changes that carry out ``edits`` on ``text``, and their overlaps."""
-    if len(edits) == 1:
-        return Arrangement(tuple(edits), ())
     changes: list[LocatedEdit] = []
     for group in _touching(edits):
         if len(group) == 1:
@@ -178,9 +176,7 @@ def _differing_lines(
     """Ranges of line numbers, from 0, in which two lists of lines differ."""
     head, tail = common_ends(before, after)
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    if not old and not new:
-        return
-    if not old or not new or len(old) * len(new) > _ALIGNED_CELLS:
+    if len(old) * len(new) > _ALIGNED_CELLS:
         yield head, head + len(old), head, head + len(new)
         return
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

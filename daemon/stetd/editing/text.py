@@ -138,6 +138,8 @@ class Document:
         #: Whether the file begins with EF BB BF, which is not part of ``text``.
         self.bom = bom
         self.text = text
+        #: Of the lines that have been asked about: original columns by folded ones.
+        self._folded_columns: dict[int, array[int]] = {}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
@@ -227,8 +229,6 @@ class Document:
 
     def terminator_near(self, offset: int) -> str:
         """The terminator for new text at ``offset``: its line's, else that before, else ``\\n``."""
-        if "\r" not in self.text:
-            return "\n"
         own = TERMINATOR.search(self.text, offset - self.splits_terminator(offset))
         if own is not None:
             return own.group()
@@ -287,11 +287,6 @@ class Document:
             self._folded_columns[row] = folded_columns(self.lines[row])
         column = self._folded_columns[row][offset - self.folded_starts[row]]
         return None if column < 0 else self.line_starts[row] + column
-
-    @cached_property
-    def _folded_columns(self) -> dict[int, array[int]]:
-        """Of the lines that have been asked about: original columns by folded ones."""
-        return {}
 
     @cached_property
     def words(self) -> frozenset[str]:

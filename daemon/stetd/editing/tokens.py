@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_TOKENS = 60_000
 _VOCABULARY = "o200k_base.tiktoken.xz"
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 #: The pattern by which o200k_base splits text before merging; part of the encoding's definition.
 _PIECES = "|".join(
     (
@@ -46,10 +45,6 @@ _RUN = re.compile(r"\S+|\s+")
 _STRETCH = 65_536
 #: Counting stops at the limit if at least this many characters are left.
 _EXACT_UP_TO = 1_000_000
-
-
-class VocabularyDamagedError(Exception):
-    """The vocabulary file of the package is damaged."""
 
 
 class TokenCount(msgspec.Struct, frozen=True):
@@ -84,7 +79,7 @@ def count_tokens(texts: Sequence[str]) -> TokenCount:
 
 @cache
 def load_encoding() -> tiktoken.Encoding:
-    """Load ``o200k_base``, once; takes half a second. Raises VocabularyDamagedError."""
+    """Load ``o200k_base``, once; takes half a second. Raises RuntimeError if it is damaged."""
     from importlib import resources  # it takes long to load
 
     import tiktoken
@@ -95,7 +90,7 @@ def load_encoding() -> tiktoken.Encoding:
         "o200k_base",
         pat_str=_PIECES,
         mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in lines},
-        special_tokens=_SPECIAL_TOKENS,
+        special_tokens={},  # what reads like one is plain text
     )
 
 
@@ -103,10 +98,10 @@ def _unpacked(packed: bytes) -> bytes:
     try:
         vocabulary = lzma.decompress(packed)
     except lzma.LZMAError as error:
-        raise VocabularyDamagedError(f"{_VOCABULARY} can not be unpacked: {error}") from error
+        raise RuntimeError(f"{_VOCABULARY} can not be unpacked: {error}") from error
     found = hashlib.sha256(vocabulary).hexdigest()
     if found != _VOCABULARY_SHA256:
-        raise VocabularyDamagedError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
+        raise RuntimeError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
     return vocabulary
 
 

@@ -269,8 +269,9 @@ class Preparer:
         def plan(how: PlanDialect | Proposal = plan_directly) -> Draft:
             return plan_call(workspace, base, call, session, limits, protection, how)
 
-        if isinstance(response, Refused) and call.needs_history:
-            # What was committed meanwhile would be taken for a change outside.
+        if isinstance(response, Refused) and call.needs_history and not job.times_outdated:
+            # What was committed meanwhile would be taken for a change outside. Once: in a file that
+            # others edit without a pause it is a conflict all the same.
             paths = [each.path for each in response.failures if each.path is not None]
             workspace.check_unchanged(job.asked_at, paths, ())
         if isinstance(response, Exception):
@@ -281,6 +282,8 @@ class Preparer:
                 raise TakesLong
             paths = [file.path for file in response.files]
             workspace.check_unchanged(job.asked_at, paths, response.judged)
+            if response.excludes != workspace.excludes.digest:  # other moves are refused now
+                raise PlanOutdated(paths[0] if paths else "")
             return plan(response)
         if isinstance(response, list):
             return plan(Replay(response))

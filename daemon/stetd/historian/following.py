@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 
 import msgspec
@@ -57,6 +57,8 @@ class Following(msgspec.Struct):
 
     begin: Begin
     git_writer: GitWriter
+    #: Called with the shadow repository of a workspace that was forgotten.
+    on_forgotten: Callable[[str], object] = lambda _: None
     #: Answered requests in the records read so far, for the next checkpoint.
     requests: list[RequestRecord] = []
     #: By workspace: histories that are followed, where the others start, and why some can't be
@@ -117,6 +119,7 @@ class Following(msgspec.Struct):
         shadow = shadow_path(self.begin.state, record.name)
         if isinstance(record, WorkspaceForgotten):
             self.git_writer.forgotten.add(shadow)
+            self.on_forgotten(shadow)
             return
         self.git_writer.forgotten.discard(shadow)
         if record.anew:

@@ -110,6 +110,7 @@ class Historian:
             self._disk, self._git_writer, begin.settings, self._indexer.follow,
             self._following.trouble_of, self._requests,
         )  # fmt: skip
+        self._following.on_forgotten = lambda shadow: self._library.files.pop(shadow, None)
         try:
             self._requests.open()
         except OSError as error:

@@ -24,7 +24,7 @@ def edit(
     async def run(caller: Caller, params: Params) -> EditResult:
         common, own = takes.split_common(params)
         if kind is not None:
-            wanted = takes.convert(kind, name, own, takes.Common)
+            wanted = takes.convert(kind, name, own, common=True)
             check(caller, wanted)
             own = msgspec.to_builtins(wanted)
         return await caller.submit(name, own, common)

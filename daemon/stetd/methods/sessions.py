@@ -93,7 +93,7 @@ def session_list(caller: Caller, wanted: OneWorkspace) -> SessionList:
                 created=rfc3339(session.created),
                 last_seen=rfc3339(session.last_seen),
                 commits=session.commits,
-                until=modes.session_until,
+                until=modes.until,
             )
         )
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))

@@ -8,8 +8,9 @@ cached by their stat data (:class:`KnownFiles`): the next scan reads only files 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from stet.wire.failures import Refused
@@ -19,10 +20,12 @@ from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
-from stetd.storage.stat_cache import Known, Stamp, StatCache
+from stetd.storage.stat_cache import Known, StatCache
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
+#: Swap files of Vim, lock links and autosaves of Emacs: they change while somebody only types.
+_OF_EDITORS = re.compile(r"(?:.*/)?(?:\.(?:[^/]*\.)?sw[a-p]|\.#[^/]*|#[^/]*#)", re.DOTALL)
 #: Permission bits beyond Git's are noted if at most so many files have some.
 _MAX_MODES = 1000
 #: At most so many .gitignore files may differ from those in the history.
@@ -33,19 +36,13 @@ class KnownFiles:
     """Stat data and blob ids of files, by directory; at first those of a snapshot (``path``)."""
 
     def __init__(self, path: str) -> None:
-        self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
-        self._first: StatCache | None = StatCache(path)
-
-    def folder(self, path: str) -> Known:
-        """The known files of a directory."""
-        if path in self._folders:
-            return self._folders[path]
-        return self._first.folder(path) if self._first is not None else {}
+        #: The known files of a directory.
+        self.folder: Callable[[str], Known] = StatCache(path).folder
 
     def learn(self, folders: list[Folder]) -> None:
         """Take over the files of a scan that has met all directories."""
-        self._folders = {folder.path: folder.cached for folder in folders}
-        self._first = None
+        known = {folder.path: folder.cached for folder in folders}
+        self.folder = lambda path: known.get(path, {})
 
 
 def scan_workspace(view: ReadView, known: KnownFiles, asked: ScanRequest) -> ScanResult:
@@ -104,6 +101,8 @@ def _differing(
         for path in _deleted(scan, repository)
         if not path.startswith(inner) and not view.excludes(path)
     )
+    # No tool writes them. As changes of a command they would be in the way of its undo.
+    found.paths = [each for each in found.paths if not _OF_EDITORS.fullmatch(each[0])]
     found.inner = sorted(view.inner.intersection(scan.passed))
     found.add_skipped(scan.passed)
     found.add_skipped(sorted(path for _, path in scan.large))

@@ -69,7 +69,8 @@ def plan_call(
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
         check_draft(draft, base, call, protection)
-        world.hand_over(draft.files)
+        for item in draft.files:
+            del world.seen[item.target.path]  # the draft closes its descriptor
     return draft
 
 

@@ -79,8 +79,6 @@ def _changes(item: DraftFile) -> bool:
 
 def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
     """Refuse two spellings of one file where letter case is ignored: an edit would be lost."""
-    if len(draft.files) < 2:
-        return
     spellings: dict[str, list[DraftFile]] = {}
     for item in draft.files:
         spellings.setdefault(folded_path(item.target.path), []).append(item)
@@ -162,8 +160,6 @@ def check_plan(plan: Plan, excludes: Excludes) -> None:
                 "and quotation marks.",
                 path=file.path,
             )
-    if not excludes:
-        return
     held = {file.path: file for file in plan.files if excludes(file.path)}
     carried: list[tuple[str, str]] = []
     # Of the edits: a call that only copies to a clipboard changes no file.

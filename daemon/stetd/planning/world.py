@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +20,6 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.drafts import DraftFile, Requester
 
-#: Methods whose planning reads commits: all commits must have reached Git before.
-READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
 #: The method that records what an agent's own tools have done; it writes no file.
 OBSERVE = "observe"
 #: If a call reads more bytes than this, a planner plans it.
@@ -36,8 +34,8 @@ class EditCall(Requester, frozen=True, kw_only=True):
     params: dict[str, Any]  # without the common ones
     directory: str
     control: bool
-    #: The client made the request id, so it may send the call again.
-    retryable: bool
+    #: A repeated request must not be carried out again.
+    once: bool
     digest: bytes
     if_match: str | dict[str, str | None] | None = None
     preview: bool = False
@@ -62,14 +60,9 @@ class EditCall(Requester, frozen=True, kw_only=True):
         return self.workspace, self.session or "", self.request
 
     @property
-    def once(self) -> bool:
-        """Whether a repeated request must not be carried out again."""
-        return self.retryable and not self.preview
-
-    @property
     def needs_history(self) -> bool:
-        """Whether planning reads commits."""
-        return self.method in READS_HISTORY
+        """Whether planning reads commits: all commits must have reached Git before."""
+        return self.method in ("undo", "redo", "rollback", "restore")
 
     @property
     def is_persons_undo(self) -> bool:
@@ -322,12 +315,7 @@ class CallWorld:
         """Make a file of a draft."""
         return DraftFile(*self.seen[path], after)
 
-    def hand_over(self, files: Iterable[DraftFile]) -> None:
-        """Leave it to a draft to close the descriptors of its files."""
-        for item in files:
-            del self.seen[item.target.path]
-
     def close(self) -> None:
-        """Close the descriptors of all files that were not handed over."""
+        """Close the descriptors of the files in ``seen``."""
         for target, _ in self.seen.values():
             target.close()

@@ -45,6 +45,8 @@ def inspect(state: str) -> Finding | None:
     """Check the journal in a state directory; None if there is none yet."""
     directory, torn = os.path.join(state, "journal"), None
     found: list[Record] = []
+    if not os.path.lexists(directory):
+        return None
     try:
         numbers = segment_numbers(directory)
         for number in numbers:
@@ -66,11 +68,10 @@ def inspect(state: str) -> Finding | None:
         check_complete(directory, numbers, found)
     except FormatError as error:
         return _wrong("journal", str(error), f"mv {_aside(directory)}")
-    except FileNotFoundError:
-        return None
     except OSError as error:
-        # Something else has taken the place of a segment, or of the journal.
-        other = isinstance(error, IsADirectoryError | NotADirectoryError | NotRegular)
+        # Something else has taken the place of a segment, or of the journal; also a broken link.
+        wrong = FileNotFoundError | IsADirectoryError | NotADirectoryError | NotRegular
+        other = isinstance(error, wrong)
         mend = f"mv {_aside(error.filename)}" if other else _START
         return _wrong("journal", f"{error.filename}: {error.strerror}", mend)
     readable = f"{len(numbers)} segments, all readable"

@@ -279,9 +279,11 @@ class GitWriter:
     def _sync(self, sync_more: Callable[[], None]) -> None:
         failpoint("checkpoint.before_sync")
         try:
-            for repository, unsynced in self._unsynced.items():
+            for repository, unsynced in list(self._unsynced.items()):
                 if not self._is_gone(repository):
                     unsynced.sync(self._disk, repository)
+                if repository in self.forgotten:
+                    del self._unsynced[repository]
             failpoint("checkpoint.git_synced")
             sync_more()
         except SyncFailed as error:

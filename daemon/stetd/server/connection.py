@@ -80,7 +80,7 @@ class CallHandler(Protocol):
         """The caller's agent and session, for the log."""
 
     def disconnected(self) -> None:
-        """The client has disconnected. Its calls go on; their results are dropped."""
+        """The client has disconnected: its calls go on. It may be said twice."""
 
 
 class Handlers(Protocol):
@@ -109,9 +109,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
         self._turn_scheduled = False  # complete frames are left for the next turn of the loop
-        self._draining = False
         self._peer_sent_eof = False
-        self._disconnect_reported = False  # to the handlers
         self._input_ignored = False  # after a bad frame, or when it held too much memory
         self._last_received = self._loop.time()
         self._bytes_sent = 0
@@ -152,14 +150,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer_sent_eof = True
         if self._handler is not None and hung_up(self._transport.get_extra_info("socket")):
             # The client closed both directions, so no reply can reach it: its calls need not wait.
-            self._report_disconnect()
+            self._handler.disconnected()
         self.start_requests()
         return True
 
     def pause_writing(self) -> None:
         """Pause reading: the client does not read its replies."""
         self._replies_waiting = True
-        if not self._draining:
+        if not self._server.stopping:
             self._writable.clear()
         self._watch_replies()
         self._update_reading()
@@ -181,14 +179,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         # Calls in progress still refer to this connection; free its half-received frame.
         self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._writable.set()
-        self._report_disconnect()
-        self._server.forget(self)
-
-    def _report_disconnect(self) -> None:
-        """Tell the handlers, once, that the client has disconnected."""
-        if self._handler is not None and not self._disconnect_reported:
-            self._disconnect_reported = True
+        if self._handler is not None:
             self._handler.disconnected()
+        self._server.forget(self)
 
     # -- for the server and the handlers ---------------------------------------------------
 
@@ -207,8 +200,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             await self._writable.wait()
 
     def drain(self) -> None:
-        """Refuse new requests from now on; requests in progress go on."""
-        self._draining = True
+        """The server stops: refuse new requests; requests in progress go on."""
         self._writable.set()
         self.start_requests()
 
@@ -289,7 +281,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _may_start(self) -> bool:
         if self._transport.is_closing() or self._input_ignored or self._replies_waiting:
             return False
-        if self._draining:
+        if self._server.stopping:
             return True
         if self._hello is not None or len(self.tasks) >= self._server.settings.max_pipelined:
             return False
@@ -312,7 +304,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._shared_limits.decoded(time.thread_time() - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
-        elif self._draining:
+        elif self._server.stopping:
             self._log_call(request.method, time.perf_counter(), Kind.SHUTTING_DOWN.value)
             if request.id is not None:
                 self._refuse(request.id, shutting_down())

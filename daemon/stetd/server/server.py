@@ -103,7 +103,7 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
-        self._stopping = False
+        self.stopping = False
         self.shared_limits = SharedLimits(settings.max_held_bytes, lambda: self._admitted)
         self._all_closed = asyncio.Event()
         self._all_closed.set()
@@ -136,7 +136,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop; calls that do not end within _DRAIN_S are answered ``outcome_unknown``."""
-        self._stopping = True
+        self.stopping = True
         self._on_idle = None
         self._reset_idle_timer()
         for listener, server in zip(self._listeners, self._servers, strict=False):
@@ -162,7 +162,7 @@ class Server:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            if not self._stopping:
+            if not self.stopping:
                 log.warning("pid %d turned away: %s", pid, refused.kind)
             if len(self._turned_away) > _MAX_TURNED_AWAY:
                 connection.abort()
@@ -177,7 +177,7 @@ class Server:
                 f"This daemon serves user id {os.geteuid()} only, and you are {uid}. Use "
                 "your own user's daemon.",
             )
-        if self._stopping:  # it was accepted just before
+        if self.stopping:  # it was accepted just before
             return shutting_down()
         count = sum(other.control == connection.control for other in self._admitted)
         if count >= self.settings.max_connections:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from stet.service.socket_path import AGENT_SOCKET, CONTROL_SOCKET
 from stetd.config.logs import one_line
+from stetd.editing.refusals import counted
 
 if TYPE_CHECKING:
     from stetd.engine.writer import Writer
@@ -111,16 +112,13 @@ async def update_status(line: Callable[[], str]) -> None:
 
 def status_line(writer: Writer) -> str:
     """The state of a serving daemon in one line."""
-    workspaces, sessions = len(writer.state.open), len(writer.state.sessions)
     if writer.state.read_only is not None:
         return f"Read-only until it is restarted: {writer.state.read_only}"
     trouble = writer.historian.trouble
     if trouble is not None:
         return f"Serving; the history can't be written at present: {trouble}"
-    return (
-        f"Serving {workspaces} workspace{'' if workspaces == 1 else 's'}, "
-        f"{sessions} session{'' if sessions == 1 else 's'}"
-    )
+    workspaces = counted(len(writer.state.open), "workspace")
+    return f"Serving {workspaces}, {counted(len(writer.state.sessions), 'session')}"
 
 
 @contextmanager

@@ -153,7 +153,8 @@ class Modes(msgspec.Struct):
             raise invalid(
                 f"the {gone} of request {request.id} is not there any more; deny it instead.",
             )
-        if mode_at(now, self.state.known[workspace.name].standing) == RESTRICTED:
+        ceiling = self.state.known[workspace.name].standing
+        if mode_at(now, ceiling) == RESTRICTED:
             raise refuse(
                 Kind.NOT_PERMITTED,
                 f"request {request.id} can't be approved: the workspace {workspace.root} itself is "
@@ -163,7 +164,7 @@ class Modes(msgspec.Struct):
         standing = Standing(UNRESTRICTED)
         if seconds is not None and session.mode == RESTRICTED:
             standing = with_grant(session.standing, seconds, now)
-        end = standing.grant.until if standing.grant else None
+        end = grant_end(now, ceiling, standing)
         return self._decide(request, True, note=note, until=end, standing=standing)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
@@ -223,7 +224,7 @@ class Modes(msgspec.Struct):
             mode=found.mode,
             session_mode=found.session_mode,
             workspace_mode=found.workspace_mode,
-            until=found.session_until if session else found.workspace_until,
+            until=found.until,
         )
         self.events.publish(event)
 

@@ -186,7 +186,7 @@ class Resolver:
             direct = self._resolve_directly(path, parts, follow_last)
             if direct is not None:
                 return direct
-        return self._walk(path, parts, follow_last)
+        return self._walk(path, directory, parts, follow_last)
 
     def canonical(self, path: str, directory: str = "", *, follow_last: bool = True) -> str:
         """A request's path as the history spells it; "" for the root itself.
@@ -201,7 +201,7 @@ class Resolver:
             if refusal.kind != Kind.NOT_A_FILE:
                 raise
             parts = relative_parts(path, self._root, directory)
-            with suppress(Refused), self._walk(path, [*parts, "x"], follow_last=False) as inside:
+            with suppress(Refused), self._walk(path, directory, [*parts, "x"], False) as inside:
                 return inside.path.rpartition("/")[0]
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
@@ -236,7 +236,7 @@ class Resolver:
             return None
         return Target("/".join(parts), fd, (), parts[-1], seen)
 
-    def _walk(self, path: str, parts: list[str], follow_last: bool) -> Target:
+    def _walk(self, path: str, directory: str, parts: list[str], follow_last: bool) -> Target:
         todo = list(reversed(parts))
         done: list[str] = []
         fds = [os.dup(self._root_fd)]
@@ -248,7 +248,7 @@ class Resolver:
                     raise _too_deep(path)
                 if part == "..":
                     if not done:
-                        raise _outside(path, self._root)
+                        raise _outside(path, self._root, directory)
                     done.pop()
                     os.close(fds.pop())
                     continue
@@ -259,7 +259,7 @@ class Resolver:
                     if len(links) > _MAX_LINKS:
                         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
                     if link.startswith("/"):
-                        inside = relative_parts(link, self._root, "", asked=path)
+                        inside = relative_parts(link, self._root, directory, asked=path)
                         while done:
                             done.pop()
                             os.close(fds.pop())

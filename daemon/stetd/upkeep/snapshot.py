@@ -40,9 +40,12 @@ async def snapshot(
     base = workspace.head
     touched = workspace.touched = set[str]()
     try:
-        view = writer.view(workspace)
-        taken = await writer.historian.ask("snapshot", skip_large, SnapshotTree, view, progress)
-        await reached("snapshot.before_record")
+        while True:
+            view, excludes = writer.view(workspace), workspace.excludes.digest
+            taken = await writer.historian.ask("snapshot", skip_large, SnapshotTree, view, progress)
+            await reached("snapshot.before_record")
+            if excludes == workspace.excludes.digest:  # else it may have files excluded by now
+                break
         load = workspace.repository.load_tree
         changed = changed_paths(base.tree, workspace.head.tree, load)
         touched.update(path for path, _, _ in changed)

@@ -317,10 +317,9 @@ class _Parser:
     def _added_lines(self) -> str:
         # "--- /dev/null", "+++ b/x" and "@@ -0,0 +1,9 @@", if Git wrote the lines.
         names = self._names()
-        if names > 1 or _RANGE.fullmatch(self._lines[self._at + names].text):
-            self._at += names
-        if _RANGE.fullmatch(self._peek().text):
-            self._at += 1
+        numbered = _RANGE.fullmatch(self._lines[self._at + names].text) is not None
+        if numbered or names > 1:
+            self._at += names + numbered
         added = self._take_while(lambda line: line.text.startswith(ADDED))
         content = [line.text[1:] + line.end for line in added]
         if content and _NO_NEWLINE.fullmatch(self._peek().text):

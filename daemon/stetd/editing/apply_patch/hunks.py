@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, groupby, islice
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from stetd.editing.text import INDENTATION, indentation_of, is_blank
 
 _TAB = 8
 _GO_ON = tuple("()[]{}#/*")
+_start = attrgetter("start")
 
 
 def block_end(lines: Sequence[str], opening: int) -> int | None:
@@ -503,10 +505,6 @@ class Placer:
         if other is not None:
             line = line or option.core + 1
             raise Refused(overlap(option.hunk, other.hunk, self._path, line))
-
-
-def _start(placed: Placed) -> int:
-    return placed.start
 
 
 def overlap(hunk: Hunk, other: Hunk, path: str, line: int, *, repeated: bool = False) -> Failure:

@@ -56,7 +56,9 @@ _WORD = re.compile(r"[^\W_]\w*")
 #: The line (from 0) at which the text would begin, and the weight, for what it and the file share.
 _Votes = Iterator[tuple[int, int]]
 #: How models mark lines that they leave out, in a comment or alone.
-_ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
+_ELLIPSIS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--)\s*)?(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
+#: What a display of a file puts before a line.
+_LINE_NUMBER = re.compile(r"\s*L?\d+[\s:|\u2192]+")
 
 
 def explain_miss(document: Document, old: str, new: str, called: str) -> tuple[str, Nearest | None]:
@@ -238,13 +240,15 @@ def _manner(line: str, here: str, called: str) -> str:
     if _unescaped(line).partition("\n")[0] == _unescaped(here).partition("\n")[0]:
         owner = called if line.count("\\") > here.count("\\") else "the file"
         return f" (only in escaping: {owner} has a backslash, the other the character itself)"
-    if html.unescape(line) == html.unescape(here):
+    short = max(len(line), len(here)) <= _SHOWN_CHARS  # unescape() fails at too many digits
+    if short and html.unescape(line) == html.unescape(here):
         return " (only in HTML entities)"
-    if re.fullmatch(rf"\s*L?\d+[\s:|\u2192]+{re.escape(here.strip())}\s*", line):
+    before = line.rstrip().removesuffix(here.strip())
+    if _LINE_NUMBER.fullmatch(before):
         return " (only in a number before it: send no line numbers)"
-    pairs = [one + other for one, other in zip(line, here, strict=False) if one != other]
-    alike = len(line) == len(here) and len(pairs) <= len(line) // 2
-    if alike and not "".join(pairs).isascii():
+    aligned = zip(line, here, strict=True) if len(line) == len(here) else ()
+    pairs = [one + other for one, other in aligned if one != other]
+    if len(pairs) <= len(line) // 2 and not "".join(pairs).isascii():
         return f" (in characters that may look alike: {_typographic(line, here, called)})"
     return ""
 
@@ -266,11 +270,9 @@ def _counted(line: str) -> str:
 
 
 def _typographic(line: str, here: str, called: str) -> str:
-    """The names of the first two characters that differ but fold to the same."""
-    for mine, theirs in zip(line, here, strict=False):
-        if mine != theirs:
-            return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
-    return "composed and decomposed characters"
+    """The names of the first two characters that differ: none of the two begins the other."""
+    mine, theirs = next(pair for pair in zip(line, here, strict=False) if len(set(pair)) > 1)
+    return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
 
 
 def _named(char: str) -> str:

@@ -136,8 +136,6 @@ def exact(search: Search) -> list[Place]:
 
 def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
     places = (Place(at, at + len(wanted)) for at in occurrences(document.text, wanted))
-    if "\r" not in document.text or not (wanted[0] == "\n" or wanted[-1] == "\r"):
-        return places
     split = document.splits_terminator
     return (place for place in places if not split(place.start) and not split(place.end))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -117,13 +116,12 @@ class _Reading:
             sentence = f"has more than {MAX_ELEMENTS:,} elements; send fewer in a call."
             self._note(place, f'"{_dotted(place)}" {sentence}')
             return []
-        element = field.element
-        return [self.object_of(element, each, (*place, n)) for n, each in enumerate(value)]
+        return [self.object_of(field.element, each, (*place, n)) for n, each in enumerate(value)]
 
     def _choice(self, model: type[ToolInput], field: Field, value: object, place: Place) -> object:
         if isinstance(value, str) and value in field.choices:
             return value
-        hint = _hint(str(value), field.choices, model.foreign_names)
+        hint = _hint(str(value), field.choices, model)
         choices, received = _either(field.choices), _received(value)
         self._note(place, f'"{_dotted(place)}" must be {choices}; received {received}{hint}.')
         return None
@@ -136,8 +134,7 @@ class _Reading:
         field = _dotted(place)
         # A field that was sent, too, is not the one that is meant: replace, for replace_all.
         names = [name for name in fields_of(owner) if name not in given]
-        hint = _belongs(self._model, owner, field)
-        hint = hint or _hint(field.rpartition(".")[2], names, owner.foreign_names)
+        hint = _belongs(self._model, owner, field) or _hint(field.rpartition(".")[2], names, owner)
         self._note(place, f'unknown field "{_cut(field)}"{hint}.{_expected_fields(owner)}')
 
     def _note_empty(self, place: Place, owner: type[ToolInput]) -> None:
@@ -189,13 +186,10 @@ def _parsed(value: object) -> object:
 
 def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> dict[str, object]:
     """What was given, by the names that the fields have; what is null was not given."""
-    names, wires = _in_snake_case(model), fields_of(model)
+    names = {in_snake_case(name): name for name in fields_of(model)}
     spelled: dict[str, object] = {}
     for key, each in value.items():
         if each is None:
-            continue
-        if key in wires:
-            spelled[key] = each
             continue
         written = str(key).encode("utf-8", "backslashreplace").decode()
         name = names.get(in_snake_case(written), written)
@@ -203,11 +197,6 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
             name = written  # both spellings, with different values: not ours to choose
         spelled[name] = each
     return spelled
-
-
-@cache
-def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
-    return {in_snake_case(name): name for name in fields_of(model)}
 
 
 def in_snake_case(name: str) -> str:
@@ -238,8 +227,6 @@ def _expected_fields(model: type[ToolInput]) -> str:
 
 def _received(value: object) -> str:
     """What came instead, short enough to repeat to the model."""
-    if value is None:
-        return "null"
     if isinstance(value, _BrokenJson):
         return value.description
     if isinstance(value, Mapping):
@@ -262,7 +249,7 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
             continue
         if owner is model and field in fields_of(each.element):
             return f' (it belongs into the objects of the list "{name}")'
-        ours = _by_foreign_name(field, fields_of(each.element), each.element.foreign_names)
+        ours = _by_foreign_name(field, fields_of(each.element), each.element)
         if owner is model and ours:
             return f' (did you mean "{ours}" in the objects of the list "{name}"?)'
         if owner is each.element and field in fields_of(model):
@@ -270,9 +257,9 @@ def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
     return ""
 
 
-def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[str]]) -> str:
+def _hint(name: str, names: Sequence[str], model: type[ToolInput]) -> str:
     """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
-    ours = _by_foreign_name(name, names, foreign_names)
+    ours = _by_foreign_name(name, names, model)
     if ours:
         return f' (did you mean "{ours}"?)'
     found = process.extractOne(
@@ -285,10 +272,9 @@ def _hint(name: str, names: Sequence[str], foreign_names: Mapping[str, Sequence[
     return f' (did you mean "{found[0]}"?)' if found else ""
 
 
-def _by_foreign_name(
-    name: str, names: Container[str], foreign_names: Mapping[str, Sequence[str]]
-) -> str | None:
+def _by_foreign_name(name: str, names: Container[str], model: type[ToolInput]) -> str | None:
     """The one of ``names`` that other tools call ``name``."""
     spellings = {name.lower(), in_snake_case(name).lower()}
-    known = (ours for ours, theirs in foreign_names.items() if not spellings.isdisjoint(theirs))
+    foreign = model.foreign_names.items()
+    known = (ours for ours, theirs in foreign if not spellings.isdisjoint(theirs))
     return next((ours for ours in known if ours in names), None)

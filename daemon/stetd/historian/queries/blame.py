@@ -118,8 +118,13 @@ class _Versions:
         return self._compare(self._blob(old), self._blob(new))
 
     def _sources(self, n: int, row: FileRow) -> list[FileVersion]:
-        """The earlier versions whose lines a restore or a revert may have brought back."""
+        """The earlier versions whose lines a commit may have brought back."""
         kind = self._index.kind(n)
+        if kind in ("outside", "observed"):
+            # `git stash` and `git stash pop`, say, or what stands after a late write.
+            gone = self._index.last_change(row.path, n - 1)
+            then = gone and self._index.last_change(row.path, gone[0] - 1)
+            return [FileVersion(then[0], row.path)] if then and then[1].after == row.after else []
         if kind == "restore" and row.after is not None:
             then = self._index.last_change(row.path, n - 1, blob=row.after)
             return [FileVersion(then[0], row.path)] if then is not None else []

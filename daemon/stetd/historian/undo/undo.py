@@ -288,7 +288,7 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
 
         def propose(lookup: CommitLookup) -> Proposal:
             draft = plan(lookup, view, call, world)
-            return proposal_of(draft, lookup.judged(draft.reverts))
+            return proposal_of(draft, lookup.judged(draft.reverts), view.excludes.digest)
 
         proposal = with_lookup(view, propose)
         failpoint("historian.proposed")
