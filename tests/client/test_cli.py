@@ -445,7 +445,7 @@ def test_doctor_checks_all_for_a_user_without_a_home() -> None:
     with installation() as own:
         doctor = own.stet("doctor", HOME="/dev/null")
         assert doctor.stderr == ""
-        assert "1 thing to mend" in doctor.stdout  # no daemon runs
+        assert "1 thing to mend.\n" in doctor.stdout  # no daemon runs
 
 
 def test_doctors_mend_of_a_configuration_keeps_a_link() -> None:

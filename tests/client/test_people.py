@@ -123,28 +123,18 @@ def test_allowing_a_directory_of_a_workspace_says_that_it_has_its_own_history(
     ws: Installation, tmp_path: Path
 ) -> None:
     outer = tmp_path / "outer"
-    inner = outer / "in ner\x85'"
-    inner.mkdir(parents=True)
-    forget = f"stet workspaces --forget $'{outer}/in ner\\302\\205\\''"
+    inner = outer / "in ner"
+    innermost = inner / "most"
+    innermost.mkdir(parents=True)
     assert "--forget" not in ws.stet("init", str(outer)).stdout
-    said = ws.stet("init", str(inner)).stdout.splitlines()[-1]
-    assert said.startswith(f"  inside {outer}, ")
-    assert said.endswith(forget)
-    typed = subprocess.run(
-        ["bash", "-c", forget.replace("stet", '"$0" -m stet.cli', 1), sys.executable],
-        env=ws.environ,
-        check=False,
-    )
-    assert typed.returncode == 0
-    middle = outer / "middle"
-    (middle / "in").mkdir(parents=True)
-    for directory in (middle, middle / "in"):
-        ws.stet("init", str(directory))
-    said = ws.stet("init", str(middle / "in")).stdout.splitlines()[-1]
-    assert said.startswith(f"  inside {middle}, ")
-    for directory in (middle, middle / "in"):
-        ws.stet("workspaces", "--forget", str(directory))
-    ws.stet("workspaces", "--forget", str(outer))
+    for directory, around in ((inner, outer), (innermost, inner)):
+        forget = f"stet workspaces --forget '{directory}'"
+        said = ws.stet("init", str(directory)).stdout.splitlines()[-1]
+        assert said.startswith(f"  inside {around}, ")
+        assert said.endswith(forget)
+    for directory in (innermost, inner, outer):
+        forget = f"stet workspaces --forget '{directory}'"
+        assert ws.stet(*shlex.split(forget)[1:]).returncode == 0
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "undo"], ["undo", "--help"]])

@@ -15,7 +15,7 @@ import pytest
 
 from in_process import InProcess
 from own_peer import own_peer
-from stet.wire.failures import Refused
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
@@ -223,6 +223,40 @@ def test_a_call_whose_client_is_gone_is_wanted_again_by_who_repeats_it(
         return wanted
 
     assert asyncio.run(asked()) == [True, False, True]
+    assert len(turns.wanted) == 1
+
+
+class Refusing(Turns):
+    """Planners that give every call up."""
+
+    @asynccontextmanager
+    async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
+        self.wanted.append(wanted)
+        yield
+
+    async def plan(self, *_: object) -> None:
+        raise refuse(Kind.INPUT_TOO_LARGE, "planning this call took too long")
+
+
+@pytest.mark.parametrize("turns", [Refusing()])
+def test_a_call_that_planning_gives_up_is_not_planned_again_whatever_happened_before(
+    daemon: InProcess, turns: Turns, tmp_path: Path
+) -> None:
+    """That is for what the historian says, which compares files with the history that it knew."""
+    patches = [{"operation": "overwrite", "newText": "x" * 2 * WRITER_PLANNING_BYTES}]
+    hello = {"protocol": 1, "workspace": str(tmp_path / "w"), "session": "s", "agent": "bot"}
+
+    async def asked() -> None:
+        person = daemon.connect(control=True, peer=own_peer("person"))
+        await person.call("workspace_allow", {"root": str(tmp_path / "w")})
+        agent = daemon.connect(control=False, peer=own_peer("agent"))
+        await agent.call("hello", hello)
+        [workspace] = daemon.writer.state.open.values()
+        daemon.on_loop(lambda: workspace.note_commits(1, None))  # as after an abort
+        await agent.call("patch", {"path": "a", "patches": patches})
+
+    with pytest.raises(Refused, match="took too long"):
+        asyncio.run(asked())
     assert len(turns.wanted) == 1
 
 

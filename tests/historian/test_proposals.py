@@ -124,6 +124,29 @@ def test_no_edit_is_undone_by_two_calls_of_which_one_takes_back_its_redo(
         assert len([each for each in standing if edit in each["reverts"]]) == 1
 
 
+def test_no_edit_is_undone_by_a_rollback_when_its_redo_is_taken_back_meanwhile(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(tmp_path, "historian.proposed:3")
+    with running(**gate.environment) as daemon:
+        site = daemon.site("w")
+        site.write("a.txt", "one\n")
+        done = site.overwrite("a.txt", "two\n")
+        undo = site.person.call("undo", commits=[done["commit"]])["commit"]
+        redo = site.person.call("redo", commits=[undo])["commit"]
+        site.overwrite("a.txt", "one\n")
+        # As above. The rollback is not about the undo and the redo, which are the person's.
+        session = site.log()[0]["session"]
+        site.person.send("rollback", to=done["outside"], session=session)
+        site.person.until_begun()
+        gate.once_reached()
+        site.greeted(daemon.control()).call("undo", commits=[redo])
+        gate.open()
+        site.person.receive()
+        standing = [each for each in site.log() if each["reverted_by"] is None]
+        assert len([each for each in standing if done["commit"] in each["reverts"]]) == 1
+
+
 @pytest.mark.parametrize("rollback_first", [False, True])
 def test_no_edit_is_undone_by_an_undo_and_by_a_rollback(
     tmp_path: Path, *, rollback_first: bool

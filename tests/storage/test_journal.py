@@ -337,6 +337,17 @@ def test_rotation_keeps_the_order_and_drops_only_older_segments(
     assert journal.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
 
 
+def test_a_gap_before_the_newest_checkpoint_is_no_loss(tmp_path: Path, disk: FailingDisk) -> None:
+    """Segments before it are kept for a workspace that is deferred, and others are dropped."""
+    journal = opened(tmp_path, disk)
+    for _ in range(3):
+        journal.start_segment()
+    journal.append(Checkpoint(4, 0, 0, [], []))
+    journal.remove([1, 3])
+    journal.close()
+    assert [number for number, *_ in contents(tmp_path)] == [2, 4]
+
+
 @pytest.mark.parametrize("lost", ["removed", "emptied", "damaged", "of the middle"])
 def test_records_that_come_after_a_lost_part_are_refused_and_nothing_is_changed(
     tmp_path: Path, disk: FailingDisk, lost: str

@@ -49,11 +49,7 @@ Path = tuple[str | int, ...]
 
 
 class NotJson(ValueError):
-    """The text is no JSON; ``line`` and ``column`` count from 1."""
-
-    def __init__(self, what: str, line: int, column: int) -> None:
-        super().__init__(f"line {line}, column {column}: {what}")
-        self.line, self.column = line, column
+    """The text is no JSON; the message says where. Lines and columns count from 1."""
 
 
 class Node(msgspec.Struct, frozen=True, dict=True):
@@ -162,7 +158,8 @@ def _not_json(text: str, error: Exception) -> NotJson:
         at, what = error.pos, error.msg
         if re.compile(r"[ \t\r\n]*/[/*]").match(text, at):
             at, what = text.index("/", at), "a comment, which this client does not read"
-    return NotJson(what, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return NotJson(f"line {line}, column {column}: {what}")
 
 
 def find(node: Node, key: str | int) -> Node | None:

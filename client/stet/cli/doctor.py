@@ -171,7 +171,8 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
         return wrong("workspace", detail, doctor_places.disk_command(here))
     if not os.access(root := session.workspace or here, os.R_OK | os.W_OK | os.X_OK):
         detail = f"{root} is allowed, but its permissions do not let you write in it"
-        return wrong("workspace", detail, doctor_places.access_command(root))
+        mend = doctor_places.chown_if_foreign(root) or f"chmod u+rwx {quoted(root)}"
+        return wrong("workspace", detail, mend)
     return fine("workspace", f"{session.workspace} is allowed{f', {mode}' if mode else ''}")
 
 

@@ -55,20 +55,12 @@ def _as_root(command: str) -> str:
     return command if os.geteuid() == 0 else f"sudo {command}"
 
 
-def _chown_command(directory: str) -> str:
-    return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
-
-
-def _chown_if_foreign(directory: str) -> str | None:
+def chown_if_foreign(directory: str) -> str | None:
+    """The command that takes over a directory of another user."""
     with contextlib.suppress(OSError):
-        if os.lstat(directory).st_uid != os.geteuid():
-            return _chown_command(directory)
+        if os.stat(directory).st_uid != os.geteuid():
+            return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
     return None
-
-
-def access_command(directory: str) -> str:
-    """The command with which one may write in a directory."""
-    return _chown_if_foreign(directory) or f"chmod u+rwx {quoted(directory)}"
 
 
 # -- runtime directory and sockets -----------------------------------------------------------
@@ -82,7 +74,7 @@ def runtime(endpoint: Endpoint) -> Finding:
     except FileNotFoundError:
         return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
-        return wrong(name, str(error), error.mend or _chown_if_foreign(directory))
+        return wrong(name, str(error), error.mend or chown_if_foreign(directory))
     except OSError as error:
         mend = "unset STET_RUNTIME_DIR XDG_RUNTIME_DIR"
         return wrong(name, f"{directory}: {error.strerror}", mend)
@@ -152,13 +144,13 @@ def state(directory: str) -> Finding:
             return wrong(name, detail, "export STET_STATE_DIR=DIR, with a directory of your own")
         return fine(name, f"{directory}, made at the first start")
     except OSError as error:
-        return wrong(name, f"{directory}: {error.strerror}", _chown_if_foreign(directory))
+        return wrong(name, f"{directory}: {error.strerror}", chown_if_foreign(directory))
     if not stat.S_ISDIR(found.st_mode):
         away = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         return wrong(name, f"{directory} is no directory", away)
     if found.st_uid != os.geteuid():
         detail = f"{directory} belongs to user id {found.st_uid}, not to you ({os.geteuid()})"
-        return wrong(name, detail, _chown_command(directory))
+        return wrong(name, detail, chown_if_foreign(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
         return wrong(name, detail, disk_command(directory))

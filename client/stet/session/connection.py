@@ -137,10 +137,9 @@ class Connection:
 
     def interrupt(self) -> None:
         """Make another thread that waits on this connection raise ConnectionLost."""
-        if self._foreign:
-            return  # the parent still uses it
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        if not self._foreign:  # the parent still uses it
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def ended(self) -> bool:

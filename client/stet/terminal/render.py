@@ -135,8 +135,7 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
             Span(f"  {workspace.mode}", _mode_style(workspace.mode)),
             Span(f"  {plural(workspace.commits, 'commit')}{head}"),
         )
-        shadow = typed(workspace.shadow)
-        yield (Span(f"  git --git-dir {shadow} log -p history", "dim"),)
+        yield (Span(f"  git --git-dir {typed(workspace.shadow)} log -p history", "dim"),)
         if not os.path.isdir(workspace.root) or os.path.realpath(workspace.root) != workspace.root:
             yield (Span("  its directory is not there any more", "bold red"),)
         elif workspace.trouble:

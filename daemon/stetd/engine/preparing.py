@@ -281,7 +281,7 @@ class Preparer:
                 check_if_match(workspace, base, call, limits)  # refused without asking
                 raise TakesLong
             paths = [file.path for file in response.files]
-            workspace.check_unchanged(response.number, paths, response.judged)
+            workspace.check_unchanged(job.asked_at, paths, response.judged)
             if response.excludes != workspace.excludes.digest:  # other moves are refused now
                 raise PlanOutdated(paths[0] if paths else "")
             return plan(response)

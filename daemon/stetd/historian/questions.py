@@ -116,7 +116,7 @@ def _opened(
             yield ReadView(
                 worktree, given.shadow, given.head, given.directory, settings.max_file_bytes,
                 library.handles, given.cut, Excludes(settings.exclude),
-                frozenset(given.inner), given.number, library.disk, progress,
+                frozenset(given.inner), library.disk, progress,
             )  # fmt: skip
         except Refused as refusal:
             if refusal.kind == Kind.OVERLOADED:

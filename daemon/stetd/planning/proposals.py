@@ -32,24 +32,23 @@ class ProposedFile(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """A draft as data: ``draft`` is without its files.
 
-    ``number``: of the last record of the history that was read. ``judged``: the commits that the
-    plan takes to be undone, or not. ``excludes``: digest of the patterns of excluded files.
+    ``judged``: the commits that the plan takes to be undone, or not. ``excludes``: digest of the
+    patterns of excluded files.
     """
 
     draft: Draft
     files: list[ProposedFile]
-    number: int
     judged: list[str]
     excludes: str
 
 
-def proposal_of(draft: Draft, number: int, judged: list[str], excludes: str) -> Proposal:
+def proposal_of(draft: Draft, judged: list[str], excludes: str) -> Proposal:
     """A draft as data."""
     files = []
     for item in draft.files:
         found = item.found.image if item.found is not None else None
         files.append(ProposedFile(item.target.path, found, item.after, item.mode, item.old_path))
-    return Proposal(replace(draft, files=[]), files, number, judged, excludes)
+    return Proposal(replace(draft, files=[]), files, judged, excludes)
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:

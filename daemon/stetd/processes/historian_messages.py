@@ -58,10 +58,10 @@ class StartingPoint(msgspec.Struct):
         first = mark = checkpoint.segment, checkpoint.offset
         starts, held = {}, []
         for known in checkpoint.workspaces:
-            starts[known.name] = Reached(known.head, known.commits)
+            starts[known.name] = known.reached
             unsettled = known.unsettled
             if unsettled is not None:
-                starts[known.name] = unsettled.start or starts[known.name]
+                starts[known.name] = unsettled.start or known.reached
                 first = min(first, (unsettled.segment, unsettled.offset))
                 held.append(known.name)
         return cls(mark, starts, held, first)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stetd.history.objects import same_image
+from stetd.processes.historian_messages import StartingPoint
 from stetd.recovery.files import FileRecovery, PendingRecords, Recovered, Temporary
 from stetd.recovery.table import ChainImage
 from stetd.repository.stored_objects import StoredObjects
@@ -97,13 +98,10 @@ class Recovery:
         files, and for its commits if its history is damaged.
         """
         state = self._state
-        watermark = (0, 0)
+        begin = StartingPoint.of(checkpoint)
+        watermark, self._starts = begin.mark, begin.starts
         if checkpoint is not None:
-            watermark = checkpoint.segment, checkpoint.offset
             state.load_checkpoint(checkpoint)
-            for known in checkpoint.workspaces:
-                held = known.unsettled.start if known.unsettled is not None else None
-                self._starts[known.name] = held or known.reached
         for placed in records:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
@@ -123,8 +121,7 @@ class Recovery:
             self._pending_with[record.number].last = placed.segment
         if not isinstance(record, Change | Abort):
             return
-        known = self._state.known.get(record.workspace)
-        held = known.unsettled if known is not None else None
+        held = self._state.known[record.workspace].unsettled
         if place < watermark and (held is None or not held.holds(*place)):
             return
         pending = self._pending.setdefault(record.workspace, PendingRecords(first=place))

@@ -6,20 +6,12 @@ libgit2 takes 17 MiB of memory, so this module is imported when there is somethi
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import pygit2
 from pygit2.enums import FileMode, ObjectType
 
 #: A conflict marker; it has no label if that side is empty.
 _CONFLICT = re.compile(r"^<<<<<<<[^\n]*\n.*?^>>>>>>>[^\n]*\n?", re.MULTILINE | re.DOTALL)
-
-
-class Merge(NamedTuple):
-    """A three-way merge of one file: the result, or the hunks that conflict."""
-
-    content: bytes | None
-    hunks: list[str]
 
 
 class _Scratch(pygit2.OdbBackend):
@@ -39,14 +31,15 @@ class _Scratch(pygit2.OdbBackend):
         return ObjectType.BLOB, len(self._blobs[oid])
 
 
-def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
-    """Merge one file's content three ways, as ``git merge-file``.
+def merge_file(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list[str]]:
+    """Merge one file's content three ways, as ``git merge-file``: the result, or the hunks that
+    conflict.
 
     Bytes pass through libgit2 as Latin-1 encoded in UTF-8, because pygit2 decodes the result. Lines
     end at ``\\n`` in both, and every byte comes back unchanged.
     """
     if b"\0" in base or b"\0" in ours or b"\0" in theirs:
-        return Merge(None, ["this is a binary file; it was changed since"])
+        return None, ["this is a binary file; it was changed since"]
     sides = [side.decode("latin-1").encode() for side in (base, ours, theirs)]
     one, two, three = (
         pygit2.IndexEntry("file", pygit2.hash(side), FileMode.BLOB) for side in sides
@@ -58,13 +51,13 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
     try:
         merged = repository.merge_file_from_index(one, two, three)
     except RuntimeError:  # pygit2's error for an empty result, which is no conflict
-        return Merge(b"", [])
+        return b"", []
     finally:
         # pygit2's collections refer back to its object: without this, the three files would stay in
         # memory until the garbage collector runs.
         repository.free()
         vars(repository).clear()
     if merged.automergeable:
-        return Merge(merged.contents.encode("latin-1"), [])
+        return merged.contents.encode("latin-1"), []
     text = merged.contents.encode("latin-1").decode("utf-8", "replace")
-    return Merge(None, _CONFLICT.findall(text) or [text])
+    return None, _CONFLICT.findall(text) or [text]

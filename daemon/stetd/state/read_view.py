@@ -30,8 +30,6 @@ class ReadView(msgspec.Struct, frozen=True):
     excludes: Excludes = NOTHING_EXCLUDED
     #: Prefixes of the paths in workspaces inside this one.
     inner: frozenset[str] = frozenset()
-    #: The record up to which its history is read.
-    number: int = 0
     #: What writing goes through; how far the work has come.
     disk: Disk = msgspec.field(default_factory=Disk)
     progress: Progress = msgspec.field(default_factory=Progress)

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 
@@ -205,40 +205,35 @@ def _commit_of_request(lookup: CommitLookup, call: EditCall, request: str) -> St
 
 def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
     commit, undone_by = found
-    with _own_only(call, commit, "undo"):
-        if undone_by is not None:
-            raise _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
-        if commit.meta.kind in ABOUT_HISTORY:
-            raise _nothing(
-                f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
-                "changed no file, and what is gone from the history can't be brought back."
-            )
-        if commit.meta.kind in FOUND and lookup.found_only(commit):
-            raise _nothing(
-                f"{commit.oid[:8]} records what stood there before the first edit; "
-                "there is nothing earlier to go back to."
-            )
+    refusal = None
+    if undone_by is not None:
+        refusal = _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
+    elif commit.meta.kind in ABOUT_HISTORY:
+        refusal = _nothing(
+            f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
+            "changed no file, and what is gone from the history can't be brought back."
+        )
+    elif commit.meta.kind in FOUND and lookup.found_only(commit):
+        refusal = _nothing(
+            f"{commit.oid[:8]} records what stood there before the first edit; "
+            "there is nothing earlier to go back to."
+        )
+    _check_own(call, commit, "undo", refusal)
 
 
-@contextmanager
-def _own_only(call: EditCall, commit: StoredCommit, command: str) -> Iterator[None]:
-    """Refuse an agent a commit of others, and name the person's command unless the body refuses
-    it, too.
+def _check_own(call: EditCall, commit: StoredCommit, command: str, refusal: Refused | None) -> None:
+    """Raise the refusal, if there is one; to an agent, of a commit of others, another one, which
+    names the person's command unless that would be refused, too.
     """
-    own = call.control or commit.meta.session == call.session
-    advice = f" A person can {command} it with: stet {command} {commit.oid[:8]}"
-    try:
-        yield
-    except Refused:
-        if own:
-            raise
-        advice = ""
-    if not own:
+    if not call.control and commit.meta.session != call.session:
+        advice = f" A person can {command} it with: stet {command} {commit.oid[:8]}"
         raise refuse(
             Kind.NOT_PERMITTED,
             f"{commit.oid[:8]} is not an edit of this session; an agent may take back its own "
-            f"edits only.{advice}",
+            f"edits only.{'' if refusal else advice}",
         )
+    if refusal is not None:
+        raise refusal
 
 
 # -- redo
@@ -260,19 +255,19 @@ def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
 
 def _check_may_redo(call: EditCall, found: Found) -> None:
     commit, undone_by = found
-    kind = commit.meta.kind
-    with _own_only(call, commit, "redo"):
-        if kind not in REDOABLE:
-            advice = ""
-            if undone_by is not None:
-                advice = f"; it was undone by {undone_by[:8]}, which can be redone"
-            elif kind not in FOUND | ABOUT_HISTORY:
-                advice = f"; to take it back, use undo: {commit.oid[:8]}"
-            raise invalid(
-                f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {kind}{advice}."
-            )
+    kind, refusal = commit.meta.kind, None
+    if kind not in REDOABLE:
+        advice = ""
         if undone_by is not None:
-            raise _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
+            advice = f"; it was undone by {undone_by[:8]}, which can be redone"
+        elif kind not in FOUND | ABOUT_HISTORY:
+            advice = f"; to take it back, use undo: {commit.oid[:8]}"
+        refusal = invalid(
+            f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {kind}{advice}."
+        )
+    elif undone_by is not None:
+        refusal = _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
+    _check_own(call, commit, "redo", refusal)
 
 
 # -- proposals
@@ -293,8 +288,7 @@ def proposed(view: ReadView, call: EditCall, settings: Settings) -> Proposal:
 
         def propose(lookup: CommitLookup) -> Proposal:
             draft = plan(lookup, view, call, world)
-            judged = lookup.judged(draft.reverts)
-            return proposal_of(draft, view.number, judged, view.excludes.digest)
+            return proposal_of(draft, lookup.judged(draft.reverts), view.excludes.digest)
 
         proposal = with_lookup(view, propose)
         failpoint("historian.proposed")
