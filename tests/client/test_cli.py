@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -393,24 +392,6 @@ def test_a_runtime_directory_open_to_others_is_refused_and_doctor_says_how_to_me
         assert refused.returncode == 3
         assert f"chmod 700 '{run}'" in refused.stderr
         assert f"chmod 700 '{run}'" in own.stet("doctor").stdout
-
-
-@pytest.mark.parametrize("made", [os.mkdir, os.mkfifo])
-@pytest.mark.parametrize("name", ["stetd.lock", "stetd.log"])
-def test_what_is_no_file_in_the_place_of_the_lock_or_the_log_is_removed_as_the_doctor_says(
-    made: Callable[[str], None], name: str
-) -> None:
-    """Every command waited for the other end of a pipe."""
-    with installation() as own:
-        own.stet("init")
-        own.stop()
-        path = os.path.join(own.base, "state", name)
-        os.unlink(path)
-        made(path)
-        assert own.stet("status").returncode == 3
-        assert f"{path} is no file" in own.stet("doctor").stdout
-        _mend(own)
-        assert own.stet("status").returncode == 0
 
 
 def test_a_journal_without_its_beginning_is_refused_and_the_doctor_says_how_to_go_on() -> None:

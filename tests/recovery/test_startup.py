@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,44 +136,8 @@ def test_the_inspection_reads_the_segments_that_a_start_reads(tmp_path: Path) ->
     assert inspect(str(tmp_path)) is None
 
 
-def replaced_by_a_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def replaced_by_a_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def replaced_by_a_broken_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nowhere")
-
-
-def journal_replaced_by_a_file(path: Path) -> None:
-    shutil.rmtree(path.parent)
-    path.parent.touch()
-
-
-def journal_replaced_by_a_broken_link(path: Path) -> None:
-    shutil.rmtree(path.parent)
-    path.parent.symlink_to("nowhere")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        Path.unlink,
-        replaced_by_a_directory,
-        replaced_by_a_pipe,
-        replaced_by_a_broken_link,
-        journal_replaced_by_a_file,
-        journal_replaced_by_a_broken_link,
-    ],
-)
 def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``stet doctor`` prints its commands; they are run as they were printed."""
     directory = tmp_path / "journal"
@@ -185,8 +146,8 @@ def test_a_start_goes_on_after_what_the_inspection_says_and_is_refused_before(
     for _ in range(2):
         journal.start_segment()
     journal.close()
-    damage(directory / "00000001.wal")
-    with pytest.raises((FormatError, OSError)):
+    (directory / "00000001.wal").unlink()
+    with pytest.raises(FormatError):
         read_journal(str(directory), Disk())
     nothing = tmp_path / "stet"  # in the place of the command that starts the daemon
     nothing.symlink_to("/bin/true")

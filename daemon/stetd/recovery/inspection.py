@@ -15,7 +15,7 @@ import msgspec
 
 from stet.service.socket_path import UnsafeDirectory, quoted
 from stetd.config.directories import Directories
-from stetd.storage.disk import NotRegular, read_file
+from stetd.storage.disk import read_file
 from stetd.storage.journal import check_complete, segment_numbers, segment_path
 from stetd.storage.journal_format import Checkpoint, FormatError, Record, TooNew, read_segment
 
@@ -69,11 +69,7 @@ def inspect(state: str) -> Finding | None:
     except FormatError as error:
         return _wrong("journal", str(error), f"mv {_aside(directory)}")
     except OSError as error:
-        # Something else has taken the place of a segment, or of the journal; also a broken link.
-        wrong = FileNotFoundError | IsADirectoryError | NotADirectoryError | NotRegular
-        other = isinstance(error, wrong)
-        mend = f"mv {_aside(error.filename)}" if other else _START
-        return _wrong("journal", f"{error.filename}: {error.strerror}", mend)
+        return _wrong("journal", f"{error.filename}: {error.strerror}", _START)
     readable = f"{len(numbers)} segments, all readable"
     fine: Finding = {"check": "journal", "ok": True, "detail": readable}
     return torn or (fine if numbers else None)
