@@ -229,7 +229,6 @@ def test_packed_references_that_are_no_file_are_told(made: Histories, worktree: 
     [
         ("packed-refs", "reference"),
         ("HEAD", "reference"),
-        ("config", "reference"),
         ("refs/heads/history", "reference"),
         ("refs/pins/a", "pin"),
         ("shallow", "replaced"),
@@ -384,18 +383,6 @@ def test_an_index_that_is_damaged_or_gone_is_made_anew_by_the_command_that_is_to
     [said] = [message for kind, message in told(verify(made, worktree)) if kind in kinds]
     run_what_is_told(said)
     assert told(verify(made, worktree)) == []
-
-
-@pytest.mark.parametrize("name", ["HEAD", "config", HISTORY])
-def test_a_directory_in_the_place_of_a_file_is_removed_by_the_command_that_is_told(
-    made: Histories, worktree: Worktree, name: str
-) -> None:
-    path = Path(made.path, name)
-    path.unlink()
-    path.mkdir()
-    said = [message for _, message in told(verify(made, worktree)) if "rm -r" in message]
-    run_what_is_told(said[0])
-    assert not path.exists()
 
 
 def run_what_is_told(message: str) -> None:

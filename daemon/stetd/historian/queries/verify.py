@@ -283,10 +283,7 @@ class _Verification(msgspec.Struct):
         in_place = at is not None and (least is None or at <= least)
         if in_place or reference == before.head or (reference and reference == head):
             return
-        place = os.path.join(self.shadow, HISTORY)
-        if reference is None and os.path.isdir(place):
-            fault = f"is a directory. Remove it: rm -r {shlex.quote(place)}"
-        elif reference is None:
+        if reference is None:
             fault = f"is gone; it should name {head}"
         elif reference == "":
             fault = "does not hold a commit's id"
@@ -478,14 +475,9 @@ class _Verification(msgspec.Struct):
             whole = head == b"ref: " + HISTORY.encode() + b"\n"
         except OSError:
             whole = False
-        anew = "stetd writes it anew when it starts"
         if not whole:
-            self._add("reference", f"HEAD does not point to {HISTORY}; {anew}", what="HEAD")
-        for name in ("HEAD", "config"):
-            path = os.path.join(shadow, name)
-            if os.path.lexists(path) and not os.path.isfile(path):
-                message = f"{name} is no file; {anew}. Remove it: rm -r {shlex.quote(path)}"
-                self._add("reference", message, what=name)
+            message = f"HEAD does not point to {HISTORY}; stetd writes it anew when it starts"
+            self._add("reference", message, what="HEAD")
 
     def _check_databases(self) -> None:
         """Report damage of files that are derived from the history, or not needed for it."""
