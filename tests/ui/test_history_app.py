@@ -568,22 +568,17 @@ async def test_a_long_name_hides_neither_the_number_of_edits_nor_their_time(
         await until(pilot, lambda: says(app, "a…  1 edit  "), "the heading is cut off")
 
 
-async def test_after_a_forget_the_list_is_that_of_the_log_and_marks_are_gone(
-    daemon: DaemonProcess,
-) -> None:
+async def test_after_a_forget_the_list_is_that_of_the_log(daemon: DaemonProcess) -> None:
     three_bursts(daemon)
 
     async with opened(daemon) as (app, pilot):
         await until(pilot, lambda: says(app, "unrestricted"), "it does not follow yet")
-        await pilot.press("space", "space")
         with stet.connect(
             daemon.base / "w", control=True, endpoint=endpoint(daemon, control=True)
         ) as person:
             await asyncio.to_thread(person.forget, "one.py")
             await until(pilot, lambda: "forget" in subjects(app)[0], "it is not shown")
             assert edits_of(app.timeline) == person.log().commits
-        assert not app.timeline.marked
-        assert not says(app, "marked")
 
 
 async def test_what_was_not_undone_is_not_redone(daemon: DaemonProcess) -> None:

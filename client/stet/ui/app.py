@@ -278,8 +278,6 @@ class HistoryApp(App[None]):
             except TimeoutError:
                 continue
             if isinstance(event, LostEvent) or event.workspace == self._root:
-                if isinstance(event, LostEvent) and event.count is None:
-                    self.timeline.clear_marks()  # a forget has given the edits other ids
                 if isinstance(event, LostEvent | CommitEvent):
                     self._news.set()
                 if not isinstance(event, CommitEvent):
