@@ -301,21 +301,6 @@ def test_a_command_that_helps_works_where_it_is_typed(ws: Installation, tmp_path
         assert ws.stet(*helping_command(cwd, *arguments), cwd=cwd).stdout == "one\n"
 
 
-@pytest.mark.parametrize("name", ["a\u0085b'.txt", "\u202ea\\u202eb", "\u2028 $x", "\ufeff\\"])
-def test_a_command_that_helps_names_a_file_that_is_spelled_out(ws: Installation, name: str) -> None:
-    ws.write(name, "one\n")
-    patches = '[{"operation": "replace", "oldText": "none", "newText": "x"}]'
-    refused = ws.stet("patch", "--path", name, stdin=patches).stderr
-
-    told = refused.splitlines()[-1].removeprefix("Try: stet ")
-    assert told.isascii()
-    words = subprocess.run(
-        ["bash", "-c", f"printf '%s\\n' {told}"], capture_output=True, check=True
-    )
-    assert words.stdout.decode().split("\n")[:-1] == ["read", name]
-    assert ws.stet("read", name).stdout == "one\n"
-
-
 def test_names_are_quoted_in_commands_that_are_told(ws: Installation) -> None:
     with stet.connect(ws.workspace, session="a", endpoint=ws.endpoint()) as s:
         with pytest.raises(stet.NotPermitted, match=r"stet undo --session 'b c'$"):

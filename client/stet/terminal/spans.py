@@ -61,19 +61,10 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def typed(word: str) -> str:
-    """A word of a shell command that is printed. What :func:`visible` spells out is written so that
-    bash and zsh put it back, because the command would name another file otherwise.
-    """
+    """A word of a shell command that is printed."""
     import shlex  # most results do without
 
-    if visible(word) == word:
-        return shlex.quote(word)
-    escaped = re.sub(r"[\\']", r"\\\g<0>", word)
-    return "$'" + re.sub(_UNSAFE, _as_octal, escaped) + "'"
-
-
-def _as_octal(found: re.Match[str]) -> str:
-    return "".join(f"\\{byte:03o}" for byte in found[0].encode("utf-8", "surrogateescape"))
+    return visible(shlex.quote(word))
 
 
 def visible_lines(text: str) -> str:
