@@ -32,8 +32,6 @@ def ws() -> Iterator[Installation]:
         found.patch("src/gone.py", "one", "two", STET_SESSION="conv-1", STET_AGENT="bot")
         os.unlink(os.path.join(found.workspace, "src/gone.py"))
         found.write("src/\x1b[31m", "one\n")
-        found.write("#odd", "one\n")
-        found.write("-dash", "one\n")
         found.stet("pin", "good")
         for shell in usage.SHELLS:
             found.write(f"completion.{shell}", found.stet("completion", shell).stdout)
@@ -140,18 +138,6 @@ def test_what_a_terminal_would_obey_is_not_offered(ws: Installation) -> None:
     assert not [word for word in asked(ws, "stet log src/") if "\x1b" in word]
 
 
-def test_a_path_that_reads_as_an_option_is_offered_as_a_path(ws: Installation) -> None:
-    offered = asked(ws, "stet read ")
-    assert "./-dash" in offered
-    assert "-dash" not in offered
-    assert list(asked(ws, "stet log --path=-d")) == ["--path=-dash"]
-
-
-def test_a_path_that_reads_as_a_comment_is_escaped_unless_it_is_in_quotes(ws: Installation) -> None:
-    assert list(asked(ws, "stet read \\#o", "bash")) == ["\\#odd"]
-    assert "\\" not in "".join(asked(ws, "stet read '#o", "bash"))
-
-
 def test_without_a_daemon_none_is_started_and_nothing_is_said() -> None:
     with installation() as nobody:
         assert asked(nobody, "stet show ") == {}
@@ -209,8 +195,6 @@ def test_bash_completes_at_a_tab(ws: Installation) -> None:
         shell.read_until("--session ")
         shell.type("con\t")
         shell.read_until("conv-1 ")
-        shell.type("\x15stet read \\#o\t\n")
-        shell.read_until("one\r\n")
         shell.type("\x15stet show HEA\t")  # what it doesn't know stays
         shell.type("\x15stet show \t\t")
         shell.read_until("(bot/conv-1: patch src/gone.py: 1 edit)", "first seen: src/a.py)")

@@ -72,11 +72,7 @@ class _Finder(CompletionFinder):
         quoted: list[str] = super().quote_completions(
             completions, cword_prequote, last_wordbreak_pos
         )
-        if os.environ.get("_ARGCOMPLETE_SHELL") != "bash":
-            return quoted
-        if not cword_prequote:  # a comment otherwise
-            quoted = [f"\\{word}" if word.startswith("#") else word for word in quoted]
-        if len(quoted) < 2:
+        if os.environ.get("_ARGCOMPLETE_SHELL") != "bash" or len(quoted) < 2:
             return quoted
         width = max(map(len, quoted))
         pairs = zip(quoted, described, strict=True)
@@ -152,11 +148,7 @@ _pins = _from_daemon(_find_pins)
 
 def _paths(prefix: str, **more: Any) -> Candidates:
     existing = dict.fromkeys(FilesCompleter()(prefix), "")
-    found = {**existing, **_deleted_paths(prefix=prefix, **more)}
-    if prefix.startswith("-"):  # of --path=
-        return found
-    # An option otherwise.
-    return {f"./{path}" if path.startswith("-") else path: what for path, what in found.items()}
+    return {**existing, **_deleted_paths(prefix=prefix, **more)}
 
 
 def _commits_or_paths(prefix: str, **more: Any) -> Candidates:
