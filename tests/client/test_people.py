@@ -9,7 +9,6 @@ import queue
 import select
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
