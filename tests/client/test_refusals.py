@@ -181,19 +181,19 @@ def test_what_is_to_be_watched_is_the_workspace_of_the_refused_command() -> None
     failures = [{"kind": "contended", "message": "no", "path": "a.py"}]
     error = stet.Contended("contended", {"failures": failures, "kind": "contended"})
     assert helpful_command(error, "stet patch", "/w") == "stet watch -C /w"
-    assert helpful_command(error, "stet patch", "/w\x85") == "stet watch -C $'/w\\302\\205'"
+    assert helpful_command(error, "stet patch", "/w x") == "stet watch -C '/w x'"
 
 
 def test_a_session_is_named_so_that_the_shell_finds_it() -> None:
     error = stet.ToolDisabled("no")
-    said = helpful_command(error, "stet patch", session="s\x85")
+    said = helpful_command(error, "stet patch", session="s x")
     assert said is not None
-    assert said.endswith(" --session $'s\\302\\205'")
+    assert said.endswith(" --session 's x'")
 
 
-def test_the_command_for_older_commits_finds_a_file_that_is_spelled_out() -> None:
-    given = Arguments(directory=".", path="a\x85")
-    assert _next_page_command(given, "c") == "stet log --cursor=c -- $'a\\302\\205'"
+def test_the_command_for_older_commits_quotes_a_path_and_spells_it_out() -> None:
+    given = Arguments(directory=".", path="a \x85")
+    assert _next_page_command(given, "c") == "stet log --cursor=c -- 'a \\x85'"
 
 
 def test_a_refusal_is_told_also_if_the_mode_can_not_be_asked(
