@@ -132,6 +132,27 @@ def test_a_text_that_was_away_for_a_while_belongs_to_whoever_wrote_it(
     assert expected == both_ways(site, "a.txt")
 
 
+def test_the_checkout_of_branches_that_are_edited_meanwhile_writes_nothing_itself(
+    site: Site,
+) -> None:
+    def checkout(n: int, text: str) -> None:
+        for phase in ("before", "after"):
+            if phase == "after":
+                site.write("a.txt", text)
+            site.agent.call("observe", phase=phase, use=f"u{n}", tool="Bash", paths=["a.txt"])
+
+    site.write("a.txt", "one\n")
+    edit(site, "ann", "a.txt", "one\n", "one\ntwo\n")
+    checkout(1, "one\n")
+    edit(site, "bob", "a.txt", "one\n", "uno\n")
+    edit(site, "bob", "a.txt", "uno\n", "uno\ndue\n")
+    checkout(2, "one\ntwo\n")
+    assert [("one\n", "outside"), ("two\n", "ann")] == both_ways(site, "a.txt")
+    edit(site, "ann", "a.txt", "two\n", "zwei\n")
+    checkout(3, "uno\ndue\n")
+    assert [("uno\n", "bob"), ("due\n", "bob")] == both_ways(site, "a.txt")
+
+
 def test_a_late_write_to_the_replaced_file_takes_no_line_from_an_agent(own_site: Site) -> None:
     with own_site.write("a.txt", "one\n").open("a") as file:
         edit(own_site, "ann", "a.txt", "one\n", "one\ntwo\n")

@@ -147,6 +147,15 @@ def test_what_editors_keep_while_a_person_types_is_not_the_commands(site: Site) 
     ]  # fmt: skip
 
 
+def test_what_an_editor_keeps_is_not_the_commands_where_it_is_named_afterwards(site: Site) -> None:
+    site.write(".a.txt.swp", "typed\n")
+    before(site, "t1")
+    site.write("#made#", "by the command\n")
+    done = after(site, "t1", ".a.txt.swp", "#made#")
+    assert [file["path"] for file in done["files"]] == ["#made#"]
+    assert [whose for whose, *_ in told(site, path=".a.txt.swp")] == ["outside"]
+
+
 def test_an_ignored_file_that_is_named_afterwards_is_not_the_commands(site: Site) -> None:
     _ignored(site)
     before(site, "t1")

@@ -6,12 +6,15 @@ import asyncio
 import gc
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import in_process
 from e2e.running_daemon import eventually
 from own_peer import own_peer
+from stetd.historian import questions
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest
 from stetd.state.read_view import ReadView
@@ -79,3 +82,19 @@ def test_nothing_is_remembered_of_forgotten_workspaces(tmp_path: Path) -> None:
             assert remembered() == 1
             asyncio.run(person.call("workspace_forget", {"root": str(root)}))
             assert eventually(lambda: remembered() == 0)
+
+
+def test_a_scan_beside_a_forget_of_its_workspace_has_known_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forget is read on another thread, between two looks at what is known."""
+
+    class Forgotten(dict[str, KnownFiles]):
+        def __contains__(self, _: object) -> bool:
+            return True  # a moment ago
+
+    library: Any = SimpleNamespace(files=Forgotten())
+    view: Any = SimpleNamespace(shadow=str(tmp_path))
+    monkeypatch.setattr(questions, "scan_workspace", lambda _view, known, _asked: known)
+    found: object = questions._differing(library, view, ScanRequest(10, 0.0))
+    assert isinstance(found, KnownFiles)

@@ -157,9 +157,9 @@ def _diff_of(view: ReadView, result: EditResult) -> str:
 
 def _differing(library: Library, view: ReadView, asked: ScanRequest) -> ScanResult:
     files, shadow = library.files, view.shadow
-    if shadow not in files:
-        files[shadow] = KnownFiles(stat_cache_path(shadow))
-    return scan_workspace(view, files[shadow], asked)
+    # Once: another thread removes it when the workspace is forgotten.
+    known = files.get(shadow) or files.setdefault(shadow, KnownFiles(stat_cache_path(shadow)))
+    return scan_workspace(view, known, asked)
 
 
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:

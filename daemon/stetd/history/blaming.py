@@ -2,9 +2,9 @@
 
 The lines of a version are followed back, commit by commit: what a commit did not change goes on
 to the version before it, under the name that the file had then; what it added is its own. With
-one exception: a commit that takes others back, restores a file, or finds one as it was before the
-last change, writes nothing itself. Its lines were in an older version (a *source*) and are followed
-from there, so that a line which was deleted and brought back belongs to whoever wrote it first.
+one exception: a commit that takes others back, restores a file, or finds one as it was before,
+writes nothing itself. Its lines were in an older version (a *source*) and are followed from there,
+so that a line which was deleted and brought back belongs to whoever wrote it first.
 
 A version of a file is the file at ``path`` as the first ``n`` commits left it. All routes go to
 smaller numbers, and the largest number is always dealt with next, so routes that meet are followed

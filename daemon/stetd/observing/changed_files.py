@@ -102,9 +102,10 @@ def _differing(
         if not path.startswith(inner) and not view.excludes(path)
     )
     # No tool writes them. As changes of a command they would be in the way of its undo.
-    found.paths = [each for each in found.paths if not _OF_EDITORS.fullmatch(each[0])]
+    typed = {path for path, _ in found.paths if _OF_EDITORS.fullmatch(path)}
+    found.paths = [each for each in found.paths if each[0] not in typed]
     found.inner = sorted(view.inner.intersection(scan.passed))
-    found.add_skipped(scan.passed)
+    found.add_skipped([*scan.passed, *sorted(typed)])
     found.add_skipped(sorted(path for _, path in scan.large))
     found.modes = {
         folder.path + name: bits

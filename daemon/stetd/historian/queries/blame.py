@@ -27,6 +27,8 @@ from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
 
 _BOM = "\ufeff"
+#: So many commits back an earlier content is looked for: a log has one commit a line.
+_LONGEST_AWAY = 2_000
 
 
 def blame_file(view: ReadView, params: Blame) -> BlameResult:
@@ -120,13 +122,10 @@ class _Versions:
     def _sources(self, n: int, row: FileRow) -> list[FileVersion]:
         """The earlier versions whose lines a commit may have brought back."""
         kind = self._index.kind(n)
-        if kind in ("outside", "observed"):
-            # `git stash` and `git stash pop`, say, or what stands after a late write.
-            gone = self._index.last_change(row.path, n - 1)
-            then = gone and self._index.last_change(row.path, gone[0] - 1)
-            return [FileVersion(then[0], row.path)] if then and then[1].after == row.after else []
-        if kind == "restore" and row.after is not None:
-            then = self._index.last_change(row.path, n - 1, blob=row.after)
+        if kind in ("restore", "outside", "observed"):
+            # Outside: `git stash pop` or `git checkout`, say, or what stands after a late write.
+            after = 0 if kind == "restore" else n - _LONGEST_AWAY
+            then = self._index.last_change(row.path, n - 1, after=after, blob=row.after)
             return [FileVersion(then[0], row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []

@@ -260,8 +260,7 @@ def conflict(
     ``since``: by path, the commits in effect that changed a file since, newest first, and whether
     it has changes that no commit has.
     """
-    failures: list[Failure] = []
-    details = []
+    failures, details = [], []
     for each in conflicts:
         others, unrecorded = since.get(each.path, ((), False))
         names = ["an edit outside that is not recorded yet"] if unrecorded else []
@@ -275,12 +274,11 @@ def conflict(
         message = message.rstrip(".") + "."
         if names:
             message += f" Changed since by: {', '.join(names)}."
-        failure = Failure(Kind.CONFLICT.value, message, path=each.path)
-        if failure not in failures:  # several commits of one file may be in conflict
-            failures.append(failure)
+        failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
         commits = [commit.oid for commit in others]
         details.append({"path": each.path, "hunks": each.hunks, "commits": commits})
-    return Refused(*failures, extra={"conflicts": details})
+    # Several commits of one file may be in conflict.
+    return Refused(*dict.fromkeys(failures), extra={"conflicts": details})
 
 
 def _who(commit: StoredCommit) -> str:
