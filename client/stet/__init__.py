@@ -31,7 +31,6 @@ _HOMES = {
     **dict.fromkeys(("Change", "Patch", "Reindent", "append_eof", "change"), "session.patches"),
     **dict.fromkeys(("overwrite", "prepend_bof", "replace"), "session.patches"),
 }
-#: The public modules of the package.
 _MODULES = frozenset({"aio", "calls", "errors"})
 
 

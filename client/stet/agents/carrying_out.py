@@ -14,7 +14,7 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -201,7 +201,10 @@ def _is_kept(target: Target, file: ConfigFile, own: Entries, fresh: str) -> bool
     now = kind.found(fresh, wanted)
     if not own or any(now.get(path) != wanted[path] for path in wanted if path != clients.ALLOWED):
         return False
-    return _remaining(kind, file, wanted).exact
+    text, backup = _remaining(kind, file, wanted)
+    if text is None:  # a person's additions to the entries are nowhere else
+        return kind.written("", kind.found(file.text, wanted)) == file.text
+    return backup is not None
 
 
 def _disconnecting(target: Target) -> _Step | None:
@@ -220,10 +223,10 @@ def _disconnecting(target: Target) -> _Step | None:
         return _Step(file, "unread", file.data)
     config_file.check_writable(file)
     with _named(file.path):
-        left = _remaining(kind, file, target.wanted)
-    data = None if left.text is None else left.text.encode("utf-8")
-    action = "removed" if data is None else "restored" if left.exact else "changed"
-    return _Step(file, action, data, spent=left.backup)
+        text, spent = _remaining(kind, file, target.wanted)
+    data = None if text is None else text.encode("utf-8")
+    action = "removed" if data is None else "restored" if spent else "changed"
+    return _Step(file, action, data, spent=spent)
 
 
 @contextlib.contextmanager
@@ -243,11 +246,9 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _carry_out(steps: Sequence[_Step]) -> list[Change]:
-    path = ""
+    path, changing = "", [step for step in steps if step.data != step.file.data]
     try:
-        for step in steps:
-            if step.data == step.file.data:
-                continue
+        for step in changing:
             path = step.file.path
             if step.keep:
                 step.backup = config_file.back_up(step.file)
@@ -255,7 +256,7 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
             config_file.replace(step.file, step.data)
             step.written = True
     except BaseException as error:
-        failures = filter(None, map(_put_back, reversed(steps)))
+        failures = filter(None, map(_put_back, reversed(changing)))
         outcome = " ".join(failures) or "Nothing was changed."
         if isinstance(error, ConnectTrouble):
             raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
@@ -268,8 +269,6 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
 def _put_back(step: _Step) -> str:
     """Restore a file; returns a sentence for the person if that fails."""
     file, backup = step.file, step.backup
-    if step.data == file.data:
-        return ""
     try:
         now = config_file.read(file.path).data
         if now == step.data:
@@ -301,21 +300,12 @@ def _inner_directories(request: Request, path: str) -> list[str]:
     return directories
 
 
-# -- a file without stet ------------------------------------------------------------------
-
-
-class _Remaining(NamedTuple):
-    """A file's text without stet's entries; None: remove the file. ``exact``: nothing of a person's
-    is lost, as a file of that text was there before, or none. ``backup``: the one with that text.
+def _remaining(
+    kind: Format, file: ConfigFile, shape: Entries
+) -> tuple[str | None, ConfigFile | None]:
+    """A file's text without stet's entries, None if the file is to be removed; and the backup with
+    that text, if there is one. Raises CannotSplice.
     """
-
-    text: str | None
-    exact: bool
-    backup: ConfigFile | None = None
-
-
-def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
-    """A file's text without stet's entries. Raises CannotSplice."""
     # The texts of readable backups from before stet was connected, the newest first.
     clean: dict[str, ConfigFile] = {}
     for backup in config_file.backups(file):
@@ -323,8 +313,4 @@ def _remaining(kind: Format, file: ConfigFile, shape: Entries) -> _Remaining:
             if not kind.found(backup.text, shape):
                 clean.setdefault(backup.text, backup)
     left = kind.removed(file.text, shape, next(iter(clean), None))
-    if left is None:
-        # A person's additions to the entries are nowhere else.
-        exact = kind.written("", kind.found(file.text, shape)) == file.text
-        return _Remaining(None, exact)
-    return _Remaining(left, left in clean, clean.get(left))
+    return left, None if left is None else clean.get(left)

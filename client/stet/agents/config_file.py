@@ -138,31 +138,28 @@ def replace(file: ConfigFile, data: bytes | None) -> None:
 
     Changes nothing and raises ConnectTrouble if the file has changed since it was read; or OSError.
     """
+    directory = os.path.dirname(file.path)
     if data is None:
         _check_same(file)
         os.unlink(file.path)
     else:
-        _write(file, data)
+        os.makedirs(directory, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=directory)
+        try:
+            _fill(handle, data, file.mode)
+            _check_same(file)
+            os.replace(temporary, file.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
     # The file is replaced, even if the file system can't sync a directory.
     with contextlib.suppress(OSError):
-        handle = os.open(os.path.dirname(file.path), os.O_RDONLY | os.O_DIRECTORY)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _write(file: ConfigFile, data: bytes) -> None:
-    os.makedirs(os.path.dirname(file.path), exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
-    try:
-        _fill(handle, data, file.mode)
-        _check_same(file)
-        os.replace(temporary, file.path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def missing_directories(path: str) -> list[str]:

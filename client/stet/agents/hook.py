@@ -313,7 +313,9 @@ def _tell(event: HookEvent, places: list[str], directory: str) -> list[str]:
         root: str = entered["workspace"]["root"]
         own = [directory]
         if event.paths is not None:
-            own = [path for path in places if _is_own(path, entered)]
+            own = [path for path in places if _is_below(path, root)]
+            for each in entered.get("inside", ()):  # which are workspaces of their own
+                own = [path for path in own if not _is_below(path, os.path.join(root, each))]
         if not own:
             raise _Refused(f"it does not lie in {root}")
         if root in _run.roots:
@@ -325,14 +327,6 @@ def _tell(event: HookEvent, places: list[str], directory: str) -> list[str]:
     _run.attributed = _run.attributed or not untold
     _run.roots.append(root)
     return own
-
-
-def _is_own(path: str, entered: dict[str, Any]) -> bool:
-    """Whether a file is of the workspace that hello has given, and of none inside that."""
-    root, inside = entered["workspace"]["root"], entered.get("inside", ())
-    return _is_below(path, root) and not any(
-        _is_below(path, os.path.join(root, each)) for each in inside
-    )
 
 
 def _observation(event: HookEvent, own: list[str], root: str) -> dict[str, Any]:

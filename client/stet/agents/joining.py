@@ -31,8 +31,7 @@ def join(session: str, agent: str) -> None:
     """
     with contextlib.suppress(OSError, UnsafeDirectory):
         runtime = runtime_directory()
-        name = _client_process()
-        path = os.path.join(runtime, _DIRECTORY, name)
+        path = os.path.join(runtime, _DIRECTORY, _client_process())
         data = json.dumps({"session": session, "agent": agent}).encode()
         if _read(path) == data:
             return
@@ -76,11 +75,9 @@ def _stat(pid: int) -> tuple[str, int, str]:
 
 
 def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LONGEST)
-    except FileNotFoundError:
-        return None
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.read(_LONGEST)
+    return None
 
 
 def _remove_ended(directory: str) -> None:

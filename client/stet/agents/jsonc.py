@@ -202,8 +202,9 @@ def put(text: str, path: Path, value: Any) -> str:
         if type(found) is type(value) and isinstance(value, dict | list):
             return _merged(text, path, found, value)
     node, depth = _descend(root, path)
-    (*above, key), below = path[: depth + 1], path[depth + 1 :]
-    value = _nested(below, value)
+    *above, key = path[: depth + 1]
+    for below in reversed(path[depth + 1 :]):
+        value = [value] if isinstance(below, int) else {below: value}
     kind = "array" if isinstance(key, int) else "object"
     if depth == len(path):
         lead = _indent_at(text, node.start) or ""
@@ -296,7 +297,9 @@ def _descend(root: Node, path: Path) -> tuple[Node, int]:
 
 def _inserted(root: Node, node: Node, key: str | int, value: Any) -> str:
     """The text with an item added at the end of an object or array."""
-    text, unit, outer = node.text, _unit(root), _line_indent(node.text, node.value)
+    text, unit = node.text, _unit(root)
+    line = text[text.rfind("\n", 0, node.value) + 1 : node.value]
+    outer = line[: len(line) - len(line.lstrip(" \t"))]
     last = node.items[-1] if node.items else None
     # What is empty will be laid out as the whole document is.
     flat = bool(root.items) and (node if last else root).is_on_one_line
@@ -323,12 +326,6 @@ def _indent_at(text: str, at: int) -> str | None:
     start = text.rfind("\n", 0, at) + 1
     lead = text[start:at]
     return lead if start and not lead.strip(" \t") else None
-
-
-def _line_indent(text: str, at: int) -> str:
-    """The blanks at the beginning of an offset's line."""
-    lead = text[text.rfind("\n", 0, at) + 1 : at]
-    return lead[: len(lead) - len(lead.lstrip(" \t"))]
 
 
 def _unit(root: Node) -> str:
@@ -368,12 +365,6 @@ def _cut(node: Node, item: Node) -> str:
     if item.comma is None and before is not None and before.comma is not None:
         kept = text[: before.comma] + text[before.comma + 1 : start]
     return kept + text[end:]
-
-
-def _nested(path: Path, value: Any) -> Any:
-    for key in reversed(path):
-        value = [value] if isinstance(key, int) else {key: value}
-    return value
 
 
 def _name(path: Sequence[str | int]) -> str:

@@ -59,7 +59,6 @@ def _read_table() -> None:
 
 
 _read_table()
-#: Commands that have subcommands.
 WITH_SUBCOMMANDS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
 
 #: argparse settings that the table can't express, by the text of its line before the help.

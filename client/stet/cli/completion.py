@@ -27,7 +27,6 @@ from stet.cli.usage import Arguments
 from stet.terminal.spans import SHORT, named, short, visible, who
 from stet.wire.results import CommitInfo
 
-#: Timeout of the daemon's answers, in seconds.
 _TIMEOUT_S = 0.5
 #: Newest commits of the log that are searched for candidates.
 _COMMITS = 200

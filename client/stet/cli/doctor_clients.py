@@ -86,19 +86,12 @@ def _trusted(path: str, program: str, directory: str) -> Finding:
     if not own:
         trust = f"start codex in {directory}, and say that you trust the directory"
         return wrong("codex", f"Codex does not read {path}", trust)
-    reasons = {why: None for each in own if (why := _why_ignored(each))}
+    states = [str(each.get("trustStatus")) if each.get("enabled") else "disabled" for each in own]
+    reasons = [state for state in dict.fromkeys(states) if state not in ("trusted", "managed")]
     if reasons:
         detail = f"Codex does not run the hooks in {path}: {', '.join(reasons)}"
         return wrong("codex", detail, _TRUST)
     return fine("codex", f"{starts}, which Codex trusts")
-
-
-def _why_ignored(hook: dict[str, Any]) -> str | None:
-    """Why Codex does not run a hook; None if it does."""
-    if not hook.get("enabled"):
-        return "disabled"
-    status = str(hook.get("trustStatus"))
-    return None if status in ("trusted", "managed") else status
 
 
 def _list_hooks(directory: str) -> list[dict[str, Any]] | None:

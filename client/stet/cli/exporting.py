@@ -16,7 +16,6 @@ from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.report.gathering import export_pages, gather
 from stet.terminal.spans import plural
-from stet.wire.results import ExportResult
 
 
 def export(arguments: Arguments, output: Output) -> None:
@@ -34,7 +33,10 @@ def export(arguments: Arguments, output: Output) -> None:
         wanted["to"] = asking.commit_named(session, last) if last else None
         pages = export_pages(session, wanted)
         if output.as_json:
-            output.value(_concatenated(list(pages)))
+            every, names = list(pages), ("commits", "context", "skipped")
+            sums = {name: sum(getattr(page, name) for page in every) for name in names}
+            content = "".join(page.content for page in every)
+            output.value(msgspec.structs.replace(every[-1], content=content, **sums))
             return
         commits = context = 0
         with _writer(arguments, output) as write:
@@ -64,13 +66,6 @@ def report(arguments: Arguments, output: Output) -> None:
         output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
     if not made.commits:
         report_no_commits(arguments, arguments.paths)
-
-
-def _concatenated(pages: list[ExportResult]) -> ExportResult:
-    names = ("commits", "context", "skipped")
-    sums = {name: sum(getattr(page, name) for page in pages) for name in names}
-    content = "".join(page.content for page in pages)
-    return msgspec.structs.replace(pages[-1], content=content, **sums)
 
 
 @contextlib.contextmanager

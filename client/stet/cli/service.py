@@ -174,10 +174,15 @@ def _replace_units(changed: Mapping[str, str | None], endpoint: Endpoint) -> Non
         _stop_units()
         _stop_daemon(endpoint)
         for name, text in changed.items():
+            path = unit_path(name)
             if text is None:
-                _remove_unit(unit_path(name))
-            else:
-                _write_unit(unit_path(name), text)
+                _remove_unit(path)
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path + ".new", 0o644)
+            os.replace(path + ".new", path)  # a symbolic link there is not followed
         systemd.systemctl("daemon-reload")
         _reset_failed()
         systemd.systemctl("enable", "--now", SOCKET)
@@ -194,16 +199,6 @@ def _reset_failed() -> None:
     for name in NAMES:
         with contextlib.suppress(systemd.UnitTrouble):  # systemd does not know it any more
             systemd.systemctl("reset-failed", name)
-
-
-def _write_unit(path: str, text: str) -> None:
-    """Write a file atomically; a symbolic link at the path is replaced, not followed."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = path + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
 
 
 def _remove_unit(path: str) -> None:
@@ -322,11 +317,10 @@ def _remove(own: list[str]) -> list[str]:
 
 # -- removing the history
 
-_LOCK = "stetd.lock"
 #: What a daemon, or a client that starts one, creates in the state directory. The lock is last.
 _STATE_FILES = (
     *("journal", "workspaces", "index", "snapshots", "requests.sqlite3", "requests.sqlite3-wal"),
-    *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
+    *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", "stetd.lock"),
 )
 
 
@@ -338,7 +332,7 @@ def _purge(state: str) -> list[str]:
     """
     if not os.path.isdir(state):
         return []
-    lock = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(os.path.join(state, "stetd.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         paths = [os.path.join(state, name) for name in _STATE_FILES]
@@ -349,11 +343,10 @@ def _purge(state: str) -> list[str]:
         raise ServiceTrouble(f"a daemon uses {state}, so it stays. Stop it, try again.") from error
     finally:
         os.close(lock)
-    try:
+    with contextlib.suppress(OSError):
         os.rmdir(state)
-    except OSError:
-        return removed
-    return [state]
+        return [state]
+    return removed
 
 
 # -- status and logs -------------------------------------------------------------------------

@@ -128,8 +128,7 @@ def _summary(edits: Sequence[CommitInfo]) -> str:
 
 def _paths_of(commit: CommitInfo) -> set[str]:
     """The paths of a commit's files; for a moved file both paths."""
-    both = ((change.path, change.old_path) for change in commit.files)
-    return {path for paths in both for path in paths if path is not None}
+    return {path for change in commit.files for path in (change.path, change.old_path) if path}
 
 
 def _change_lines(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:

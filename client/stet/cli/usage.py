@@ -8,7 +8,6 @@ from typing import Any
 
 #: Shells that can be completed for.
 SHELLS = ("bash", "zsh", "fish")
-#: Agents' clients that stet knows.
 CLIENTS = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed", "opencode", "qwen-code")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 

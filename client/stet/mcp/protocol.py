@@ -20,7 +20,6 @@ from stet.version import __version__
 
 #: Versions that begin with ``initialize``, oldest first; a client with another gets the last.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-#: The version in which every request names its client and version.
 MODERN_VERSION = "2026-07-28"
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602

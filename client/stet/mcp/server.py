@@ -18,7 +18,7 @@ import os
 import signal
 import threading
 from collections.abc import Coroutine
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from stet.errors import StetError
 from stet.mcp import catalogue
@@ -42,11 +42,10 @@ STOP_S = 1.0
 _TOO_LONG = error_line(None, INVALID_REQUEST, f"A line of over {LONGEST_LINE:,} bytes was ignored.")
 
 
-def run(options: Options) -> NoReturn:
+def run(options: Options) -> None:
     """Serve on standard input and output until the client disconnects; then exit."""
     reader, writer = claim()
     asyncio.run(_serve(reader, writer, options))
-    raise AssertionError("BUG: the process has not ended")
 
 
 async def _serve(reader: BinaryIO, writer: BinaryIO, options: Options) -> None:

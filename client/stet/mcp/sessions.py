@@ -25,7 +25,6 @@ from stet.wire.results import EditResult
 
 T = TypeVar("T")
 
-#: The most sessions whose connections are kept open.
 MOST_OPEN = 8
 #: The most closed sessions whose calls of unknown outcome are kept.
 MOST_UNSETTLED = 1000

@@ -37,12 +37,11 @@ def next_line(file: BinaryIO) -> bytes | None:
 
 def write_line(file: BinaryIO, line: bytes) -> bool:
     """Write a line and wait until the pipe has taken it; False if the reader has closed it."""
-    try:
+    with contextlib.suppress(OSError):
         file.write(line + b"\n")
         file.flush()
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def claim() -> tuple[BinaryIO, BinaryIO]:

@@ -32,7 +32,6 @@ _CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
 
 _AGENT_NAMES = {client.mcp_name: client.name for client in CLIENTS.values()}
 
-#: The type of each tool's result.
 RESULTS: dict[str, type[msgspec.Struct]] = {
     **dict.fromkeys(DIALECTS, EditResult),
     "read": results.ReadResult,

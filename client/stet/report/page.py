@@ -48,7 +48,9 @@ def html(report: Report) -> Iterator[str]:
     yield "<h2>Timeline</h2>\n"
     yield from _timeline(report.commits)
     yield '<h2 id="sessions">Sessions</h2>\n'
-    sessions = _by_session(report.commits)
+    sessions: dict[tuple[str, str | None], list[ShowResult]] = {}
+    for commit in report.commits:
+        sessions.setdefault((_agent(commit), commit.session), []).append(commit)
     yield from _sessions(sessions)
     for number, commits in enumerate(sessions.values()):
         when = f'<span class="dim">{_period(commits)}</span>'
@@ -114,13 +116,6 @@ def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
     left, right = _time(commits[0].time), _time(commits[-1].time)
     yield f'\n<text x="160" y="{height - 2}">{left}</text>'
     yield f'<text x="985" y="{height - 2}" text-anchor="end">{right}</text>\n</svg></div>\n'
-
-
-def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], list[ShowResult]]:
-    sessions: dict[tuple[str, str | None], list[ShowResult]] = {}
-    for commit in commits:
-        sessions.setdefault((_agent(commit), commit.session), []).append(commit)
-    return sessions
 
 
 def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Iterator[str]:

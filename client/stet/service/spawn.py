@@ -292,10 +292,9 @@ def is_running(pid: int) -> bool:
 
 
 def _threads(pid: int) -> list[str]:
-    try:
+    with contextlib.suppress(OSError):
         return [f"/proc/{pid}/task/{each}" for each in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []
+    return []
 
 
 def has_ended(process: str) -> bool:
@@ -306,11 +305,9 @@ def has_ended(process: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
 
 
 def _last_words(log: str, start: int) -> str:

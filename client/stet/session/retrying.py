@@ -22,10 +22,7 @@ from stet.errors import (
     TransportError,
 )
 
-#: A call is given up after it has lost so many connections.
 LOSSES = 3
-
-#: Seconds to wait for a daemon that is gone to come back.
 PATIENCE = 10.0
 
 #: Seconds before the second attempt; each later pause is twice as long, up to LONGEST_PAUSE.

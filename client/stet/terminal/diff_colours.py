@@ -232,20 +232,16 @@ def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
         return plain
     found: list[list[Span]] = [[]]
     for token, text in lexer.get_tokens("\n".join(lines)):
-        style = _token_style(str(token))
+        name = str(token)
+        while name and name not in _TOKENS:
+            name = name.rpartition(".")[0]
+        style = _TOKENS.get(name, "")
         first, *rest = text.split("\n")
         found[-1].append(Span(first, style))
         found.extend([Span(piece, style)] for piece in rest)
     # A lexer may drop or normalize characters (\r, a BOM); the shown text must be unchanged.
     texts = ["".join(span.text for span in line) for line in found[: len(lines)]]
     return found[: len(lines)] if texts == list(lines) else plain
-
-
-def _token_style(name: str) -> str:
-    """The style of a pygments token type, such as ``Token.Name.Function``."""
-    while name and name not in _TOKENS:
-        name = name.rpartition(".")[0]
-    return _TOKENS.get(name, "")
 
 
 def lexed_lines(text: str, path: str) -> list[list[Span]]:

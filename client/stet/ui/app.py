@@ -115,7 +115,6 @@ class HistoryApp(App[None]):
         self.ansi_theme_dark = SVG_EXPORT_THEME
         self._session = aio.connect(directory, agent="person", control=True, endpoint=endpoint)
         self._where = Static(id="where", markup=False)
-        #: The left side, and the right one.
         self.timeline = Timeline(id="edits")
         self.details = Details()
         self._root = ""
@@ -371,7 +370,6 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="take back")
     async def action_restore(self) -> None:
-        """Make a file what it was right after the commit under the cursor."""
         commit = self.timeline.selected
         path = await self._choose_file(commit, "Restore which file?")
         if commit is not None and path is not None:
@@ -458,7 +456,6 @@ class HistoryApp(App[None]):
 
     @work(exclusive=True, group="everything")
     async def action_everything(self) -> None:
-        """Show or hide commits that only record files before their first edit."""
         self.timeline.everything = not self.timeline.everything
         await self._load()
 

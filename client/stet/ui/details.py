@@ -93,7 +93,10 @@ def facts(commit: ShowResult) -> Iterator[Line]:
 
 def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
     """A diff in so many columns, up to the limits; side by side if there is room."""
-    text = _cut_down(text)
+    lines = text.removesuffix("\n").split("\n")
+    if len(lines) > _MOST_DIFF_LINES:
+        lines[_MOST_DIFF_LINES:] = [f"\\ {len(lines) - _MOST_DIFF_LINES:,} more lines"]
+    text = "\n".join(line if len(line) <= _LONGEST else line[:_LONGEST] + "…" for line in lines)
     grounds = diff_colours.DARK if dark else diff_colours.LIGHT
     if width < SIDE_BY_SIDE:
         yield from diff_colours.coloured(text, width, grounds)
@@ -106,13 +109,6 @@ def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
             yield next(coloured)  # its header
             for left, right in _pairs(hunk, [next(coloured) for _ in hunk.lines]):
                 yield (*_cut(left, half), Span(" │ ", "dim"), *_cut(right, half))
-
-
-def _cut_down(text: str) -> str:
-    lines = text.removesuffix("\n").split("\n")
-    if len(lines) > _MOST_DIFF_LINES:
-        lines[_MOST_DIFF_LINES:] = [f"\\ {len(lines) - _MOST_DIFF_LINES:,} more lines"]
-    return "\n".join(line if len(line) <= _LONGEST else line[:_LONGEST] + "…" for line in lines)
 
 
 def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
