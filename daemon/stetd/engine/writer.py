@@ -128,10 +128,10 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpointer(state, journal, historian, self.become_read_only)
+        self.checkpoints = Checkpointer(
+            state, journal, historian, self.become_read_only, self.sessions.drop_idle, self._wake
+        )
         self.preparer = Preparer(state, self.sessions, journal, historian)
-        self.checkpoints.on_begin = self.sessions.drop_idle
-        self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
