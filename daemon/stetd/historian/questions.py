@@ -34,8 +34,7 @@ from stetd.observing.current_content import ScanRequest, ScanResult
 from stetd.parameters import Blame, Diff, Export, Forget, Log, Read, Show
 from stetd.planning.world import EditCall
 from stetd.processes import historian_messages as messages
-from stetd.processes.long_work import Collected, RetentionChoice
-from stetd.processes.verify_claims import Claim, Moment, Verifying
+from stetd.processes.long_work import Claim, Collected, Moment, RetentionChoice, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.object_files import Damaged, Missing

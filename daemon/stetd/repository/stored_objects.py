@@ -32,9 +32,9 @@ from stetd.repository.references import (
     PINS,
     DamagedReference,
     read_reference,
+    read_shallow,
     why_no_pin_name,
 )
-from stetd.repository.shallow import read_shallow
 
 #: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200

@@ -25,8 +25,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
 from stetd.processes.long_work import RetentionChoice
-from stetd.repository.references import named_commits
-from stetd.repository.shallow import read_shallow, write_shallow
+from stetd.repository.references import named_commits, read_shallow, write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress

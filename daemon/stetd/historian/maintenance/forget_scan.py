@@ -22,9 +22,14 @@ from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_conte
 from stetd.parameters import Forget
 from stetd.processes.long_work import RewrittenHistory
 from stetd.repository.packing import PackStream
-from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
+from stetd.repository.references import (
+    HISTORY,
+    read_reference,
+    references_below,
+    write_reference,
+    write_shallow,
+)
 from stetd.repository.rewritten import read_pending, take_next, write_next
-from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.progress import Progress

@@ -28,9 +28,8 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.packing import PackEntries, clear_unfinished
 from stetd.repository.reachable import Marks
-from stetd.repository.references import named_commits
+from stetd.repository.references import named_commits, read_shallow
 from stetd.repository.repacking import Repacking
-from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import SortedIds, each_id, union
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView

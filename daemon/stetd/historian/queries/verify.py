@@ -27,7 +27,7 @@ from stetd.historian.queries.files import present
 from stetd.history.checking import CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
 from stetd.history.objects import EMPTY_TREE, TREE_MODE
-from stetd.processes.verify_claims import Claim, Moment, Verifying
+from stetd.processes.long_work import Claim, Moment, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
@@ -35,12 +35,12 @@ from stetd.repository.references import (
     PINS,
     DamagedReference,
     read_reference,
+    read_shallow,
     references_below,
     unexpected_packed_line,
     why_no_pin_name,
 )
 from stetd.repository.rewritten import successors
-from stetd.repository.shallow import read_shallow
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk, read_file
 from stetd.storage.journal_format import Reached
