@@ -51,8 +51,7 @@ async def retain(writer: Writer, workspace: Workspace, progress: Progress) -> in
         check_open(writer, workspace)
         cut = writer.state.known[workspace.name].cut
         await _take_checkpoint(writer, workspace.name, cut)
-        cut = _record(writer, workspace, choice)
-        if cut is not None:
+        if _record(writer, workspace, choice):
             break
     await reached("retention.recorded")
     await finish_cut(writer, workspace)
@@ -77,14 +76,14 @@ async def finish_cut(writer: Writer, workspace: Workspace) -> None:
     await writer.historian.ask("rebuild", workspace.shadow, type(None))
 
 
-def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cut | None:
+def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> bool:
     """Record in the history and in the journal what will be dropped.
 
-    Records nothing and returns None if references have changed since the choice.
+    Records nothing and returns False if references have changed since the choice.
     """
     check_open(writer, workspace)
     if named_commits(workspace.shadow) != choice.named:
-        return None
+        return False
     now = int(time.time())
     earlier = writer.state.known[workspace.name].cut
     dropped = choice.dropped + (earlier.dropped if earlier is not None else 0)
@@ -101,7 +100,7 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
     )
     history.add(meta, {})
     record(writer, workspace, history, cut=cut)
-    return cut
+    return True
 
 
 async def _take_checkpoint(writer: Writer, name: str, cut: Cut | None) -> None:

@@ -200,10 +200,6 @@ def _stored_sizes(repository: str) -> tuple[bytes, array[int]]:
 def _oldest_named(named: list[str], chain: bytes) -> int:
     """The index in the chain of the oldest of these commits."""
     sought = {bytes.fromhex(oid) for oid in named}
-    oldest = 0
-    for number, oid in enumerate(each_id(chain)):
-        if oid in sought:
-            sought.discard(oid)
-            oldest = number
+    found = [number for number, oid in enumerate(each_id(chain)) if oid in sought]
     # If one is not in this chain, it is unknown which commits it needs: keep all.
-    return len(chain) // 20 - 1 if sought else oldest
+    return max(found, default=0) if len(found) == len(sought) else len(chain) // 20 - 1

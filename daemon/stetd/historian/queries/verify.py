@@ -121,7 +121,10 @@ class _Verification(msgspec.Struct):
         self._check_journal()
         self._check_what_replaces()
         self._check_databases()
-        self._report_deferral()
+        if self.asked.trouble is not None:
+            by_now = "Nothing is damaged by now; it is tried again when a call comes. "
+            well = "" if self.problems else by_now
+            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
         self._compare_workspace(disk)
         if self.uncounted:
             self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
@@ -366,12 +369,6 @@ class _Verification(msgspec.Struct):
 
     def _pack_command(self, pack: str) -> str:
         return f"git index-pack {shlex.quote(os.path.join(self.shadow, pack))}"
-
-    def _report_deferral(self) -> None:
-        if self.asked.trouble is not None:
-            well = "Nothing is damaged by now; it is tried again when a call comes. "
-            well = "" if self.problems else well
-            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
 
     # -- trees
 
