@@ -123,12 +123,11 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
     return [p for p in f"{directory}/{path}".split("/") if p not in ("", ".")]
 
 
-class Resolver:
+class Resolver(msgspec.Struct):
     """Resolves paths below one root, which the caller has opened."""
 
-    def __init__(self, root: str, root_fd: int) -> None:
-        self._root = root
-        self._root_fd = root_fd
+    _root: str
+    _root_fd: int
 
     def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
         """Resolve a request's path.
