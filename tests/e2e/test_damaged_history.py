@@ -23,6 +23,7 @@ from e2e.running_daemon import DaemonProcess, Site, eventually, running
 from historian.test_lost_historian import historian_of
 from own_peer import own_peer
 from stetd.methods import workspaces
+from stetd.processes.historian_client import Historian
 from stetd.recovery.workspaces import open_repository
 
 
@@ -354,7 +355,7 @@ def test_nobody_writes_to_a_new_history_what_was_for_the_one_that_was_moved_away
         asyncio.run(person.call("workspace_forget", {"root": str(root)}))
         shutil.move(shadow, tmp_path / "moved away")
         monkeypatch.setattr(workspaces, "open_repository", opened)
-        monkeypatch.setattr(daemon.writer.historian, "restart", lambda: order.append("ended"))
+        monkeypatch.setattr(Historian, "restart", lambda _: order.append("ended"))
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
     assert order == ["ended", "made"]
 
@@ -670,7 +671,7 @@ def test_a_checkpoint_beside_verify_of_what_is_put_off_is_no_damage_of_the_journ
                 troubles.append(found.journal_trouble)
             return found
 
-        monkeypatch.setattr(daemon.writer.historian, "ask", asked)
+        monkeypatch.setattr(Historian, "ask", staticmethod(asked))
         person = daemon.connect(control=True, peer=own_peer("test"))
         found = asyncio.run(person.call("verify", {"workspace": str(root)}))
         assert found.problems[-1].kind == "put_off"

@@ -20,7 +20,9 @@ from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, fsck, git, 
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
+from stetd.engine.checkpointing import Checkpointer
 from stetd.historian.maintenance import gc as choosing
+from stetd.processes.historian_client import Historian
 from stetd.storage.progress import Progress
 from stetd.upkeep import retention
 from stetd.upkeep.retention import retain
@@ -278,15 +280,14 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
         assert drop(clock) == 0
         # The checkpoint that has the cut before is none that has this one.
-        taken = daemon.writer.checkpoints.begin
-        daemon.writer.checkpoints.begin = lambda done=None, **_: done and done()  # type: ignore[method-assign]
         before = git(workspace.shadow, "rev-list", "history^")
-        with pytest.raises(Refused, match="no checkpoint could be taken"):
-            drop(clock + 10)
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpointer, "begin", lambda _, done, **__: done())
+            with pytest.raises(Refused, match="no checkpoint could be taken"):
+                drop(clock + 10)
         reached = daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None))
         daemon.wait_for(reached)
         assert git(workspace.shadow, "rev-list", "history^^") == before
-        daemon.writer.checkpoints.begin = taken  # type: ignore[method-assign]
         assert drop(clock + 10) == 0, "that is only finished"
         left = git(workspace.shadow, "rev-list", "history").split()
         assert len(left) == 2, "the newest commit stays, whatever its age"
@@ -350,7 +351,7 @@ def test_a_commit_that_is_dropped_while_a_pin_is_set_is_not_pinned(
             await cut.wait()
         return answer
 
-    monkeypatch.setattr(historian, "ask", asked)
+    monkeypatch.setattr(Historian, "ask", staticmethod(asked))
     try:
         times = in_three_seconds(daemon, tmp_path)
         [workspace] = daemon.writer.state.open.values()
@@ -424,7 +425,7 @@ def test_what_goes_while_a_history_is_verified_is_not_missing(
             answers.append(await ask(question, *rest, **options))
             return answers[-1]
 
-        monkeypatch.setattr(historian, "ask", asked)
+        monkeypatch.setattr(Historian, "ask", staticmethod(asked))
         found = asyncio.run(person.call("verify", {}))
         assert [each.ok for each in answers] == [False, True], [a.problems for a in answers]
         assert found == answers[1]

@@ -22,6 +22,7 @@ from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.long_planning import WRITER_PLANNING_BYTES
 from stetd.engine.preparing import EditJob
 from stetd.engine.writer import TURN_S, _settle, _take_batch
+from stetd.processes.historian_client import Historian
 
 
 class Turns:
@@ -174,7 +175,7 @@ def test_a_conflict_is_looked_up_once_where_nothing_was_committed_meanwhile(
         questions.append(question)
         return await ask(question, *more)
 
-    monkeypatch.setattr(daemon.writer.historian, "ask", noted)
+    monkeypatch.setattr(Historian, "ask", staticmethod(noted))
 
     async def undone() -> None:
         person = daemon.connect(control=True, peer=own_peer("person"))

@@ -24,7 +24,7 @@ from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.questions import Library
 from stetd.historian.questions import answer as answer_question
 from stetd.processes import historian_messages as messages
-from stetd.repository.shallow import write_shallow
+from stetd.repository.references import write_shallow
 from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress

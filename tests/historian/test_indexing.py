@@ -18,7 +18,7 @@ from stetd.historian.index import keeping as indexing
 from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import Indexer, catch_up, opened
 from stetd.historian.queries.commit_lookup import look_back
-from stetd.repository.shallow import write_shallow
+from stetd.repository.references import write_shallow
 from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
 from storage.histories import Histories

@@ -22,7 +22,7 @@ from stetd.historian.queries import verify as verifying
 from stetd.historian.queries.verify import read_history_reference, verified
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
-from stetd.processes.verify_claims import Claim, Verifying
+from stetd.processes.long_work import Claim, Verifying
 from stetd.repository.packing import write_pack
 from stetd.repository.references import HISTORY, references_below, set_pin
 from stetd.storage.disk import Disk

@@ -18,8 +18,8 @@ from e2e.running_daemon import git
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, FILE, NewObject, Tree, change_tree, object_id
 from stetd.repository.merging import merge_file
+from stetd.repository.references import write_shallow
 from stetd.repository.shadow_repo import ShadowRepository, create_repository
-from stetd.repository.shallow import write_shallow
 from stetd.storage.disk import Disk
 from storage.histories import blob
 

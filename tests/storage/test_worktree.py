@@ -14,8 +14,7 @@ import pytest
 from stet.wire.failures import Refused
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
-from stetd.storage.paths_on_disk import Target
-from stetd.storage.real_directories import open_real
+from stetd.storage.paths_on_disk import Target, open_real
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 
 LIMIT = 1 << 24

@@ -43,7 +43,6 @@ LOCK_NAME = "stetd.lock"
 _HISTORIAN_S, _ENDING_S, _POLL_S = 10.0, 1.0, 0.005
 #: The paths in the state directory that are checked. Deeper ones can only be reached through them.
 _CHECKED_PATTERNS = ("*", "*/*", "workspaces/*/*")
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _SEARCHABLE_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -157,12 +156,10 @@ def check_above(directory: str, variable: str) -> None:
                 f"{path}, above {directory}, belongs to user id {info.st_uid}, who could put "
                 f"another directory there. Set {variable} to a place of your own."
             )
-        if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
-            raise _unsafe(
-                f"{path}, above {directory}, has mode {stat.S_IMODE(info.st_mode):04o}: anybody "
-                "could put another directory there. Run:",
-                f"chmod o-w {quoted(path)}",
-            )
+        if not info.st_mode & stat.S_ISVTX:
+            could = "anybody could put another directory there"
+            mend = f"chmod o-w {quoted(path)}"
+            _check_mode(f"{path}, above {directory},", info, mend, stat.S_IWOTH, could)
 
 
 def check_state(directory: str) -> None:
@@ -175,7 +172,7 @@ def check_state(directory: str) -> None:
     if not stat.S_ISDIR(info.st_mode):
         mend = f"mv {quoted(directory)} {quoted(directory + '.old')}"
         raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
-    _check_writers(directory, info, f"chmod 700 {quoted(directory)}")
+    _check_mode(directory, info, f"chmod 700 {quoted(directory)}")
     private = not info.st_mode & _SEARCHABLE_BY_OTHERS  # then the modes inside do not matter
     for path in _checked_paths(directory):
         try:
@@ -190,7 +187,7 @@ def check_state(directory: str) -> None:
                 f"rm {quoted(path)}",
             )
         if not private:
-            _check_writers(path, found, f"chmod -R go-w {quoted(directory)}")
+            _check_mode(path, found, f"chmod -R go-w {quoted(directory)}")
 
 
 def _checked_paths(directory: str) -> Iterator[str]:
@@ -209,16 +206,18 @@ def check_configuration(path: str) -> None:
             f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). "
             "Set STET_CONFIG to a file of your own."
         )
-    if info.st_mode & stat.S_IWOTH:
-        mode = f"{stat.S_IMODE(info.st_mode):04o}"
-        raise _unsafe(
-            f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w {quoted(path)}"
-        )
+    mend = f"chmod o-w {quoted(path)}"
+    _check_mode(path, info, mend, stat.S_IWOTH, "anybody could change it")
 
 
-def _check_writers(path: str, info: os.stat_result, mend: str) -> None:
-    if info.st_mode & _WRITABLE_BY_OTHERS:
+def _check_mode(
+    what: str,
+    info: os.stat_result,
+    mend: str,
+    others: int = stat.S_IWGRP | stat.S_IWOTH,
+    could: str = "others could change what is recorded there",
+) -> None:
+    """Refuse what these ``others`` may write to."""
+    if info.st_mode & others:
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
-        raise _unsafe(
-            f"{path} has mode {mode}: others could change what is recorded there. Run:", mend
-        )
+        raise _unsafe(f"{what} has mode {mode}: {could}. Run:", mend)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
+
 from stet.wire.failures import Refused
 from stetd.failpoints import failpoint
 from stetd.processes.historian_client import Historian, HistorianLost
@@ -26,34 +28,29 @@ _log = logging.getLogger(__name__)
 _POLL_S = 0.05
 
 
-class Checkpointer:
-    """Takes checkpoints. Calls ``make_read_only`` when none can be taken any more."""
+class Checkpointer(msgspec.Struct):
+    """Takes checkpoints."""
 
-    def __init__(
-        self,
-        state: State,
-        journal: Journal,
-        historian: Historian,
-        make_read_only: Callable[[str], None],
-    ) -> None:
-        self._state = state
-        self._journal = journal
-        self._historian = historian
-        self._make_read_only = make_read_only
-        self._waiting: list[Callable[[], None]] = []
-        self._not_before = 0.0
-        self._fresh = False
-        self.running = False
-        #: Called before the snapshot is taken.
-        self.on_begin: Callable[[], None] = lambda: None
-        #: Called when a checkpoint has ended: the next may be due.
-        self.on_end: Callable[[], None] = lambda: None
-        #: ``State.unsynced`` as the running checkpoint took it; given back if that fails.
-        self.syncing: dict[str, set[str]] = {}
-        #: The newest durable checkpoint of this daemon.
-        self.recorded: Checkpoint | None = None
-        #: Records were appended since the last checkpoint began.
-        self.needed = False
+    _state: State
+    _journal: Journal
+    _historian: Historian
+    #: Called when no checkpoint can be taken any more.
+    _make_read_only: Callable[[str], None]
+    #: Called before the snapshot is taken.
+    on_begin: Callable[[], None]
+    #: Called when a checkpoint has ended: the next may be due.
+    on_end: Callable[[], None]
+    running: bool = False
+    #: ``State.unsynced`` as the running checkpoint took it; given back if that fails.
+    syncing: dict[str, set[str]] = {}
+    #: The newest durable checkpoint of this daemon.
+    recorded: Checkpoint | None = None
+    #: Records were appended since the last checkpoint began.
+    needed: bool = False
+    _waiting: list[Callable[[], None]] = []
+    _not_before: float = 0.0
+    _fresh: bool = False
+    _taking: asyncio.Task[None] | None = None
 
     def due_in(self, last_work: float) -> float | None:
         """Seconds until a checkpoint is due if no call comes; None if none is needed.

@@ -70,27 +70,27 @@ class Waiting(msgspec.Struct, eq=False, kw_only=True):
     estimate: float = 0.0
 
 
-class FairQueue:
-    """The queue. ``clock`` gives seconds."""
+class FairQueue(msgspec.Struct):
+    """The queue."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        #: All items in the order of arrival. Not a dict: to find its first key, it passes over the
-        #: places of all that were removed before.
-        self._order: OrderedDict[Waiting, None] = OrderedDict()
-        #: Those of them that have a time limit.
-        self._timed: dict[Waiting, None] = {}
-        #: How many of them are of lost clients.
-        self._abandoned = 0
-        #: Lanes whose first item waits only for its turn.
-        self._ready: set[Lane] = set()
-        #: Lanes of which no item may be drawn for now.
-        self._held: set[Lane] = set()
-        #: ``used`` of the lane that was drawn last, and the largest of any lane.
-        self._virtual_now = 0.0
-        self._foremost_used = 0.0
-        #: ``used`` with which the last new lane began.
-        self._newest_start = 0.0
+    #: Gives seconds.
+    _clock: Callable[[], float] = time.monotonic
+    #: All items in the order of arrival. Not a dict: to find its first key, it passes over the
+    #: places of all that were removed before.
+    _order: OrderedDict[Waiting, None] = msgspec.field(default_factory=OrderedDict)
+    #: Those of them that have a time limit.
+    _timed: dict[Waiting, None] = {}
+    #: How many of them are of lost clients.
+    _abandoned: int = 0
+    #: Lanes whose first item waits only for its turn.
+    _ready: set[Lane] = set()
+    #: Lanes of which no item may be drawn for now.
+    _held: set[Lane] = set()
+    #: ``used`` of the lane that was drawn last, and the largest of any lane.
+    _virtual_now: float = 0.0
+    _foremost_used: float = 0.0
+    #: ``used`` with which the last new lane began.
+    _newest_start: float = 0.0
 
     def put(self, item: Waiting, *, within: float = math.inf) -> None:
         """Queue an item behind those of its lane; after so many seconds it waits for no others."""

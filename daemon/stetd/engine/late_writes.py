@@ -48,12 +48,11 @@ class _Watched(msgspec.Struct):
     signature: tuple[int, int]
 
 
-class GraceWatch:
+class GraceWatch(msgspec.Struct):
     """The displaced files still being watched, oldest first."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._watched: deque[_Watched] = deque()
+    _state: State
+    _watched: deque[_Watched] = msgspec.field(default_factory=deque)
 
     def watch(self, workspace: Workspace, work: PreparedFile) -> None:
         """Take over the descriptor of a displaced file."""

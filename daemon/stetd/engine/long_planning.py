@@ -140,17 +140,16 @@ class Planner:
             self._process.wait()
 
 
-class Planners:
+class Planners(msgspec.Struct):
     """The planner processes, and the calls that wait for one."""
 
-    def __init__(self, begin: Callable[[], Awaitable[Planner]] = begin_planner) -> None:
-        self._begin = begin
-        self._working = 0
-        #: Calls that wait for their turn; the function says whether a client waits for the answer.
-        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-        #: Planners that plan no call now.
-        self._idle: list[Planner] = []
-        self._idle_timer: asyncio.TimerHandle | None = None
+    _begin: Callable[[], Awaitable[Planner]] = begin_planner
+    _working: int = 0
+    #: Calls that wait for their turn; the function says whether a client waits for the answer.
+    _waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+    #: Planners that plan no call now.
+    _idle: list[Planner] = []
+    _idle_timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:

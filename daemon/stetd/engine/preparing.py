@@ -96,20 +96,13 @@ class EditJob(Waiting, eq=False, kw_only=True):
 Outcome = Prepared | EditResult | Exception
 
 
-class Preparer:
+class Preparer(msgspec.Struct):
     """Plans, checks and seals calls."""
 
-    def __init__(
-        self,
-        state: State,
-        sessions: Sessions,
-        journal: Journal,
-        historian: Historian,
-    ) -> None:
-        self._state = state
-        self._sessions = sessions
-        self._journal = journal
-        self._historian = historian
+    _state: State
+    _sessions: Sessions
+    _journal: Journal
+    _historian: Historian
 
     @property
     def limits(self) -> CallLimits:

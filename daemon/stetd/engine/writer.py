@@ -128,10 +128,10 @@ class Writer:
         self._housekeeping_timer: asyncio.TimerHandle | None = None
         #: Whether the last batch had more than one call.
         self._batch_was_shared = False
-        self.checkpoints = Checkpointer(state, journal, historian, self.become_read_only)
+        self.checkpoints = Checkpointer(
+            state, journal, historian, self.become_read_only, self.sessions.drop_idle, self._wake
+        )
         self.preparer = Preparer(state, self.sessions, journal, historian)
-        self.checkpoints.on_begin = self.sessions.drop_idle
-        self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of a call in flight gets that call's outcome."""
@@ -167,10 +167,6 @@ class Writer:
         self._wake()
         return future
 
-    def can_run_now(self, lane: Lane) -> bool:
-        """Whether no earlier request of this client waits, so that its next one may run at once."""
-        return not lane.waiting
-
     def quiet_s(self) -> float:
         """Seconds since the last writing call was carried out; 0 while calls wait."""
         return time.monotonic() - self._last_work if self._queue.empty else 0.0
@@ -202,19 +198,16 @@ class Writer:
     def _wake(self, *, at_once: bool = False) -> None:
         """Schedule a turn; the loop reads from all sockets that are readable before it."""
         if self._next_turn is None:
-            gather = 0.0 if at_once else self._gather_s()
+            gather = 0.0
+            # Clients that were answered together send their next calls almost together, and these
+            # should share a sync again.
+            if self._batch_was_shared and not at_once and self.journal.sync_s > _LONG_SYNC_S:
+                gather = min(self.journal.sync_s * _GATHER_SHARE, _MAX_GATHER_S)
             self._next_turn = (
                 self._loop.call_later(gather, self._turn)
                 if gather
                 else self._loop.call_soon(self._turn)
             )
-
-    def _gather_s(self) -> float:
-        """Seconds to wait for more calls. Clients that were answered together send their next
-        calls almost together, and these should share a sync again.
-        """
-        long = self._batch_was_shared and self.journal.sync_s > _LONG_SYNC_S
-        return min(self.journal.sync_s * _GATHER_SHARE, _MAX_GATHER_S) if long else 0.0
 
     # -- turns
 

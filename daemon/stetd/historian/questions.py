@@ -30,12 +30,11 @@ from stetd.historian.undo.undo import proposed
 from stetd.history.commits import rfc3339
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, scan_workspace
-from stetd.observing.current_content import ScanRequest, ScanResult
+from stetd.observing.current_content import ScanRequest
 from stetd.parameters import Blame, Diff, Export, Forget, Log, Read, Show
 from stetd.planning.world import EditCall
 from stetd.processes import historian_messages as messages
-from stetd.processes.long_work import Collected, RetentionChoice
-from stetd.processes.verify_claims import Claim, Moment, Verifying
+from stetd.processes.long_work import Claim, Collected, Moment, RetentionChoice, Verifying
 from stetd.refusals import damaged_history, history_unwritable, io_failure
 from stetd.repository.git_writer import GitWriter, Unwritten
 from stetd.repository.object_files import Damaged, Missing
@@ -47,7 +46,6 @@ from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.request_record import RequestRecord
-from stetd.storage.stat_cache import stat_cache_path
 from stetd.storage.worktree import Worktree
 
 
@@ -63,8 +61,8 @@ class Library(msgspec.Struct):
     trouble_of: Callable[[str], str | None]
     requests: RequestStore
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
-    #: The files of each workspace, as earlier scans found them; by shadow repository.
-    files: dict[str, KnownFiles] = {}
+    #: The files of each workspace, as earlier scans found them.
+    files: KnownFiles = {}
 
 
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
@@ -155,13 +153,6 @@ def _diff_of(view: ReadView, result: EditResult) -> str:
         return "".join(diffs.get(file.path, "") for file in result.files if not file.excluded)
 
 
-def _differing(library: Library, view: ReadView, asked: ScanRequest) -> ScanResult:
-    files, shadow = library.files, view.shadow
-    # Once: another thread removes it when the workspace is forgotten.
-    known = files.get(shadow) or files.setdefault(shadow, KnownFiles(stat_cache_path(shadow)))
-    return scan_workspace(view, known, asked)
-
-
 def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
     found = library.requests.find(*key)
     return [found] if found is not None else []
@@ -221,7 +212,10 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
 }
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
-    "scan the workspace": (ScanRequest, _differing),
+    "scan the workspace": (
+        ScanRequest,
+        lambda library, view, asked: scan_workspace(view, library.files, asked),
+    ),
     "what goes": (None, _chosen),
     "take back": (EditCall, lambda library, view, call: proposed(view, call, library.settings)),
     "snapshot": (bool, lambda library, view, skip: taken(view, skip, library.settings)),

@@ -114,21 +114,16 @@ def _change_row(rows: list[bytes], name: str, was: Entry | None, now: Entry | No
         insort(rows, _row(name, now), key=_order)
 
 
-class Tree:
+class Tree(msgspec.Struct, eq=False):
     """An immutable directory; changing one gives a new one that shares what did not change.
 
     Subtrees are loaded when first needed, so the memory held is that of the touched
     directories, whatever the length of the history.
     """
 
-    __slots__ = ("_rows", "entries", "oid")
-
-    def __init__(
-        self, entries: Mapping[str, Entry], oid: str, rows: list[bytes] | None = None
-    ) -> None:
-        self.entries = entries
-        self.oid = oid
-        self._rows = rows
+    entries: Mapping[str, Entry]
+    oid: str
+    _rows: list[bytes] | None = None
 
     @property
     def rows(self) -> list[bytes]:

@@ -132,13 +132,12 @@ def full_mode(version: Version, bits: int | None) -> int:
     return stat.S_IFREG | bits
 
 
-class PresentPaths:
+class PresentPaths(msgspec.Struct):
     """Where a file of an older commit is now. Walks back over the commits that are not reverted."""
 
-    def __init__(self) -> None:
-        self._now: dict[str, str | None] = {}
-        #: By a commit that was passed by: the paths after the commit that had taken it back.
-        self._undone: dict[str, dict[str, str | None]] = {}
+    _now: dict[str, str | None] = {}
+    #: By a commit that was passed by: the paths after the commit that had taken it back.
+    _undone: dict[str, dict[str, str | None]] = {}
 
     def now(self, path: str) -> str | None:
         """The present path of the file that had this path; None: it is gone."""

@@ -179,10 +179,9 @@ class Caller(msgspec.Struct, eq=False):
 
         ``after_all``: after all calls that are queued now, but at the latest ``within`` seconds.
         """
-        writer = self.shared.writer
-        if not after_all and writer.can_run_now(self.lane):
+        if not after_all and not self.lane.waiting:
             return run()
-        return await writer.submit(run, self.lane, after_all=after_all, within=within)
+        return await self.shared.writer.submit(run, self.lane, after_all=after_all, within=within)
 
     def begin_wait(self, request: str) -> Wait | None:
         """Wait for the decision of a request; None if nobody can be answered any more."""

@@ -21,7 +21,7 @@ from stetd.server.peer import sees, start_of
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
 from stetd.storage.journal_format import WorkspaceState
-from stetd.storage.real_directories import nearest_real
+from stetd.storage.paths_on_disk import nearest_real
 
 _SERVER = ServerInfo("stetd", __version__)
 

@@ -12,10 +12,16 @@ from stetd.methods.caller import Caller
 from stetd.methods.workspaces import deferred_at, errors_refused
 from stetd.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 from stetd.planning.file_reading import read_workspace_file
-from stetd.processes.verify_claims import Claim, Moment, Verifying
-from stetd.repository.references import delete_pin, pin_names, pinned_id, set_pin, why_no_pin_name
+from stetd.processes.long_work import Claim, Moment, Verifying
+from stetd.repository.references import (
+    delete_pin,
+    pin_names,
+    pinned_id,
+    read_shallow,
+    set_pin,
+    why_no_pin_name,
+)
 from stetd.repository.rewritten import read_pending, successors
-from stetd.repository.shallow import read_shallow
 from stetd.state.read_view import ReadView
 from stetd.state.state import shadow_path
 from stetd.storage.journal_format import Cut, Reached, WorkspaceState

@@ -2,7 +2,7 @@
 
 The files found are candidates only: the writer reads them again and compares them with the head
 of that time (:mod:`stetd.observing.recording`), so a file may change after the scan. Files are
-cached by their stat data (:class:`KnownFiles`): the next scan reads only files that changed.
+cached by their stat data (``KnownFiles``): the next scan reads only files that changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stetd.observing.current_content import NO_TIME, ScanRequest, ScanResult
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
-from stetd.storage.stat_cache import Known, StatCache
+from stetd.storage.stat_cache import Known, read_stat_cache, stat_cache_path
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
@@ -32,21 +32,16 @@ _MAX_MODES = 1000
 _MAX_IGNORES = 1000
 
 
-class KnownFiles:
-    """Stat data and blob ids of files, by directory; at first those of a snapshot (``path``)."""
-
-    def __init__(self, path: str) -> None:
-        #: The known files of a directory.
-        self.folder: Callable[[str], Known] = StatCache(path).folder
-
-    def learn(self, folders: list[Folder]) -> None:
-        """Take over the files of a scan that has met all directories."""
-        known = {folder.path: folder.cached for folder in folders}
-        self.folder = lambda path: known.get(path, {})
+#: By shadow repository, stat data and blob ids of the files of a directory: those of the last scan
+#: that has met all directories, at first those of a snapshot.
+KnownFiles = dict[str, Callable[[str], Known]]
 
 
-def scan_workspace(view: ReadView, known: KnownFiles, asked: ScanRequest) -> ScanResult:
+def scan_workspace(view: ReadView, files: KnownFiles, asked: ScanRequest) -> ScanResult:
     """Scan the whole workspace, within the limits of ``asked``."""
+    known = files.get(view.shadow)
+    if known is None:
+        known = files[view.shadow] = read_stat_cache(stat_cache_path(view.shadow))
     try:
         with closing(StoredObjects(view.shadow)) as repository:
             tree = repository.commit(view.head).tree if view.head is not None else None
@@ -54,13 +49,13 @@ def scan_workspace(view: ReadView, known: KnownFiles, asked: ScanRequest) -> Sca
                 view.worktree,
                 repository.load_tree,
                 tree,
-                known.folder,
+                known,
                 max_files=asked.max_files,
                 max_file_bytes=view.max_file_bytes,
                 excludes=view.excludes,
                 inner=view.inner,
             )
-            found = _differing(view, repository, scan, known, asked)
+            found = _differing(view, repository, scan, files, asked)
             found.tree = tree or EMPTY_TREE
             found.kept = [path for path in asked.late if not _is_ignored(scan, view, path)]
             return found
@@ -76,7 +71,7 @@ def _is_ignored(scan: Scan, view: ReadView, path: str) -> bool:
 
 
 def _differing(
-    view: ReadView, repository: StoredObjects, scan: Scan, known: KnownFiles, asked: ScanRequest
+    view: ReadView, repository: StoredObjects, scan: Scan, files: KnownFiles, asked: ScanRequest
 ) -> ScanResult:
     found = ScanResult(
         excludes=view.excludes.digest, ignores=scan.ignores, changed_ignores=scan.changed_ignores
@@ -117,7 +112,9 @@ def _differing(
         found.modes = {}
     if len(found.changed_ignores) > _MAX_IGNORES and not found.why:
         found.why = f"more than {_MAX_IGNORES:,} .gitignore files are new"
-    known.learn(scan.folders)
+    known = {folder.path: folder.cached for folder in scan.folders}
+    if view.shadow in files:  # else the workspace was forgotten meanwhile
+        files[view.shadow] = lambda path: known.get(path, {})
     return found
 
 

@@ -11,13 +11,13 @@ import errno
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known_to_msgspec
 from stetd import __version__
 from stetd.config.settings import Settings
@@ -84,48 +84,37 @@ class _Waiting(msgspec.Struct):
     asked: int
 
 
-class Historian:
-    """The historian, as the engine sees it. Event loop only.
+class Historian(msgspec.Struct):
+    """The historian, as the engine sees it. Event loop only."""
 
-    ``position``: the position in the journal before which all records are durable and settled
-    (published or voided); it may be called between two turns of the writer.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        state: str,
-        settings: Settings,
-        run: Run,
-        base: messages.StartingPoint,
-        position: Callable[[], Position],
-    ) -> None:
-        self._loop = loop
-        self._state = state
-        self._settings = settings
-        self._run = run
-        #: Where the next historian begins to follow.
-        self.base = base
-        self._position = position
-        #: Why Git can't be written at present, and the number of failed attempts.
-        self.trouble: str | None = None
-        self.failures = 0
-        #: The answered calls, as far as the engine knows them.
-        self.remembered = Remembered()
-        #: Called with a shadow repository that has new commits.
-        self.on_commits: Callable[[str], None] = lambda _: None
-        self._sent_position: Position | None = None
-        self._running: Running | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        self._waiting: dict[int, _Waiting] = {}
-        self._ids = count(1)
-        self._closing = False
-        self._replacing = False
-        self._lost = _LOST
-        self._heard_at = 0.0
-        self._watching: asyncio.TimerHandle | None = None
-        self._send_timer: asyncio.TimerHandle | None = None
+    _loop: asyncio.AbstractEventLoop
+    _state: str
+    _settings: Settings
+    _run: Run
+    #: Where the next historian begins to follow.
+    base: messages.StartingPoint
+    #: The position in the journal before which all records are durable and settled (published or
+    #: voided); it may be called between two turns of the writer.
+    _position: Callable[[], Position]
+    #: Why Git can't be written at present, and the number of failed attempts.
+    trouble: str | None = None
+    failures: int = 0
+    #: The answered calls, as far as the engine knows them.
+    remembered: Remembered = msgspec.field(default_factory=Remembered)
+    #: Called with a shadow repository that has new commits.
+    on_commits: Callable[[str], None] = lambda _: None
+    _sent_position: Position | None = None
+    _running: Running | None = None
+    _writer: asyncio.StreamWriter | None = None
+    _keeping: asyncio.Task[None] | None = None
+    _waiting: dict[int, _Waiting] = {}
+    _ids: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
+    _closing: bool = False
+    _replacing: bool = False
+    _lost: Refused | None = None
+    _heard_at: float = 0.0
+    _watching: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start a historian, and a new one whenever it ends."""
@@ -271,7 +260,7 @@ class Historian:
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, self._lost.copy())
+                self._settle(number, (self._lost or _LOST).copy())
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:

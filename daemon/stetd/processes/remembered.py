@@ -12,6 +12,8 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterable
 
+import msgspec
+
 from stetd.storage.request_record import RequestRecord
 
 Key = tuple[str, str, str]
@@ -29,13 +31,12 @@ def fingerprints(keys: Iterable[Key]) -> bytes:
     return array("Q", sorted(map(_fingerprint, keys))).tobytes()
 
 
-class Remembered:
+class Remembered(msgspec.Struct):
     """The answered calls, as far as the engine knows them."""
 
-    def __init__(self) -> None:
-        #: None until the historian has sent them; until then every id may be one.
-        self._old: array[int] | None = None
-        self._recent: OrderedDict[Key, RequestRecord] = OrderedDict()
+    #: None until the historian has sent them; until then every id may be one.
+    _old: array[int] | None = None
+    _recent: OrderedDict[Key, RequestRecord] = msgspec.field(default_factory=OrderedDict)
 
     def begin(self, sent: bytes) -> None:
         """Take over the historian's fingerprints, unless an earlier historian has sent some."""

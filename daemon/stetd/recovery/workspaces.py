@@ -23,9 +23,8 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.history.objects import NewObject
 from stetd.recovery.startup import Recovery
-from stetd.repository.references import HISTORY, set_pin
+from stetd.repository.references import HISTORY, read_shallow, set_pin, write_shallow
 from stetd.repository.shadow_repo import create_repository
-from stetd.repository.shallow import read_shallow, write_shallow
 from stetd.repository.stored_objects import BrokenRepository, MissingObject, StoredObjects
 from stetd.state.state import State, shadow_path
 from stetd.state.workspace import Workspace

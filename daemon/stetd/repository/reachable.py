@@ -1,7 +1,7 @@
 """Reachability: which objects of a repository can be reached from its references.
 
 Marks are kept per object in the order of ids, 21 bytes each, so a history of any length fits. The
-walk stops at the commits that the file ``shallow`` names (:mod:`stetd.repository.shallow`).
+walk stops at the commits that the file ``shallow`` names (:mod:`stetd.repository.references`).
 
 A reachable object that is missing raises BrokenHistory: garbage collection must not go on in a
 damaged repository.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from stetd.history.objects import TREE_MODE, NewObject
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
-from stetd.repository.shallow import read_shallow
+from stetd.repository.references import read_shallow
 from stetd.repository.stored_ids import SortedIds
 
 _SUBMODULE = b"160000"

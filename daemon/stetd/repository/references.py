@@ -8,6 +8,9 @@ pins are the person's names for commits:
 
 A pin is stored only as its reference, which is durable before the method is answered. Git's
 garbage collection keeps everything reachable from it.
+
+The file ``shallow`` says where retention has cut the history (gitformat-shallow): the ids of the
+commits whose parents are missing, one per line. For plain git they have no parents.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ _ID = re.compile(rb"([0-9a-f]{40})\n?")
 _PACKED = re.compile(r"([0-9a-f]{40}) (\S+)")
 _PACKED_LINE = re.compile(r"(?:[0-9a-f]{40} \S+|\^[0-9a-f]{40}|#.*)\n|")
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SHALLOW = re.compile(rb"^[0-9a-f]{40}$", re.MULTILINE)
 _COULD_BE_ID = re.compile(r"[0-9a-fA-F]{4,40}")
 
 
@@ -143,3 +147,18 @@ def named_commits(shadow: str) -> list[str]:
     names = (name for name in references_below(shadow, "refs") if name != HISTORY)
     found = (read_reference(shadow, name) for name in names)
     return sorted({oid for oid in found if oid is not None})
+
+
+# -- where retention has cut the history
+
+
+def read_shallow(repository: str) -> frozenset[str]:
+    """The commits whose parents were dropped."""
+    content = read_if_exists(os.path.join(repository, "shallow"))
+    return frozenset(oid.decode() for oid in _SHALLOW.findall(content))
+
+
+def write_shallow(repository: str, oldest: str, disk: Disk, *others: str) -> None:
+    """Cut the history before this commit, and these others, durably."""
+    content = "".join(f"{oid}\n" for oid in (oldest, *others)).encode()
+    replace_file(os.path.join(repository, "shallow"), content, disk)

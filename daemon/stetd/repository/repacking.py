@@ -55,8 +55,7 @@ from stetd.repository.packing import (
     write_pack,
 )
 from stetd.repository.reachable import LINKS, Marks, named_entries
-from stetd.repository.references import HISTORY, named_commits, read_reference
-from stetd.repository.shallow import read_shallow
+from stetd.repository.references import HISTORY, named_commits, read_reference, read_shallow
 from stetd.repository.stored_ids import each_id, union
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress

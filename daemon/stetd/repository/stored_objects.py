@@ -32,9 +32,9 @@ from stetd.repository.references import (
     PINS,
     DamagedReference,
     read_reference,
+    read_shallow,
     why_no_pin_name,
 )
-from stetd.repository.shallow import read_shallow
 
 #: Tree entries in a handle's cache (some 200 bytes each); each tree counts for 200 more.
 _TREE_ENTRIES, _TREE = 60_000, 200
@@ -209,15 +209,14 @@ def _tree(entry: Entry | None) -> str | None:
     return entry.oid if entry is not None and entry.mode == TREE else None
 
 
-class KeptHandles:
+class KeptHandles(msgspec.Struct):
     """A pool of handles, kept between questions with the commits in their caches.
 
     Several threads use it; each handle is used by one at a time.
     """
 
-    def __init__(self) -> None:
-        self._changing = threading.Lock()
-        self._kept: OrderedDict[str, list[StoredObjects]] = OrderedDict()
+    _changing: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _kept: OrderedDict[str, list[StoredObjects]] = msgspec.field(default_factory=OrderedDict)
 
     @contextmanager
     def opened(self, path: str) -> Iterator[StoredObjects]:

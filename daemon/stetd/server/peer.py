@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stetd.storage.real_directories import open_real
+from stetd.storage.paths_on_disk import open_real
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERPIDFD = 77  # since Linux 6.5; Python has no name for it

@@ -51,14 +51,13 @@ Occurrence = Committed | ModeEvent | UpgradeRequestEvent
 Note = Occurrence | Overflow
 
 
-class Events:
+class Events(msgspec.Struct):
     """The queued notes, oldest first."""
 
-    def __init__(self) -> None:
-        self._notes: deque[tuple[int, Note]] = deque()
-        #: Number of the newest note: a subscriber that begins now gets the later ones.
-        self.number = 0
-        self._wake: Callable[[], None] | None = None
+    #: Number of the newest note: a subscriber that begins now gets the later ones.
+    number: int = 0
+    _notes: deque[tuple[int, Note]] = msgspec.field(default_factory=deque)
+    _wake: Callable[[], None] | None = None
 
     def listen(self, wake: Callable[[], None] | None) -> None:
         """Call ``wake`` for each new note; None: there are no subscribers, drop all notes."""

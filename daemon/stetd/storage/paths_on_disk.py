@@ -32,6 +32,7 @@ _MAX_LINKS = 40
 #: frame in the history's trees.
 _MAX_PATH = 4095
 _MAX_DEPTH = 255
+_REAL = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -122,12 +123,11 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
     return [p for p in f"{directory}/{path}".split("/") if p not in ("", ".")]
 
 
-class Resolver:
+class Resolver(msgspec.Struct):
     """Resolves paths below one root, which the caller has opened."""
 
-    def __init__(self, root: str, root_fd: int) -> None:
-        self._root = root
-        self._root_fd = root_fd
+    _root: str
+    _root_fd: int
 
     def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
         """Resolve a request's path.
@@ -367,3 +367,36 @@ def _read_link(dir_fd: int, name: str) -> str | None:
         return os.readlink(name, dir_fd=dir_fd)
     except OSError:
         return None
+
+
+# -- directories by their real paths: a link in the path is refused, not followed
+
+
+def open_real(directory: str) -> int:
+    """A descriptor (O_PATH) of an absolute directory, opened name by name from the root on.
+
+    Raises OSError; for a link NotADirectoryError.
+    """
+    fd = os.open("/", _REAL)
+    try:
+        for name in filter(None, directory.split("/")):
+            inner = os.open(name, _REAL | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def nearest_real(directory: str) -> str:
+    """The absolute directory, or the nearest one above it that :func:`open_real` can open."""
+    while True:
+        try:
+            os.close(open_real(directory))
+        except OSError:
+            if directory == "/":
+                raise
+            directory = os.path.dirname(directory)
+        else:
+            return directory

@@ -10,7 +10,7 @@ The file: MessagePack, directory ("" for the root, else with a slash at its end)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -40,21 +40,20 @@ _folders = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _files = msgspec.msgpack.Decoder(dict[str, tuple[int, int, int, int, int, bytes]]).decode
 
 
-class StatCache:
-    """The cache as read from disk, empty if it is damaged. Directories are decoded on demand."""
+def read_stat_cache(path: str) -> Callable[[str], Known]:
+    """Read the cache, empty if it is damaged; the result gives the known files of a directory."""
+    folders: dict[str, msgspec.Raw] = {}
+    with suppress(OSError, msgspec.DecodeError), open(path, "rb") as file:
+        folders = _folders(file.read())
 
-    def __init__(self, path: str) -> None:
-        self._folders: dict[str, msgspec.Raw] = {}
-        with suppress(OSError, msgspec.DecodeError), open(path, "rb") as file:
-            self._folders = _folders(file.read())
-
-    def folder(self, path: str) -> Known:
-        """The known files of a directory."""
+    def known(folder: str) -> Known:
         try:
-            found = _files(self._folders[path])
+            found = _files(folders[folder])
         except (KeyError, msgspec.DecodeError):
             return {}
         return {name: (Stamp(*values[:5]), values[5]) for name, values in found.items()}
+
+    return known
 
 
 def stat_cache_path(shadow: str) -> str:

@@ -25,8 +25,7 @@ from stetd.editing.paths import TEMPORARY_PREFIX, directories_above, may_be_link
 from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
-from stetd.storage.paths_on_disk import Resolver, Target, is_there
-from stetd.storage.real_directories import open_real
+from stetd.storage.paths_on_disk import Resolver, Target, is_there, open_real
 
 _log = logging.getLogger(__name__)
 

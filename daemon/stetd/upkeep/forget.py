@@ -33,7 +33,7 @@ from stetd.parameters import Forget
 from stetd.processes.long_work import RewrittenHistory
 from stetd.refusals import io_failure
 from stetd.repository.packing import PackStream
-from stetd.repository.shallow import write_shallow
+from stetd.repository.references import write_shallow
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress

@@ -25,8 +25,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import reached
 from stetd.history.commits import CommitMeta, rfc3339
 from stetd.processes.long_work import RetentionChoice
-from stetd.repository.references import named_commits
-from stetd.repository.shallow import read_shallow, write_shallow
+from stetd.repository.references import named_commits, read_shallow, write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress
@@ -52,8 +51,7 @@ async def retain(writer: Writer, workspace: Workspace, progress: Progress) -> in
         check_open(writer, workspace)
         cut = writer.state.known[workspace.name].cut
         await _take_checkpoint(writer, workspace.name, cut)
-        cut = _record(writer, workspace, choice)
-        if cut is not None:
+        if _record(writer, workspace, choice):
             break
     await reached("retention.recorded")
     await finish_cut(writer, workspace)
@@ -78,14 +76,14 @@ async def finish_cut(writer: Writer, workspace: Workspace) -> None:
     await writer.historian.ask("rebuild", workspace.shadow, type(None))
 
 
-def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cut | None:
+def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> bool:
     """Record in the history and in the journal what will be dropped.
 
-    Records nothing and returns None if references have changed since the choice.
+    Records nothing and returns False if references have changed since the choice.
     """
     check_open(writer, workspace)
     if named_commits(workspace.shadow) != choice.named:
-        return None
+        return False
     now = int(time.time())
     earlier = writer.state.known[workspace.name].cut
     dropped = choice.dropped + (earlier.dropped if earlier is not None else 0)
@@ -102,7 +100,7 @@ def _record(writer: Writer, workspace: Workspace, choice: RetentionChoice) -> Cu
     )
     history.add(meta, {})
     record(writer, workspace, history, cut=cut)
-    return cut
+    return True
 
 
 async def _take_checkpoint(writer: Writer, name: str, cut: Cut | None) -> None:

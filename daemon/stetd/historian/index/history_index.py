@@ -206,7 +206,7 @@ class HistoryIndex:
     def begins_at(self, cut: Collection[str]) -> bool:
         """Whether the index begins with the history's first commit, after retention, too.
 
-        ``cut``: the commits whose parents are missing (:mod:`stetd.repository.shallow`).
+        ``cut``: the commits whose parents are missing (:mod:`stetd.repository.references`).
         """
         return not cut or self.oid(1) in (None, *cut)
 

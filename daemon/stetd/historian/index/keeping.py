@@ -25,7 +25,7 @@ from stetd.historian.index.history_index import (
     transaction,
 )
 from stetd.historian.queries.commit_changes import files_to_index
-from stetd.repository.shallow import read_shallow
+from stetd.repository.references import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.storage.priority import BEHIND_EDITS, lower_priority, yield_processor
 

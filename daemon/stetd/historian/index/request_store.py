@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import astuple
 
 from stetd.historian.index.history_index import is_corrupt, primary_code, remove, transaction
@@ -53,17 +54,14 @@ def _as_os_error(path: str) -> Iterator[None]:
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error), path) from error
 
 
-class RequestStore:
-    """The table, on one connection, opened at its first use. Methods raise OSError, SyncFailed.
+class RequestStore(msgspec.Struct):
+    """The table, on one connection, opened at its first use. Methods raise OSError, SyncFailed."""
 
-    ``on_open``: called with the keys of all stored records.
-    """
-
-    def __init__(self, path: str, on_open: Callable[[list[Key]], None] = lambda _: None) -> None:
-        self._path = path
-        self._on_open = on_open
-        self._using = threading.Lock()
-        self._db: sqlite3.Connection | None = None
+    _path: str
+    #: Called with the keys of all stored records.
+    _on_open: Callable[[list[Key]], None] = lambda _: None
+    _using: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _db: sqlite3.Connection | None = None
 
     def open(self) -> None:
         """Open the connection, if it is not open."""

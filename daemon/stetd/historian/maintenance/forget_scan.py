@@ -22,9 +22,14 @@ from stetd.history.objects import EMPTY_TREE, TREE, Entry, object_id, tree_conte
 from stetd.parameters import Forget
 from stetd.processes.long_work import RewrittenHistory
 from stetd.repository.packing import PackStream
-from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
+from stetd.repository.references import (
+    HISTORY,
+    read_reference,
+    references_below,
+    write_reference,
+    write_shallow,
+)
 from stetd.repository.rewritten import read_pending, take_next, write_next
-from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.progress import Progress
@@ -274,14 +279,15 @@ class _Rewriting(msgspec.Struct):
         removed: dict[str, str] = {}
         for name, entry in self.repository.load_tree(tree).items():
             path = prefix + name
-            if path == self.path:
-                removed.update(self._all_of(path, entry))
+            if path == self.path and entry.mode == TREE:
+                files = self.repository.files(entry.oid, path + "/")
+                removed.update((inner, oid) for inner, (_, oid) in files)
             elif entry.mode == TREE:
                 oid, below = self._without(entry.oid, path + "/")
                 removed.update(below)
                 if oid != EMPTY_TREE:
                     entries[name] = Entry(TREE, oid)
-            elif entry.oid in self.unwanted:
+            elif path == self.path or entry.oid in self.unwanted:
                 removed[path] = entry.oid
             else:
                 entries[name] = entry
@@ -294,8 +300,3 @@ class _Rewriting(msgspec.Struct):
         if self.packs is not None:
             self.packs.add("tree", oid, content)
         return oid, removed
-
-    def _all_of(self, path: str, entry: Entry) -> dict[str, str]:
-        if entry.mode != TREE:
-            return {path: entry.oid}
-        return {inner: oid for inner, (_, oid) in self.repository.files(entry.oid, path + "/")}

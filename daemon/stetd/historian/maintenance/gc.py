@@ -28,9 +28,8 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.packing import PackEntries, clear_unfinished
 from stetd.repository.reachable import Marks
-from stetd.repository.references import named_commits
+from stetd.repository.references import named_commits, read_shallow
 from stetd.repository.repacking import Repacking
-from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_ids import SortedIds, each_id, union
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
@@ -201,10 +200,6 @@ def _stored_sizes(repository: str) -> tuple[bytes, array[int]]:
 def _oldest_named(named: list[str], chain: bytes) -> int:
     """The index in the chain of the oldest of these commits."""
     sought = {bytes.fromhex(oid) for oid in named}
-    oldest = 0
-    for number, oid in enumerate(each_id(chain)):
-        if oid in sought:
-            sought.discard(oid)
-            oldest = number
+    found = [number for number, oid in enumerate(each_id(chain)) if oid in sought]
     # If one is not in this chain, it is unknown which commits it needs: keep all.
-    return len(chain) // 20 - 1 if sought else oldest
+    return max(found, default=0) if len(found) == len(sought) else len(chain) // 20 - 1

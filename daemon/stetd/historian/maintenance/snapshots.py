@@ -20,7 +20,7 @@ from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.scanning import Folder, Scan
-from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
+from stetd.storage.stat_cache import Stamp, read_stat_cache, stat_cache_path, write_stat_cache
 from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
@@ -32,7 +32,7 @@ _RESERVE = 64 << 20
 
 def taken(view: ReadView, skip_large: bool, settings: Settings) -> SnapshotTree:
     """Read the workspace and write its contents and trees. Raises Refused, OSError."""
-    progress, cache = view.progress, StatCache(stat_cache_path(view.shadow))
+    progress, known = view.progress, read_stat_cache(stat_cache_path(view.shadow))
     progress.begin("looking at the files")
     with closing(StoredObjects(view.shadow)) as repository:
         tree = repository.commit(view.head).tree if view.head is not None else None
@@ -40,7 +40,7 @@ def taken(view: ReadView, skip_large: bool, settings: Settings) -> SnapshotTree:
             view.worktree,
             repository.load_tree,
             tree,
-            cache.folder,
+            known,
             max_files=settings.snapshot_max_files,
             max_file_bytes=view.max_file_bytes,
             excludes=view.excludes,

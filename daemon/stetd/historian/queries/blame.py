@@ -97,7 +97,6 @@ class _Versions:
     def __init__(self, lookup: CommitLookup) -> None:
         self._lookup = lookup
         self._index = lookup.index
-        self._blobs: dict[FileVersion, str | None] = {}
         self._rows: dict[FileVersion, FileRow] = {}
 
     def made(self, version: FileVersion) -> FileVersion | None:
@@ -117,7 +116,9 @@ class _Versions:
         return Step(hunks, before, self._sources(n, row) if adds else ())
 
     def compare(self, old: FileVersion, new: FileVersion) -> Sequence[Hunk]:
-        return self._compare(self._blob(old), self._blob(new))
+        found = (self._index.last_change(each.path, each.n) for each in (old, new))
+        before, after = (change[1].after if change else None for change in found)
+        return self._compare(before, after)
 
     def _sources(self, n: int, row: FileRow) -> list[FileVersion]:
         """The earlier versions whose lines a commit may have brought back."""
@@ -147,12 +148,6 @@ class _Versions:
             upto, path = move[0] - 1, move[1].old_path or path
             names.add(path)
         return names
-
-    def _blob(self, version: FileVersion) -> str | None:
-        if version not in self._blobs:
-            found = self._index.last_change(version.path, version.n)
-            self._blobs[version] = found[1].after if found else None
-        return self._blobs[version]
 
     def _compare(self, old: str | None, new: str | None) -> Sequence[Hunk]:
         if old == new:

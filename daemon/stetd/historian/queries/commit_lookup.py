@@ -28,8 +28,8 @@ from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change
 from stetd.history.reverting_commits import FileDelta, Version
 from stetd.history.undone import is_edit
+from stetd.repository.references import read_shallow
 from stetd.repository.rewritten import successors
-from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.state.read_view import ReadView
 

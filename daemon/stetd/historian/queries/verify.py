@@ -27,7 +27,7 @@ from stetd.historian.queries.files import present
 from stetd.history.checking import CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
 from stetd.history.objects import EMPTY_TREE, TREE_MODE
-from stetd.processes.verify_claims import Claim, Moment, Verifying
+from stetd.processes.long_work import Claim, Moment, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.recent import Recent
 from stetd.repository.references import (
@@ -35,12 +35,12 @@ from stetd.repository.references import (
     PINS,
     DamagedReference,
     read_reference,
+    read_shallow,
     references_below,
     unexpected_packed_line,
     why_no_pin_name,
 )
 from stetd.repository.rewritten import successors
-from stetd.repository.shallow import read_shallow
 from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk, read_file
 from stetd.storage.journal_format import Reached
@@ -121,7 +121,10 @@ class _Verification(msgspec.Struct):
         self._check_journal()
         self._check_what_replaces()
         self._check_databases()
-        self._report_deferral()
+        if self.asked.trouble is not None:
+            by_now = "Nothing is damaged by now; it is tried again when a call comes. "
+            well = "" if self.problems else by_now
+            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
         self._compare_workspace(disk)
         if self.uncounted:
             self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
@@ -366,12 +369,6 @@ class _Verification(msgspec.Struct):
 
     def _pack_command(self, pack: str) -> str:
         return f"git index-pack {shlex.quote(os.path.join(self.shadow, pack))}"
-
-    def _report_deferral(self) -> None:
-        if self.asked.trouble is not None:
-            well = "Nothing is damaged by now; it is tried again when a call comes. "
-            well = "" if self.problems else well
-            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
 
     # -- trees
 
