@@ -50,24 +50,8 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     score: float | None = None
 
 
-class Overlap(msgspec.Struct, frozen=True):
-    """Edit ``index`` and the earlier edit ``other`` can not both take effect at ``offset``."""
-
-    index: int
-    other: int
-    offset: int
-    identical: bool
-
-
-class Arrangement(msgspec.Struct, frozen=True):
-    """The changes of a call in the order of the text; valid only without ``overlaps``."""
-
-    changes: tuple[LocatedEdit, ...]
-    overlaps: tuple[Overlap, ...]
-
-
-def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
-    """The changes that carry out ``edits`` on ``text``, and their overlaps."""
+def arrange(text: str, edits: Sequence[LocatedEdit]) -> Sequence[LocatedEdit]:
+    """The changes that carry out ``edits``, in the order of ``text``; none may overlap."""
     changes: list[LocatedEdit] = []
     for group in _touching(edits):
         if len(group) == 1:
@@ -84,8 +68,7 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
         side = (edit.end > at) + (edit.start >= at)
         return at, change.end > at, change.rank, side, change.index
 
-    changes.sort(key=order)
-    return Arrangement(tuple(changes), (*_collisions(changes), *_repetitions(changes)))
+    return sorted(changes, key=order)
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
@@ -147,19 +130,18 @@ def _narrowed(text: str, edit: LocatedEdit) -> Iterator[LocatedEdit]:
         yield replace(edit, start=edit.start + start, end=edit.start + end, replacement=new)
 
 
-def _collisions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
-    """Overlaps of ordered changes: changes that begin before an earlier one ends."""
+def overlaps(changes: Sequence[LocatedEdit]) -> Mapping[tuple[int, int], tuple[int, bool]]:
+    """For two edits (indices, the later first) that can't both take effect in ordered changes: the
+    first offset, and whether they insert the same text there.
+    """
+    found: dict[tuple[int, int], tuple[int, bool]] = {}
     furthest: LocatedEdit | None = None
     for change in changes:
         if furthest and change.start < furthest.end and change.index != furthest.index:
             first, second = sorted((furthest.index, change.index))
-            yield Overlap(second, first, change.start, identical=False)
+            found.setdefault((second, first), (change.start, False))
         if furthest is None or change.end > furthest.end:
             furthest = change
-
-
-def _repetitions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
-    """Insertions of the same text at the same place by different edits."""
     seen: dict[tuple[int, str], int] = {}
     for change in changes:
         if change.start < change.end or not change.replacement:
@@ -167,7 +149,8 @@ def _repetitions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
         other = seen.setdefault((change.start, change.replacement), change.index)
         if other != change.index:
             first, second = sorted((other, change.index))
-            yield Overlap(second, first, change.start, identical=True)
+            found.setdefault((second, first), (change.start, True))
+    return found
 
 
 def _differing_lines(
