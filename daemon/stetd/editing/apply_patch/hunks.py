@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
 
@@ -148,8 +148,8 @@ class Placer:
         #: By kind, the number of hunks after the present one, and the number of placed ones.
         self._later = Counter(self._kinds.values())
         self._done: Counter[object] = Counter()
-        #: Cached ends of blocks by their opening lines: hunks are often in the same blocks.
-        self._blocks: dict[int, int | None] = {}
+        #: Cached, because hunks are often in the same blocks.
+        self._block_end = cache(partial(block_end, file.document.lines))
 
     def place(self, hunk: Hunk) -> Placed | None:
         """Place the next hunk; None if its old lines are absent. Raises Refused.
@@ -351,11 +351,6 @@ class Placer:
         """The end of the block of the ``@@`` line above a line; None if there is none."""
         above = bisect_left(anchors, line) - 1
         return self._block_end(anchors[above]) if above >= 0 else None
-
-    def _block_end(self, opening: int) -> int | None:
-        if opening not in self._blocks:
-            self._blocks[opening] = block_end(self._document.lines, opening)
-        return self._blocks[opening]
 
     def _nearest(
         self, variant: Hunk, found: Found, anchors: Sequence[int], *, free: bool
