@@ -323,7 +323,6 @@ class Placer:
             self._refuse_rivals(hunk, chosen)
             if end is not None:
                 chosen = self._unless_among(chosen, chosen.start, end)
-                end = self._end_of_block_above(anchors, chosen.start)
         if end is None or chosen.start < end:
             return chosen
         climbed = rungs.climb(self._document, chosen.hunk.run)

@@ -245,8 +245,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
     if len(places) >= MOST_PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
-        starts = [*search.document.line_starts, len(search.document.text)]
-        middle = starts[min(line, len(starts)) - 1]
+        middle = search.document.line_start(line - 1)
         before, after = deque[Place](maxlen=2), list[Place]()  # two on each side are enough
         for place in _exact_places(search.document, search.wanted):
             time_limit.check_time()
