@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
@@ -148,8 +148,6 @@ class Placer:
         #: By kind, the number of hunks after the present one, and the number of placed ones.
         self._later = Counter(self._kinds.values())
         self._done: Counter[object] = Counter()
-        #: Cached, because hunks are often in the same blocks.
-        self._block_end = cache(partial(block_end, file.document.lines))
 
     def place(self, hunk: Hunk) -> Placed | None:
         """Place the next hunk; None if its old lines are absent. Raises Refused.
@@ -350,6 +348,11 @@ class Placer:
         """The end of the block of the ``@@`` line above a line; None if there is none."""
         above = bisect_left(anchors, line) - 1
         return self._block_end(anchors[above]) if above >= 0 else None
+
+    @cached_property
+    def _block_end(self) -> Callable[[int], int | None]:
+        """The end of the block of a line; cached, because hunks are often in the same blocks."""
+        return cache(partial(block_end, self._document.lines))
 
     def _nearest(
         self, variant: Hunk, found: Found, anchors: Sequence[int], *, free: bool
