@@ -221,21 +221,14 @@ def _spans(
     """The range of each edit's replacement in the new text, with the context that it kept."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.replacement) - (each.end - each.start) for each in changes)]
-    own: dict[int, list[int]] = {}
-    for number, change in enumerate(changes):
-        own.setdefault(change.index, []).append(number)
+    numbered = [*enumerate(changes)]
+    starts = {(each.index, each.start): each.start + growth[n] for n, each in reversed(numbered)}
+    finals = {(each.index, each.end): each.end + growth[n + 1] for n, each in numbered}
 
     def moved(offset: int) -> int:
         return offset + growth[bisect_right(ends, offset)]
 
     for edit in edits:
-        numbers = own.get(edit.index, [])
-        if numbers and changes[numbers[0]].start == edit.start:
-            start = edit.start + growth[numbers[0]]
-        else:
-            start = moved(edit.start)
-        if numbers and changes[numbers[-1]].end == edit.end:
-            end = edit.end + growth[numbers[-1] + 1]
-        else:
-            end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
-        yield start, max(start, end)
+        start = starts.get((edit.index, edit.start), moved(edit.start))
+        kept = moved(edit.end - 1) + 1 if edit.end > edit.start else start
+        yield start, max(start, finals.get((edit.index, edit.end), kept))
