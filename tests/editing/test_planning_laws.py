@@ -17,6 +17,7 @@ from stetd.editing.planning import (
     arrange,
     changed_parts,
     line_numbers,
+    overlaps,
 )
 from stetd.editing.text import Document
 
@@ -60,9 +61,9 @@ def test_edits_that_do_not_touch_are_independent(case: tuple[str, list[LocatedEd
     expected = text
     for edit in reversed(ordered):
         expected = expected[: edit.start] + edit.replacement + expected[edit.end :]
-    arrangement = arrange(text, edits)
-    assert arrangement.overlaps == ()
-    assert apply_changes(text, arrangement.changes) == expected
+    changes = arrange(text, edits)
+    assert not overlaps(changes)
+    assert apply_changes(text, changes) == expected
 
 
 @given(texts_and_edits())
@@ -87,13 +88,13 @@ def test_the_order_of_the_call_only_orders_insertions(
 @given(texts_and_edits())
 def test_changes_that_are_accepted_can_be_assembled(case: tuple[str, list[LocatedEdit]]) -> None:
     text, edits = case
-    arrangement = arrange(text, edits)
-    if arrangement.overlaps:
+    changes = arrange(text, edits)
+    if overlaps(changes):
         return
     expected = text
-    for change in reversed(arrangement.changes):
+    for change in reversed(changes):
         expected = expected[: change.start] + change.replacement + expected[change.end :]
-    assert expected == apply_changes(text, arrangement.changes)
+    assert expected == apply_changes(text, changes)
 
 
 @given(texts_and_edits())
@@ -103,10 +104,10 @@ def test_each_accepted_edit_changes_what_it_would_change_alone(
     case: tuple[str, list[LocatedEdit]],
 ) -> None:
     text, edits = case
-    arrangement = arrange(text, edits)
-    assume(not arrangement.overlaps)
+    changes = arrange(text, edits)
+    assume(not overlaps(changes))
     for edit in edits:
-        own = [change for change in arrangement.changes if change.index == edit.index]
+        own = [change for change in changes if change.index == edit.index]
         alone = text[: edit.start] + edit.replacement + text[edit.end :]
         assert apply_changes(text, own) == alone
 
@@ -114,9 +115,9 @@ def test_each_accepted_edit_changes_what_it_would_change_alone(
 @given(texts_and_edits())
 def test_no_two_accepted_edits_change_the_same_text(case: tuple[str, list[LocatedEdit]]) -> None:
     text, edits = case
-    arrangement = arrange(text, edits)
-    assume(not arrangement.overlaps)
-    for first, second in pairwise(arrangement.changes):
+    changes = arrange(text, edits)
+    assume(not overlaps(changes))
+    for first, second in pairwise(changes):
         assert first.end <= second.start
 
 
@@ -135,7 +136,7 @@ def test_beginning_and_end_of_an_empty_text_are_told_apart() -> None:
         LocatedEdit(1, 0, 0, "middle", "exact"),
         LocatedEdit(2, 0, 0, "begin", "exact", Rank.AT_BEGINNING),
     ]
-    assert apply_changes("", arrange("", edits).changes) == "beginmiddleend"
+    assert apply_changes("", arrange("", edits)) == "beginmiddleend"
 
 
 @given(UNICODE, UNICODE, UNICODE, UNICODE)

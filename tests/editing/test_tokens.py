@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from stet.wire.failures import Refused
 from stetd.editing import tokens
-from stetd.editing.tokens import TokenCount, count_tokens, excess
+from stetd.editing.refusals import check_size
+from stetd.editing.tokens import TokenCount, count_tokens
 
 
 def test_counts_are_those_of_the_encoding() -> None:
@@ -42,16 +44,17 @@ def test_a_call_of_60_000_bytes_is_never_counted(monkeypatch: pytest.MonkeyPatch
         raise AssertionError("the vocabulary was loaded")
 
     monkeypatch.setattr(tokens, "load_encoding", load)
-    assert excess(["x" * 59_998, "\u00e9"]) is None
+    check_size(None, ["x" * 59_998, "\u00e9"])
 
 
 def test_a_call_over_the_limit_is_told_its_count() -> None:
-    assert excess([" a b" * 30_000]) is None
-    assert excess([" a b" * 15_000, " c" * 30_001]) == TokenCount(60_001, exact=True)
+    check_size(None, [" a b" * 30_000])
+    with pytest.raises(Refused, match="of this call are 60,001 tokens long"):
+        check_size(None, [" a b" * 15_000, " c" * 30_001])
 
 
 def test_many_bytes_can_be_few_tokens() -> None:
-    assert excess([" " * 200_000]) is None
+    check_size(None, [" " * 200_000])
 
 
 @pytest.mark.parametrize("run", ["a", " ", "=", "\n", "\u00e9", "ab1(", "\u65e5\u672c\u8a9e"])

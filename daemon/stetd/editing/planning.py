@@ -50,24 +50,8 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     score: float | None = None
 
 
-class Overlap(msgspec.Struct, frozen=True):
-    """Edit ``index`` and the earlier edit ``other`` can not both take effect at ``offset``."""
-
-    index: int
-    other: int
-    offset: int
-    identical: bool
-
-
-class Arrangement(msgspec.Struct, frozen=True):
-    """The changes of a call in the order of the text; valid only without ``overlaps``."""
-
-    changes: tuple[LocatedEdit, ...]
-    overlaps: tuple[Overlap, ...]
-
-
-def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
-    """The changes that carry out ``edits`` on ``text``, and their overlaps."""
+def arrange(text: str, edits: Sequence[LocatedEdit]) -> Sequence[LocatedEdit]:
+    """The changes that carry out ``edits``, in the order of ``text``; none may overlap."""
     changes: list[LocatedEdit] = []
     for group in _touching(edits):
         if len(group) == 1:
@@ -84,8 +68,7 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
         side = (edit.end > at) + (edit.start >= at)
         return at, change.end > at, change.rank, side, change.index
 
-    changes.sort(key=order)
-    return Arrangement(tuple(changes), (*_collisions(changes), *_repetitions(changes)))
+    return sorted(changes, key=order)
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
@@ -147,19 +130,18 @@ def _narrowed(text: str, edit: LocatedEdit) -> Iterator[LocatedEdit]:
         yield replace(edit, start=edit.start + start, end=edit.start + end, replacement=new)
 
 
-def _collisions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
-    """Overlaps of ordered changes: changes that begin before an earlier one ends."""
+def overlaps(changes: Sequence[LocatedEdit]) -> Mapping[tuple[int, int], tuple[int, bool]]:
+    """For two edits (indices, the later first) that can't both take effect in ordered changes: the
+    first offset, and whether they insert the same text there.
+    """
+    found: dict[tuple[int, int], tuple[int, bool]] = {}
     furthest: LocatedEdit | None = None
     for change in changes:
         if furthest and change.start < furthest.end and change.index != furthest.index:
             first, second = sorted((furthest.index, change.index))
-            yield Overlap(second, first, change.start, identical=False)
+            found.setdefault((second, first), (change.start, False))
         if furthest is None or change.end > furthest.end:
             furthest = change
-
-
-def _repetitions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
-    """Insertions of the same text at the same place by different edits."""
     seen: dict[tuple[int, str], int] = {}
     for change in changes:
         if change.start < change.end or not change.replacement:
@@ -167,7 +149,8 @@ def _repetitions(changes: Iterable[LocatedEdit]) -> Iterator[Overlap]:
         other = seen.setdefault((change.start, change.replacement), change.index)
         if other != change.index:
             first, second = sorted((other, change.index))
-            yield Overlap(second, first, change.start, identical=True)
+            found.setdefault((second, first), (change.start, True))
+    return found
 
 
 def _differing_lines(
@@ -238,21 +221,14 @@ def _spans(
     """The range of each edit's replacement in the new text, with the context that it kept."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.replacement) - (each.end - each.start) for each in changes)]
-    own: dict[int, list[int]] = {}
-    for number, change in enumerate(changes):
-        own.setdefault(change.index, []).append(number)
+    numbered = [*enumerate(changes)]
+    starts = {(each.index, each.start): each.start + growth[n] for n, each in reversed(numbered)}
+    finals = {(each.index, each.end): each.end + growth[n + 1] for n, each in numbered}
 
     def moved(offset: int) -> int:
         return offset + growth[bisect_right(ends, offset)]
 
     for edit in edits:
-        numbers = own.get(edit.index, [])
-        if numbers and changes[numbers[0]].start == edit.start:
-            start = edit.start + growth[numbers[0]]
-        else:
-            start = moved(edit.start)
-        if numbers and changes[numbers[-1]].end == edit.end:
-            end = edit.end + growth[numbers[-1] + 1]
-        else:
-            end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
-        yield start, max(start, end)
+        start = starts.get((edit.index, edit.start), moved(edit.start))
+        kept = moved(edit.end - 1) + 1 if edit.end > edit.start else start
+        yield start, max(start, finals.get((edit.index, edit.end), kept))

@@ -14,7 +14,7 @@ from stet.wire.failures import Failure, Kind, Nearest, refuse
 from stet.wire.results import EditReport
 from stetd.editing import tokens
 from stetd.editing.matching.rungs import MOST_PLACES, Rung
-from stetd.editing.planning import Arrangement, LocatedEdit
+from stetd.editing.planning import LocatedEdit, overlaps
 from stetd.editing.text import Document
 
 #: Line numbers that a sentence lists; ``candidates`` has all of them.
@@ -90,8 +90,11 @@ def no_change(subject: Subject) -> Failure:
 
 def check_size(path: str | None, texts: Iterable[str]) -> None:
     """Raise Refused (input_too_large) if ``texts`` are over the token limit."""
-    found = tokens.excess(texts)
-    if found is not None:
+    texts = list(texts)
+    if sum(len(text.encode()) for text in texts) <= tokens.MAX_TOKENS:
+        return
+    found = tokens.count_tokens(texts)
+    if found.tokens > tokens.MAX_TOKENS:
         raise refuse(
             Kind.INPUT_TOO_LARGE,
             f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} "
@@ -150,16 +153,12 @@ def given_up(subject: Subject, last: Failure) -> Failure:
 
 
 def overlap_failures(
-    document: Document, subjects: Mapping[int, Subject], arrangement: Arrangement
+    document: Document, subjects: Mapping[int, Subject], changes: Sequence[LocatedEdit]
 ) -> Iterator[Failure]:
     """One failure for every two edits that overlap."""
-    first = {(each.index, each.other): each for each in reversed(arrangement.overlaps)}
-    for overlap in arrangement.overlaps:
-        if first[overlap.index, overlap.other] is not overlap:
-            continue
-        subject, other = subjects[overlap.index], subjects[overlap.other]
-        line = document.line_at(overlap.offset)
-        if overlap.identical:
+    for (later, earlier), (offset, identical) in overlaps(changes).items():
+        subject, other, line = subjects[later], subjects[earlier], document.line_at(offset)
+        if identical:
             what = "insert the same text at the same place"
             remedy = (
                 f"Leave one of them out; for the text twice, send it twice in one {subject.noun}."

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import lzma
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -52,15 +52,6 @@ class TokenCount(msgspec.Struct, frozen=True):
 
     tokens: int
     exact: bool
-
-
-def excess(texts: Iterable[str]) -> TokenCount | None:
-    """The total number of tokens if it is over MAX_TOKENS, else None."""
-    texts = list(texts)
-    if sum(len(text.encode()) for text in texts) <= MAX_TOKENS:
-        return None
-    count = count_tokens(texts)
-    return count if count.tokens > MAX_TOKENS else None
 
 
 def count_tokens(texts: Sequence[str]) -> TokenCount:

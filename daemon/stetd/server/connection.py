@@ -108,7 +108,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._command = ""
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
-        self._turn_scheduled = False  # complete frames are left for the next turn of the loop
         self._peer_sent_eof = False
         self._input_ignored = False  # after a bad frame, or when it held too much memory
         self._last_received = self._loop.time()
@@ -270,13 +269,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _schedule_turn(self) -> None:
-        def turn() -> None:
-            self._turn_scheduled = False
-            self.start_requests()
-
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            self._loop.call_soon(turn)
+        """Leave complete frames for the next turn of the loop."""
+        if "turn" not in self._timers:
+            self._arm("turn", 0, self.start_requests)
 
     def _may_start(self) -> bool:
         if self._transport.is_closing() or self._input_ignored or self._replies_waiting:
@@ -404,7 +399,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         if self._input_ignored or self._peer_sent_eof:
             self._close_when_answered()
-        elif self._turn_scheduled or not self._may_start():
+        elif "turn" in self._timers or not self._may_start():
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

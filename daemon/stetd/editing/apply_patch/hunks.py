@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
 
@@ -148,8 +148,6 @@ class Placer:
         #: By kind, the number of hunks after the present one, and the number of placed ones.
         self._later = Counter(self._kinds.values())
         self._done: Counter[object] = Counter()
-        #: Cached ends of blocks by their opening lines: hunks are often in the same blocks.
-        self._blocks: dict[int, int | None] = {}
 
     def place(self, hunk: Hunk) -> Placed | None:
         """Place the next hunk; None if its old lines are absent. Raises Refused.
@@ -323,7 +321,6 @@ class Placer:
             self._refuse_rivals(hunk, chosen)
             if end is not None:
                 chosen = self._unless_among(chosen, chosen.start, end)
-                end = self._end_of_block_above(anchors, chosen.start)
         if end is None or chosen.start < end:
             return chosen
         climbed = rungs.climb(self._document, chosen.hunk.run)
@@ -352,10 +349,10 @@ class Placer:
         above = bisect_left(anchors, line) - 1
         return self._block_end(anchors[above]) if above >= 0 else None
 
-    def _block_end(self, opening: int) -> int | None:
-        if opening not in self._blocks:
-            self._blocks[opening] = block_end(self._document.lines, opening)
-        return self._blocks[opening]
+    @cached_property
+    def _block_end(self) -> Callable[[int], int | None]:
+        """The end of the block of a line; cached, because hunks are often in the same blocks."""
+        return cache(partial(block_end, self._document.lines))
 
     def _nearest(
         self, variant: Hunk, found: Found, anchors: Sequence[int], *, free: bool

@@ -216,31 +216,25 @@ typographic_lines = WholeLines(str, folded=True)
 indent_and_typography = WholeLines(folded=True, indented=True)
 
 
-class TooFew(msgspec.Struct, frozen=True):
-    """A text that occurs only ``count`` times; ``lines``: their first lines, from 1."""
+def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Sequence[Place], int]:
+    """Occurrence ``number`` (from 1) alone, and its number; else the first ones, and their count.
 
-    count: int
-    lines: tuple[int, ...]
-
-
-def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place] | TooFew:
-    """Occurrence ``number`` (from 1) of ``wanted``: exact, or if there is none, by line endings."""
+    Exact ones, or if there are none, those by line endings.
+    """
+    found: list[Place] = []
     count = 0
-    lines: list[int] = []
     unseen = may_mean_other_terminators(document, wanted)
     for place in () if unseen else _exact_places(document, wanted):
+        time_limit.check_time()
         count += 1
         if count == number:
-            return Rung.EXACT, place
+            return Rung.EXACT, [place], count
         if count <= MOST_PLACES:
-            lines.append(document.line_at(place.start))
-        time_limit.check_time()
-    if not count:
-        others = line_endings(Search(document, wanted))
-        if number <= len(others):
-            return Rung.LINE_ENDINGS, others[number - 1]
-        count, lines = len(others), [document.line_at(place.start) for place in others]
-    return TooFew(count, tuple(lines))
+            found.append(place)
+    if count:
+        return Rung.EXACT, found, count
+    found = line_endings(Search(document, wanted))
+    return Rung.LINE_ENDINGS, found[number - 1 : number] or found, min(number, len(found))
 
 
 def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> list[Place]:
@@ -251,8 +245,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
     if len(places) >= MOST_PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
-        starts = [*search.document.line_starts, len(search.document.text)]
-        middle = starts[min(line, len(starts)) - 1]
+        middle = search.document.line_start(line - 1)
         before, after = deque[Place](maxlen=2), list[Place]()  # two on each side are enough
         for place in _exact_places(search.document, search.wanted):
             time_limit.check_time()

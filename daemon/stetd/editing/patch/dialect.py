@@ -267,10 +267,9 @@ def _arranged(
             if each is not overwrite
         ]
     else:
-        arrangement = arrange(target.document.text, edits)
-        changes = arrangement.changes
+        changes = arrange(target.document.text, edits)
         subjects = {patch.subject.index: patch.subject for patch in patches}
-        failures += refusals.overlap_failures(target.document, subjects, arrangement)
+        failures += refusals.overlap_failures(target.document, subjects, changes)
     if failures:
         raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
     return changes

@@ -204,15 +204,15 @@ def _carry_out(file: _File) -> list[Failure]:
     """Apply the located edits of a file, or give the failures."""
     path, document = file.target.path, file.target.document
     subjects = {edit.index: file.subject(edit.index) for edit in file.edits}
-    arrangement = arrange(document.text, file.edits)
-    failures = list(refusals.overlap_failures(document, subjects, arrangement))
+    changes = arrange(document.text, file.edits)
+    failures = list(refusals.overlap_failures(document, subjects, changes))
     if failures:
         return failures
-    applied = apply_changes(document.text, arrangement.changes)
+    applied = apply_changes(document.text, changes)
     if applied == document.text:
         return [refusals.no_change(subject) for subject in subjects.values()]
     file.planned = PlannedFile(path, file.target.data, document.to_bytes(applied))
-    file.reports = report_edits(path, file.edits, arrangement.changes, applied)
+    file.reports = report_edits(path, file.edits, changes, applied)
     file.warnings = list(_warnings(file))
     return []
 

@@ -20,7 +20,7 @@ from stetd.editing import time_limit
 from stetd.editing.matching import locating
 from stetd.editing.matching.ladder import Several, is_applied, locate, match_at
 from stetd.editing.matching.line_replacement import shared_lines, written_at
-from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.matching.rungs import MOST_PLACES, Rung, Search, nearest_of, nth_place
 from stetd.editing.patch_file import regex_search
 from stetd.editing.patch_file.regex_search import Allowance, MatchedPlace, Pattern
 from stetd.editing.planning import LocatedEdit
@@ -59,14 +59,12 @@ class CheckedChange(msgspec.Struct, frozen=True):
         if isinstance(found, Several):
             near = self.change.near_line is not None and found.rung is not Rung.TRIM_EDGES
             return self._not_unique(found.lines, found.rung, near=near)
-        if isinstance(found, TooFew):
-            return self._out_of_range(found)
         if isinstance(found, LocatedEdit):
             bad = locating.bad_byte(self.subject, document, found.start, found.end)
             return bad or replace(found, index=self.subject.index)
         return found or self._miss(document)
 
-    def _found(self, document: Document) -> LocatedEdit | Several | TooFew | Failure | None:
+    def _found(self, document: Document) -> LocatedEdit | Several | Failure | None:
         change = self.change
         if self.pattern is not None:
             return self._matched(self.pattern, document)
@@ -75,16 +73,15 @@ class CheckedChange(msgspec.Struct, frozen=True):
             if found is None and change.fuzzy is not None:
                 return self._most_alike(document, change.fuzzy)
             return found
-        counted = nth_place(document, change.search, change.occurrence)
-        if isinstance(counted, TooFew):
-            return counted if counted.count else None
-        rung, place = counted
+        rung, places, count = nth_place(document, change.search, change.occurrence)
+        if not count:
+            return None
+        if count < change.occurrence:
+            return self._out_of_range([document.line_at(each.start) for each in places], count)
         # If the new text has no line end, a line can only be replaced as a whole.
-        return match_at(document, place, change.search, change.replace, rung)
+        return match_at(document, places[0], change.search, change.replace, rung)
 
-    def _matched(
-        self, pattern: Pattern, document: Document
-    ) -> LocatedEdit | Several | TooFew | Failure:
+    def _matched(self, pattern: Pattern, document: Document) -> LocatedEdit | Failure:
         """The chosen match of the pattern, or why none is."""
         change, allowance = self.change, self.allowance
         if len(document.text) > pattern.most_text:
@@ -103,9 +100,9 @@ class CheckedChange(msgspec.Struct, frozen=True):
         many = matches.count > MOST_PLACES
         if change.near_line is not None and not many:
             found = nearest_of(document, found, change.near_line)
-        lines = tuple(document.line_at(each.start) for each in found)
+        lines = [document.line_at(each.start) for each in found]
         if change.occurrence is not None and matches.count < change.occurrence:
-            return TooFew(matches.count, lines)
+            return self._out_of_range(lines, matches.count)
         if len(found) > 1:
             return self._not_unique(lines, near=change.near_line is not None and not many)
         [place] = found
@@ -170,16 +167,15 @@ class CheckedChange(msgspec.Struct, frozen=True):
             Kind.OLD_TEXT_NOT_UNIQUE, f"{self._what} {sentence}", candidates=lines
         )
 
-    def _out_of_range(self, found: TooFew) -> Failure:
-        count, advice = "once", "Leave occurrence out."
-        if found.count != 1:
-            count = f"{found.count:,} times"
-            advice = f"Send an occurrence from 1 to {found.count:,}."
+    def _out_of_range(self, lines: Sequence[int], count: int) -> Failure:
+        times, advice = "once", "Leave occurrence out."
+        if count != 1:
+            times, advice = f"{count:,} times", f"Send an occurrence from 1 to {count:,}."
         return self.subject.failure(
             Kind.OCCURRENCE_OUT_OF_RANGE,
-            f"there is no occurrence {self.change.occurrence}: {self._what} only {count} in "
-            f"{self.subject.path}, {spelled_lines(found.lines)}. {advice}",
-            candidates=found.lines,
+            f"there is no occurrence {self.change.occurrence}: {self._what} only {times} in "
+            f"{self.subject.path}, {spelled_lines(lines)}. {advice}",
+            candidates=lines,
         )
 
     def _no_match(self, document: Document, *, empty: bool) -> Failure:
