@@ -297,9 +297,10 @@ def _faults(own: Installation, **environ: str) -> list[dict[str, str]]:
 
 def _mend(own: Installation, **environ: str) -> None:
     """Run the commands that the doctor names, once each."""
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"  # stet is there
     for mend in dict.fromkeys(each["mend"] for each in _faults(own, **environ)):
         if not mend.startswith("stet "):
-            subprocess.run(["sh", "-c", mend], check=True)
+            subprocess.run(["sh", "-c", mend], check=True, env=own.environ | {"PATH": path})
 
 
 def test_output_into_a_closed_pipe_is_no_error(ws: Installation) -> None:
