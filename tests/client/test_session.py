@@ -24,6 +24,7 @@ from client.scripted_daemon import (
 )
 from stet import calls
 from stet.session import retrying
+from stet.session.conversation import Conversation
 from stet.terminal.refusals import helpful_command
 from stet.version import __version__
 from stet.wire.failures import Kind
@@ -258,6 +259,19 @@ def test_the_one_that_is_too_large_is_refused_and_the_others_are_carried_out() -
         assert isinstance(two, EditResult)
         assert (one.commit, two.commit) == ("c" * 40, "d" * 40)
         assert isinstance(refused, stet.FrameTooLarge)
+
+
+def test_of_calls_that_wait_the_largest_is_the_one_that_was_too_large() -> None:
+    conversation = Conversation(Encoding.JSON)
+    for token in ("x", "x" * 9, "xx"):
+        conversation.send(calls.patch("a", [stet.overwrite(token)]), token)
+    kind = {"kind": Kind.FRAME_TOO_LARGE.value}
+    refusal = encode_error(Encoding.JSON, None, -32600, "too large", kind)
+    conversation.feed(enclose(Encoding.JSON, refusal))
+    token, outcome = conversation.next_outcome() or ("", None)
+    assert token == "x" * 9
+    assert isinstance(outcome, stet.FrameTooLarge)
+    assert [token for _, token, _ in conversation.waiting.values()] == ["x", "xx"]
 
 
 def test_what_is_always_refused_among_others_is_given_up_with_the_reason() -> None:

@@ -408,6 +408,24 @@ def test_what_has_failed_before_the_switch_keeps_the_clipboards(
         assert asyncio.run(person.call("clipboard_get", {"name": "held"})).text == held["text"]
 
 
+def test_if_edits_are_too_fast_the_refusal_says_how_to_stop_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / ".env").write_text(f"key = {SECRET}\n")
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        hello = {"protocol": 1, "workspace": str(root), "session": "s"}
+        asyncio.run(person.call("hello", hello))
+        asyncio.run(person.call("snapshot", {}))
+        monkeypatch.setattr(forget, "_ROUNDS", 0)
+        with pytest.raises(Refused, match=re.escape(f"stet mode restricted -C {root}")) as refused:
+            asyncio.run(person.call("forget", {"path": ".env"}))
+        assert refused.value.kind == Kind.CONTENDED
+
+
 def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site) -> None:
     """The secret would stay in packs and replies until the daemon is started again."""
     history_of(own_site)

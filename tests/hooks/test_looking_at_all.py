@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ import in_process
 from e2e.running_daemon import eventually
 from own_peer import own_peer
 from stetd.historian.questions import Library
+from stetd.history.objects import Entry
 from stetd.observing.changed_files import KnownFiles, scan_workspace
 from stetd.observing.current_content import ScanRequest
+from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import OnDisk, Worktree
@@ -70,6 +73,26 @@ def test_what_the_history_does_not_know_is_not_read_before_it_is_recorded(
     worktree.close()
     assert (found.paths, found.why) == ([("new.txt", 4)], "")
     assert seen == ["known.txt"]
+
+
+def test_nothing_is_remembered_of_a_workspace_that_was_forgotten_during_the_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "w").mkdir()
+    histories, files = Histories(tmp_path), KnownFiles()
+    histories.commit({"a.txt": "one\n"})
+    worktree, tree_of = Worktree(str(tmp_path / "w"), Disk()), StoredObjects.load_tree
+
+    def forgets(self: StoredObjects, oid: str) -> Mapping[str, Entry]:
+        files.clear()
+        return tree_of(self, oid)
+
+    monkeypatch.setattr(StoredObjects, "load_tree", forgets)
+    view = ReadView(worktree, histories.path, histories.oids[-1], "", 1 << 20)
+    found = scan_workspace(view, files, ScanRequest(100, time.monotonic() + 60))
+    worktree.close()
+    assert (found.paths, found.why) == ([("a.txt", 0)], "")
+    assert files == {}
 
 
 def test_nothing_is_remembered_of_forgotten_workspaces(tmp_path: Path) -> None:
