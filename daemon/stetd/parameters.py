@@ -29,7 +29,7 @@ Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
 Path = Annotated[str, msgspec.Meta(min_length=1)]
 #: Not empty: an empty list could mean "no file" or "every file".
 Paths = Annotated[list[Path], msgspec.Meta(min_length=1, max_length=1_000)]
-#: Not empty: nothing has such a name, so what is left out is meant.
+#: Not empty: no session, agent or request has an empty name.
 Filter = Annotated[str, msgspec.Meta(min_length=1)]
 IfMatch = str | dict[Path, str | None]
 

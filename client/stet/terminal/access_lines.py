@@ -114,7 +114,7 @@ def sessions(
 
 
 def _unusual_mode(session: SessionInfo) -> Span:
-    """The mode, if it does not go without saying: a line with a UUID is to fit 80 columns."""
+    """The mode, if it is restricted or will end. A line with a UUID fits into 80 columns so."""
     if session.mode == "restricted":
         return Span("  restricted", "bold yellow")
     return Span(f"  {session.mode}" if session.until else "")

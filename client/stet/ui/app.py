@@ -326,7 +326,7 @@ class HistoryApp(App[None]):
             (decide(False), "deny"),
         ]
         title = f"{named(request.agent, request.session)} asks for write access"
-        # One may appear while the person types: Enter does not decide it, nor a move and Enter.
+        # It may appear while the person types: neither Enter nor Down and Enter decides it.
         dialog = Choose(title, choices, visible_lines(request.reason), chosen=False)
         self._asking[request.request] = dialog
         chosen = await self.push_screen_wait(dialog)

@@ -275,7 +275,7 @@ class Preparer(msgspec.Struct):
                 raise TakesLong
             paths = [file.path for file in response.files]
             workspace.check_unchanged(job.asked_at, paths, response.judged)
-            if response.excludes != workspace.excludes.digest:  # other moves are refused now
+            if response.excludes != workspace.excludes.digest:  # it may keep what is excluded now
                 raise PlanOutdated(paths[0] if paths else "")
             return plan(response)
         if isinstance(response, list):

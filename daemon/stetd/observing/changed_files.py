@@ -97,10 +97,10 @@ def _differing(
         if not path.startswith(inner) and not view.excludes(path)
     )
     # No tool writes them. As changes of a command they would be in the way of its undo.
-    typed = {path for path, _ in found.paths if _OF_EDITORS.fullmatch(path)}
-    found.paths = [each for each in found.paths if each[0] not in typed]
+    of_editors = {path for path, _ in found.paths if _OF_EDITORS.fullmatch(path)}
+    found.paths = [each for each in found.paths if each[0] not in of_editors]
     found.inner = sorted(view.inner.intersection(scan.passed))
-    found.add_skipped([*scan.passed, *sorted(typed)])
+    found.add_skipped([*scan.passed, *sorted(of_editors)])
     found.add_skipped(sorted(path for _, path in scan.large))
     found.modes = {
         folder.path + name: bits

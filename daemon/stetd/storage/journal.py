@@ -71,8 +71,8 @@ def segment_numbers(directory: str) -> list[int]:
 
 
 def check_complete(directory: str, numbers: list[int], records: Iterable[Record]) -> None:
-    """Raise FormatError if a segment since the newest checkpoint is missing, or that is lost: later
-    records say nothing without it.
+    """Raise FormatError if the newest checkpoint, or a segment after it, is missing: later records
+    can't be understood without it.
     """
     checkpoints = [record.segment for record in records if isinstance(record, Checkpoint)]
     expected = checkpoints[-1] if checkpoints else 1  # they are counted from 1

@@ -27,7 +27,8 @@ from stetd.state.read_view import ReadView
 from stetd.storage.priority import yield_processor
 
 _BOM = "\ufeff"
-#: So many commits back an earlier content is looked for: a log has one commit a line.
+#: An outside change is compared with the contents of so many commits before it. Without a limit,
+#: each commit of a file that only grows would be compared with all that came before.
 _LONGEST_AWAY = 2_000
 
 

@@ -222,8 +222,9 @@ def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
 
 
 def _check_own(call: EditCall, commit: StoredCommit, command: str, refusal: Refused | None) -> None:
-    """Raise the refusal, if there is one; to an agent, of a commit of others, another one, which
-    names the person's command unless that would be refused, too.
+    """Refuse an agent a commit of others; else raise ``refusal``, if there is one.
+
+    The agent is told the person's command, unless that would be refused, too.
     """
     if not call.control and commit.meta.session != call.session:
         advice = f" A person can {command} it with: stet {command} {commit.oid[:8]}"
