@@ -17,8 +17,6 @@ _MANY = {"min_length": 1, "max_length": MAX_ELEMENTS}
 _FOREIGN_PATH = ("file_path", "filepath", "filename", "file")
 #: Numbers with bounds that may be null; msgspec takes no bounds around a union.
 _FromOne = Annotated[int, msgspec.Meta(ge=1)]
-#: A time: RFC 3339, or seconds.
-Time = str | int | float
 
 
 class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -260,15 +258,12 @@ class ReadInput(ToolInput, frozen=True):
 
 
 class UndoInput(ToolInput, frozen=True):
-    """Input of ``undo``."""
+    """Input of ``undo``: an agent undoes what is of its own session."""
 
     commits: Annotated[list[str] | None, doc("Commits to take back (ids from log)")] = None
     last: Annotated[
         _FromOne | None, doc("Take back the newest so many edits of this session (default 1)")
     ] = None
-    request: Annotated[str, doc("Take back the call with this request id")] = ""
-    session: Annotated[str, doc("Only edits of this session")] = ""
-    agent: Annotated[str, doc("Only edits of this agent")] = ""
     paths: Annotated[list[str] | None, doc("Only edits that touched these files")] = None
 
 
@@ -278,9 +273,7 @@ class LogInput(ToolInput, frozen=True):
     path: Annotated[str, doc("Only commits that touched this file")] = ""
     session: Annotated[str, doc("Only commits of this session")] = ""
     agent: Annotated[str, doc("Only commits of this agent")] = ""
-    method: Annotated[str, doc("Only commits made by this method, such as patch")] = ""
-    since: Annotated[Time, doc("Only from this time on (RFC 3339, or seconds)")] = ""
-    until: Annotated[Time, doc("Only up to this time (RFC 3339, or seconds)")] = ""
+    since: Annotated[str | float, doc("Only from this time on (RFC 3339, or seconds)")] = ""
     text: Annotated[str, doc("Only commits that add, remove or mention this text")] = ""
     limit: Annotated[int, doc("At most so many commits", ge=1)] = 50
     cursor: Annotated[str, doc("Go on where an earlier answer stopped")] = ""

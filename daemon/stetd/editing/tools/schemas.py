@@ -75,7 +75,7 @@ class Tool(NamedTuple):
     writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
     reads: bool = False
-    #: Parameters that models do not get.
+    #: Parameters of a dialect that models do not get.
     hidden: tuple[str, ...] = ()
 
 
@@ -88,18 +88,8 @@ _TOOLS = (
         "apply_patch", "Apply a patch", inputs.ApplyPatchInput, writes=True, hidden=("ambiguous",)
     ),
     Tool("read", "Read a file", inputs.ReadInput, results.ReadResult, reads=True),
-    # An agent undoes what is of its own session.
-    Tool(
-        "undo", "Undo edits", inputs.UndoInput, writes=True, hidden=("session", "agent", "request")
-    ),
-    Tool(
-        "log",
-        "List edits",
-        inputs.LogInput,
-        results.LogResult,
-        reads=True,
-        hidden=("method", "until"),
-    ),
+    Tool("undo", "Undo edits", inputs.UndoInput, writes=True),
+    Tool("log", "List edits", inputs.LogInput, results.LogResult, reads=True),
     Tool("show", "Show an edit", inputs.ShowInput, results.ShowResult, reads=True),
     Tool("diff", "Compare states", inputs.DiffInput, results.DiffResult, reads=True),
     Tool(
@@ -232,9 +222,7 @@ def _property(field: Field) -> _Schema:
     if field.choices:
         schema: _Schema = {"type": "string", "enum": list(field.choices)}
     else:
-        # "integer" beside "number" says no more than "number".
-        kinds = [each for each in field.kinds if not (each is int and float in field.kinds)]
-        schemas = [_kind(each) for each in kinds]
+        schemas = [_kind(each) for each in field.kinds]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     bounds = field.bounds
     least = "minItems" if schema.get("type") == "array" else "minLength"
