@@ -68,7 +68,7 @@ CASES = {
 def test_a_path_leads_where_the_kernel_would_go(case: str) -> None:
     lines, path, expected = CASES[case]
     found = locate(parse_mounts(table(*lines)), os.fsencode(path))
-    told = None if found is None else os.fsdecode(found.device + b" " + found.path)
+    told = None if found is None else os.fsdecode(found[1].device + b" " + found[0])
     assert expected == told
 
 
@@ -86,7 +86,7 @@ def test_two_mounts_of_one_number_are_refused() -> None:
 def test_the_table_of_this_process_is_understood(tmp_path: Path) -> None:
     found = locate(parse_mounts(Path("/proc/self/mountinfo").read_bytes()), os.fsencode(tmp_path))
     assert found is not None
-    assert os.fsencode(tmp_path).endswith(found.path.rpartition(b"/")[2])
+    assert os.fsencode(tmp_path).endswith(found[0].rpartition(b"/")[2])
 
 
 class Counted(list[Mount]):

@@ -140,14 +140,6 @@ class Mount(NamedTuple):
     kind: bytes
 
 
-class Location(NamedTuple):
-    """A directory by its path inside its file system, and the mount that leads to it."""
-
-    device: bytes
-    path: bytes
-    mount: Mount
-
-
 def sees(pid: int, directory: str) -> bool:
     """Whether the process sees this directory (absolute, without links) at the same path.
 
@@ -158,10 +150,12 @@ def sees(pid: int, directory: str) -> bool:
         path = os.fsencode(directory)
         tables = (parse_mounts(_read_mountinfo(process)) for process in ("self", str(pid)))
         here, there = (locate(table, path) for table in tables)
-        if here is None or there is None or here[:2] != there[:2]:
+        if here is None or there is None:
             return False
-        same_mount = here.mount.number == there.mount.number
-        return same_mount or here.mount.kind not in _SAME_ROOT_FOR_ALL
+        (inside, mount), (inside_there, mount_there) = here, there
+        if (mount.device, inside) != (mount_there.device, inside_there):
+            return False
+        return mount.number == mount_there.number or mount.kind not in _SAME_ROOT_FOR_ALL
     return False
 
 
@@ -207,8 +201,9 @@ def _mount(line: bytes) -> Mount:
     return Mount(int(fields[0]), int(fields[1]), fields[2], root, point, kind)
 
 
-def locate(table: Sequence[Mount], path: bytes) -> Location | None:
-    """Where an absolute path without links leads; None if the table does not say.
+def locate(table: Sequence[Mount], path: bytes) -> tuple[bytes, Mount] | None:
+    """Where an absolute path without links leads: the path inside its file system, and the mount.
+    None if the table does not say.
 
     As in the kernel, the walk goes from the root mount into each mount that is mounted on the path,
     topmost first where several are stacked. A mount has one parent, so none is passed twice.
@@ -235,4 +230,4 @@ def locate(table: Sequence[Mount], path: bytes) -> Location | None:
         return None
     inside = path if current.point == b"/" else path[len(current.point) :]
     joined = current.root.rstrip(b"/") + b"/" + inside.strip(b"/")
-    return Location(current.device, joined.rstrip(b"/") or b"/", current)
+    return joined.rstrip(b"/") or b"/", current
