@@ -13,11 +13,14 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Kind
-from stetd.methods import METHODS, Method
+from stetd.methods import METHODS
+from stetd.planning.calls import EDIT_METHODS
 
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
 )
+#: In Restricted mode the person may undo all the same.
+TAKE_BACK = ("undo", "redo", "rollback", "restore")
 
 
 class PersonsOwn(msgspec.Struct, frozen=True):
@@ -41,17 +44,17 @@ PERSONS_OWN = (
 )
 
 
-def answer(method: Method, *, control: bool, restricted: bool) -> Kind | None:
+def answer(name: str, *, control: bool, restricted: bool) -> Kind | None:
     """The kind with which a good call is refused; None if it is carried out."""
-    if method.control and not control:
+    if METHODS[name].control and not control:
         return Kind.NOT_PERMITTED
-    disabled = method.writes == "edits" or (method.writes == "takes back" and not control)
+    disabled = name in EDIT_METHODS or (name in TAKE_BACK and not control)
     return Kind.TOOL_DISABLED if restricted and disabled else None
 
 
 def answer_to_persons_own(own: PersonsOwn, *, control: bool, restricted: bool) -> Kind | None:
     """The same for a call with parameters that are the person's."""
-    refused = answer(METHODS[own.method], control=control, restricted=restricted)
+    refused = answer(own.method, control=control, restricted=restricted)
     if control or (own.planned and refused is not None):
         return refused
     return Kind.NOT_PERMITTED
@@ -74,9 +77,9 @@ def _lines() -> Iterator[str]:
     yield from _HEAD.splitlines()
     yield "| method | agent | agent, Restricted | person | person, Restricted | before hello |"
     yield "|---|---|---|---|---|---|"
-    for name, method in sorted(METHODS.items()):
+    for name in sorted(METHODS):
         cells = [
-            _said(answer(method, control=control, restricted=restricted))
+            _said(answer(name, control=control, restricted=restricted))
             for control in (False, True)
             for restricted in (False, True)
         ]

@@ -186,7 +186,7 @@ def test_the_answers_are_those_of_the_table(
             check = answer_to_persons_own(own, control=control, restricted=restricted)
             _check(world, client, own.method, params(world), check)
     for method, params in CALLS.items():
-        expected = answer(METHODS[method], control=control, restricted=restricted)
+        expected = answer(method, control=control, restricted=restricted)
         _check(world, client, method, params(world), expected)
     if control:
         assert world.site.daemon.wait() == 0

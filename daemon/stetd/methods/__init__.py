@@ -35,23 +35,18 @@ Run = Callable[[Caller, Any], Awaitable[object]]
 #: What the connection must have sent before: nothing; a hello, even without a workspace; a hello
 #: with a workspace (on control.sock the parameter ``workspace`` is enough).
 Needs = Literal["nothing", "hello", "workspace"]
-#: What a method does to the files of a workspace. In Restricted mode "edits" is refused on both
-#: sockets, "takes back" on agent.sock only.
-Writes = Literal["nothing", "edits", "takes back"]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """A method and its rights.
+    """A method and its rights. The writer checks the mode, when the call's turn comes.
 
     ``takes``: the type of its parameters; None: the function converts them itself. ``control``: on
-    control.sock only. ``writes`` only declares what the writer checks when the call's turn comes,
-    as the mode may have changed by then; tests/e2e/test_rights_table.py compares the two.
+    control.sock only.
     """
 
     run: Run
     takes: type[takes.Params] | None = takes.NoParams
     needs: Needs = "workspace"
-    writes: Writes = "nothing"
     control: bool = False
 
 
@@ -78,13 +73,11 @@ _AGENTS: dict[str, Method] = {
     "tools": Method(greeting.tools, takes.ToolStyle, "nothing"),
     "status": Method(daemon.status, needs="nothing"),
     "subscribe": Method(daemon.subscribe, takes.Subscribe, "hello"),
-    **{name: Method(editing.edit(name), None, writes="edits") for name in sorted(EDIT_METHODS)},
-    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes="takes back"),
-    "redo": Method(editing.edit("redo", takes.Redo), None, writes="takes back"),
-    "rollback": Method(
-        editing.edit("rollback", takes.Rollback, editing.check_rollback), None, writes="takes back"
-    ),
-    "restore": Method(editing.edit("restore", takes.Restore), None, writes="takes back"),
+    **{name: Method(editing.edit(name), None) for name in sorted(EDIT_METHODS)},
+    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None),
+    "redo": Method(editing.edit("redo", takes.Redo), None),
+    "rollback": Method(editing.edit("rollback", takes.Rollback, editing.check_rollback), None),
+    "restore": Method(editing.edit("restore", takes.Restore), None),
     OBSERVE: Method(observing.observe, None),
     "read": Method(history.read, takes.Read),
     "log": Method(_asks("log", results.LogResult), takes.Log),
