@@ -6,8 +6,7 @@ has found it.
 
 from __future__ import annotations
 
-#: What models read of each tool, by its name. OpenAI's Chat Completions refuse more than 1,024
-#: characters.
+#: By the tool's name. OpenAI's Chat Completions refuse more than 1,024 characters.
 DESCRIPTIONS = {
     "patch": """\
 Edit a text file, or create it. All patches of a call apply to the file as it was before the \

@@ -70,9 +70,8 @@ class Tool(NamedTuple):
     name: str
     title: str
     model: type[ToolInput]
+    #: An EditResult if it writes files.
     result: type[msgspec.Struct] = results.EditResult
-    #: Whether it writes files.
-    writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
     reads: bool = False
     #: Parameters of a dialect that models do not get.
@@ -80,15 +79,13 @@ class Tool(NamedTuple):
 
 
 _TOOLS = (
-    Tool("patch", "Edit a file", inputs.PatchInput, writes=True),
-    Tool("patch_file", "Search and replace", inputs.PatchFileInput, writes=True),
-    Tool("patch_block", "Edit files by blocks", inputs.PatchBlockInput, writes=True),
+    Tool("patch", "Edit a file", inputs.PatchInput),
+    Tool("patch_file", "Search and replace", inputs.PatchFileInput),
+    Tool("patch_block", "Edit files by blocks", inputs.PatchBlockInput),
     # A model that is refused because several places fit shall say which one it means.
-    Tool(
-        "apply_patch", "Apply a patch", inputs.ApplyPatchInput, writes=True, hidden=("ambiguous",)
-    ),
+    Tool("apply_patch", "Apply a patch", inputs.ApplyPatchInput, hidden=("ambiguous",)),
     Tool("read", "Read a file", inputs.ReadInput, results.ReadResult, reads=True),
-    Tool("undo", "Undo edits", inputs.UndoInput, writes=True),
+    Tool("undo", "Undo edits", inputs.UndoInput),
     Tool("log", "List edits", inputs.LogInput, results.LogResult, reads=True),
     Tool("show", "Show an edit", inputs.ShowInput, results.ShowResult, reads=True),
     Tool("diff", "Compare states", inputs.DiffInput, results.DiffResult, reads=True),
@@ -137,7 +134,7 @@ def input_schema(tool: Tool) -> dict[str, object]:
     plain = _object(tool.model)
     for name in tool.hidden:
         del plain["properties"][name]
-    if tool.writes:
+    if tool.result is results.EditResult:
         dry_run = "dry_run" in plain["properties"]  # which is what preview is
         plain["properties"] |= {
             name: schema for name, schema in _COMMON.items() if not (dry_run and name == "preview")
