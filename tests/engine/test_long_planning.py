@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,7 +25,7 @@ class Lost(Planner):
 
 
 async def lost() -> Planner:
-    return Lost(socket.socket())
+    return Lost(socket.socket(), Mock())
 
 
 async def planned(planners: Planners) -> object:
@@ -66,7 +67,7 @@ def test_a_process_whose_call_is_given_up_is_ended_and_plans_no_other(
     begun: list[Planner] = []
 
     async def begin() -> Planner:
-        begun.append(Spoilt(socket.socket()))
+        begun.append(Spoilt(socket.socket(), Mock()))
         return begun[-1]
 
     async def main() -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -278,9 +278,7 @@ TOO_MUCH = "Planning this call takes too much memory"
 
 def ended(planner: Planner) -> bool:
     """Whether its process comes to an end."""
-    process = planner._process
-    assert process is not None
-    return process.wait(30) == 0
+    return planner._process.wait(30) == 0
 
 
 @pytest.mark.parametrize("large", ["a file", "its text"])
@@ -320,7 +318,7 @@ def test_the_texts_of_calls_that_are_planned_are_freed(cramped: Planner, root: P
 def ends() -> Iterator[tuple[Planner, socket.socket]]:
     """The engine's side of a process, and the process's end."""
     ours, theirs = socket.socketpair()
-    yield Planner(ours), theirs
+    yield Planner(ours, cast("Any", None)), theirs
     ours.close()
     theirs.close()
 

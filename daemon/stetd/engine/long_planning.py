@@ -80,9 +80,7 @@ class Planner:
     Unusable after a call was cancelled or refused for its time or memory.
     """
 
-    def __init__(
-        self, connected: socket.socket, process: subprocess.Popen[bytes] | None = None
-    ) -> None:
+    def __init__(self, connected: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._socket = connected
         self._process = process
         connected.setblocking(False)
@@ -135,9 +133,8 @@ class Planner:
     def close(self) -> None:
         """Kill the process; the call that it plans is lost."""
         self._socket.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
 
 class Planners(msgspec.Struct):
