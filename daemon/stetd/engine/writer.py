@@ -361,7 +361,9 @@ class Writer:
                 job.response = await self.historian.ask("take back", call, Proposal, view)
             elif self._planners is not None:
                 job.planned = True
-                async with self._planners.turn(lambda: self._is_wanted(job)):
+                async with self._planners.turn(
+                    lambda: not job.lane.abandoned or bool(job.followers)
+                ):
                     job.response = await self._planners.plan(call, workspace, job.session, limits)
                     await reached("beside.planned")
                     self._resume(job)
@@ -403,10 +405,6 @@ class Writer:
             except Refused as refusal:
                 self._queue.withdraw(job.lane)
                 self._answer(job, refusal)
-
-    def _is_wanted(self, job: EditJob) -> bool:
-        """Whether a client still waits for the answer."""
-        return not job.lane.abandoned or bool(job.followers)
 
     def _make_durable(self, outcomes: _Outcomes) -> _Outcomes:
         """Append the records of a batch and sync once. If that fails, its calls are refused."""
