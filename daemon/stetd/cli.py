@@ -182,7 +182,8 @@ def _run(
     daemon.handlers.last_error = lambda: destination.newest
     try:
         listeners = _listeners(directories)
-        daemon.run(_serve(reloading, daemon, listeners, hangups, destination))
+        serving = _serve(reloading, daemon, listeners, hangups, destination)
+        daemon.loop.run_until_complete(serving)
     except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:

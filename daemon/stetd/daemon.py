@@ -6,10 +6,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,7 +33,6 @@ from stetd.upkeep.retention import retain
 from stetd.upkeep.schedule import Job, Upkeep
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 #: The event loop shares the GIL with helper threads; a short interval keeps its latency low.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
@@ -143,14 +141,10 @@ class Daemon(msgspec.Struct):
         """Start queued calls for _DRAIN_S more seconds; then refuse those that are left."""
         self.writer.finish_within(_DRAIN_S)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result."""
-        return self.loop.run_until_complete(work)
-
     def close(self) -> None:
         """Finish queued calls, write a checkpoint, and close everything."""
-        self.run(self._stop())
-        self.run(self.loop.shutdown_default_executor())
+        self.loop.run_until_complete(self._stop())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
 
     async def _stop(self) -> None:
