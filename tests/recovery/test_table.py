@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stetd.history.objects import Image
-from stetd.recovery.table import ChainImage, Decision, decide, looks_torn
+from stetd.recovery.table import ChainImage, decide, looks_torn
 
 A, B, C, OTHER = (Image(letter * 40, 0o100644) for letter in "abcd")
-DONE, WRITE, KEEP, TORN = (
-    Decision.DONE, Decision.WRITE_LAST, Decision.KEEP, Decision.RESTORE_TORN,
-)  # fmt: skip
+#: Whether what is there is recorded, and whether the last image is written.
+DONE, WRITE, KEEP, TORN = (False, False), (False, True), (True, False), (True, True)
 
 UNMARKED = [ChainImage(A, published=True), ChainImage(B)]
 MARKED = [ChainImage(A, published=True), ChainImage(B, published=True)]
@@ -55,18 +54,18 @@ def test_row(
     chain: list[ChainImage],
     found: Image | None,
     torn: bool,
-    same_boot: Decision,
-    another_boot: Decision,
+    same_boot: tuple[bool, bool],
+    another_boot: tuple[bool, bool],
 ) -> None:
-    assert decide(chain, found, same_boot=True, torn=torn) is same_boot
-    assert decide(chain, found, same_boot=False, torn=torn) is another_boot
+    assert decide(chain, found, same_boot=True, torn=torn) == same_boot
+    assert decide(chain, found, same_boot=False, torn=torn) == another_boot
 
 
 def test_image_counts_by_what_git_sees_of_it() -> None:
     private = Image(B.oid, 0o100600)
-    assert decide(UNMARKED, private, same_boot=True, torn=False) is DONE
+    assert decide(UNMARKED, private, same_boot=True, torn=False) == DONE
     executable = Image(B.oid, 0o100755)
-    assert decide(UNMARKED, executable, same_boot=True, torn=False) is KEEP
+    assert decide(UNMARKED, executable, same_boot=True, torn=False) == KEEP
 
 
 @pytest.mark.parametrize(
@@ -95,4 +94,4 @@ def test_nothing_is_torn_if_no_content_is_known() -> None:
 
 def test_a_directory_stays_whatever_the_chain_says() -> None:
     for same_boot in (True, False):
-        assert decide(CREATED, None, same_boot=same_boot, torn=False, other=True) is KEEP
+        assert decide(CREATED, None, same_boot=same_boot, torn=False, other=True) == KEEP

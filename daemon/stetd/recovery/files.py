@@ -23,7 +23,7 @@ from stetd import __version__
 from stetd.failpoints import failpoint
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, same_image
-from stetd.recovery.table import ChainImage, Decision, decide, looks_torn
+from stetd.recovery.table import ChainImage, decide, looks_torn
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
@@ -257,19 +257,17 @@ class FileRecovery(msgspec.Struct):
         contents = self._contents([link.image for link in chain])
         torn = found is not None and found.data is not None and looks_torn(found.data, contents)
         other = found is not None and image is None
-        decision = decide(chain, image, same_boot=same_boot, torn=torn, other=other)
-        last = chain[-1].image
-        if decision is Decision.WRITE_LAST:
-            self.report.rolled_forward.append(path)
-            self._record(path, [], write=(found, last))
-        elif decision is Decision.RESTORE_TORN:
-            self.report.torn.append(path)
-            self._record(path, [found], write=(found, last), restoring=True)
-        elif decision is Decision.KEEP:
-            workspace = self.workspace
-            if not same_image(workspace.head.image(path, workspace.repository.load_tree), image):
-                self.report.kept.append(path)
-                self._record(path, [found])
+        recorded, written = decide(chain, image, same_boot=same_boot, torn=torn, other=other)
+        workspace = self.workspace
+        if written:
+            (self.report.torn if recorded else self.report.rolled_forward).append(path)
+            outside, write = [found] if recorded else [], (found, chain[-1].image)
+            self._record(path, outside, write=write, restoring=recorded)
+        elif recorded and not same_image(
+            workspace.head.image(path, workspace.repository.load_tree), image
+        ):
+            self.report.kept.append(path)
+            self._record(path, [found])
 
     # -- decisions
 

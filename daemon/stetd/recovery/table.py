@@ -7,24 +7,10 @@ order: before, after, voided and restored. The image on disk is looked up in the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, auto
 
 import msgspec
 
 from stetd.history.objects import Image, same_image
-
-
-class Decision(Enum):
-    """What recovery does with a path."""
-
-    #: The disk holds the last image.
-    DONE = auto()
-    #: The disk holds an earlier image: finish the call, write the last image.
-    WRITE_LAST = auto()
-    #: The disk holds somebody else's content: keep it, record it as outside.
-    KEEP = auto()
-    #: A power cut tore the file: record the torn bytes, then write the last image.
-    RESTORE_TORN = auto()
 
 
 class ChainImage(msgspec.Struct, frozen=True):
@@ -57,10 +43,12 @@ def decide(
     same_boot: bool,
     torn: bool = False,
     other: bool = False,
-) -> Decision:
-    """The table. ``found`` is the image on disk, ``torn`` the result of :func:`looks_torn`.
+) -> tuple[bool, bool]:
+    """The table: whether what is on disk is recorded as outside, and whether the last image is
+    written. Both: a power cut tore the file.
 
-    ``other``: a directory or the like is there, which has no image.
+    ``found`` is the image on disk, ``torn`` the result of :func:`looks_torn`. ``other``: a
+    directory or the like is there, which has no image.
 
     In the same boot nothing that reached the page cache was lost, so an earlier image means an
     unfinished call, unless the record that replaced it is marked as published: then somebody has
@@ -68,11 +56,12 @@ def decide(
     disk.
     """
     if other:
-        return Decision.KEEP
+        return True, False
     matches = [at for at, link in enumerate(chain, 1) if same_image(link.image, found)]
     if not matches:
-        return Decision.RESTORE_TORN if torn and not same_boot else Decision.KEEP
+        return True, torn and not same_boot
     later = chain[matches[-1] :]
     if not later:
-        return Decision.DONE
-    return Decision.KEEP if same_boot and later[0].published else Decision.WRITE_LAST
+        return False, False
+    put_back = same_boot and later[0].published
+    return put_back, not put_back
