@@ -55,7 +55,7 @@ class InProcess:
             # The historian is a thread, and is killed with the rest.
             disk = disk or Disk()
             run = partial(start_thread, disk)
-            self.daemon = Daemon.open(settings, directories, disk, run, planners=planners)
+            self.daemon = Daemon.open(settings, directories, run, disk, planners=planners)
             self._opened.set()
             self.daemon.loop.run_forever()
             self.daemon.close()

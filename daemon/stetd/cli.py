@@ -158,18 +158,18 @@ def _run(
     # These modules take long to load; a usage error need not wait for them.
     from stetd.daemon import Daemon
     from stetd.engine.long_planning import Planners
+    from stetd.processes.historian_client import start_process
     from stetd.storage.journal import JournalBroken
     from stetd.storage.journal_format import FormatError
 
-    planners = Planners()
     try:
         with systemd.extend_timeout():
             daemon = Daemon.open(
                 reloading.settings,
                 directories,
+                partial(start_process, keep=locks),
                 tell=systemd.set_status,
-                planners=planners,
-                locks=locks,
+                planners=Planners(),
             )
     except FormatError as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -19,7 +19,7 @@ from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
-from stetd.processes.historian_client import Historian, Run, start_process
+from stetd.processes.historian_client import Historian, Run
 from stetd.processes.historian_messages import StartingPoint
 from stetd.recovery.startup import Recovery, split_records
 from stetd.recovery.workspaces import WorkspaceOpener
@@ -59,18 +59,16 @@ class Daemon(msgspec.Struct):
         cls,
         settings: Settings,
         directories: Directories,
+        start: Run,
         disk: Disk | None = None,
-        start: Run | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
-        locks: Sequence[int] = (),
     ) -> Daemon:
         """Recover the state and start all parts. The caller holds the instance lock.
 
-        ``disk``: makes all changes of files. ``start``: starts a historian; None: a process.
-        ``tell`` is called with a sentence for each step. ``planners``: plan calls that take long;
-        None: the loop plans all calls. ``locks``: descriptors that the historian inherits, so that
-        the locks are held until it ends, too. Raises FormatError, JournalBroken, OSError.
+        ``start``: starts a historian. ``disk``: makes all changes of files. ``tell`` is called
+        with a sentence for each step. ``planners``: plan calls that take long; None: the loop
+        plans all calls. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
@@ -96,7 +94,6 @@ class Daemon(msgspec.Struct):
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
-        start = start or partial(start_process, keep=locks)
         historian = Historian(
             loop, directories.state, settings, start, base, lambda: journal.position
         )
