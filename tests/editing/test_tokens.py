@@ -11,19 +11,19 @@ import pytest
 from stet.wire.failures import Refused
 from stetd.editing import tokens
 from stetd.editing.refusals import check_size
-from stetd.editing.tokens import TokenCount, count_tokens
+from stetd.editing.tokens import count_tokens
 
 
 def test_counts_are_those_of_the_encoding() -> None:
-    assert count_tokens(["hello world", "", "\n\n"]) == TokenCount(3, exact=True)
-    assert count_tokens(["def f(x):\n    return x\n"]) == TokenCount(8, exact=True)
+    assert count_tokens(["hello world", "", "\n\n"]) == (3, True)
+    assert count_tokens(["def f(x):\n    return x\n"]) == (8, True)
 
 
 def test_cutting_into_stretches_does_not_change_the_count() -> None:
     words = "The quick (brown) fox's 1234567 paws -- jump!\n\n    over = {x: 'y'};\r\n"
     text = words * 6_000
     whole = len(tokens.load_encoding().encode_ordinary(text))
-    assert count_tokens([text]) == TokenCount(whole, exact=True)
+    assert count_tokens([text]) == (whole, True)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_many_bytes_can_be_few_tokens() -> None:
 @pytest.mark.parametrize("run", ["a", " ", "=", "\n", "\u00e9", "ab1(", "\u65e5\u672c\u8a9e"])
 def test_a_long_run_is_counted(run: str) -> None:
     """In quadratic time, as the merging of one piece is, it would never end."""
-    assert count_tokens([run * (4_000_000 // len(run))]).tokens > 0
+    assert count_tokens([run * (4_000_000 // len(run))])[0] > 0
 
 
 def test_far_over_the_limit_counting_stops() -> None:
-    count = count_tokens(["word " * 1_000_000])
-    assert not count.exact
-    assert 60_000 < count.tokens < 100_000
+    count, exact = count_tokens(["word " * 1_000_000])
+    assert not exact
+    assert 60_000 < count < 100_000
 
 
 def test_special_tokens_in_a_text_are_plain_text() -> None:
-    assert count_tokens(["<|endoftext|>"]).tokens > 1
+    assert count_tokens(["<|endoftext|>"])[0] > 1
 
 
 def test_a_damaged_vocabulary_is_refused() -> None:

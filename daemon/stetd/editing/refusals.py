@@ -93,11 +93,11 @@ def check_size(path: str | None, texts: Iterable[str]) -> None:
     texts = list(texts)
     if sum(len(text.encode()) for text in texts) <= tokens.MAX_TOKENS:
         return
-    found = tokens.count_tokens(texts)
-    if found.tokens > tokens.MAX_TOKENS:
+    count, exact = tokens.count_tokens(texts)
+    if count > tokens.MAX_TOKENS:
         raise refuse(
             Kind.INPUT_TOO_LARGE,
-            f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} "
+            f"the texts of this call are {'' if exact else 'more than '}{count:,} "
             f"tokens long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches "
             "and send them in several calls.",
             path=path,

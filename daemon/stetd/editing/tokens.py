@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-import msgspec
-
 if TYPE_CHECKING:
     import tiktoken
 
@@ -47,25 +45,20 @@ _STRETCH = 65_536
 _EXACT_UP_TO = 1_000_000
 
 
-class TokenCount(msgspec.Struct, frozen=True):
-    """``exact`` is False when counting stopped early: there are at least ``tokens``."""
-
-    tokens: int
-    exact: bool
-
-
-def count_tokens(texts: Sequence[str]) -> TokenCount:
-    """The tokens of all ``texts``; stops early when far over MAX_TOKENS."""
+def count_tokens(texts: Sequence[str]) -> tuple[int, bool]:
+    """The number of tokens of all ``texts``, and whether it is exact: far over MAX_TOKENS, counting
+    stops early, and there are more.
+    """
     encoding = load_encoding()
     unread = sum(map(len, texts))
     tokens = 0
     for text in texts:
         for stretch in _stretches(text):
             if tokens > MAX_TOKENS and unread > _EXACT_UP_TO:
-                return TokenCount(tokens, exact=False)
+                return tokens, False
             tokens += len(encoding.encode_ordinary(stretch))
             unread -= len(stretch)
-    return TokenCount(tokens, exact=True)
+    return tokens, True
 
 
 @cache
