@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stet.wire.results import EditResult, FileChange
+from stetd.editing.paths import directories_above
 from stetd.history.excluding import Excludes
 from stetd.history.git_patch import FileState, line_diff
 from stetd.history.objects import Image, object_id
@@ -34,12 +35,10 @@ _NOT_KEPT = (
 
 
 def _missing_directories(works: Iterable[PreparedFile]) -> tuple[str, ...]:
-    """The directories that have to be made for these files."""
-    made = set()
+    made: set[str] = set()
     for work in works:
-        parts = work.target.path.split("/")[:-1]
-        for depth in range(len(parts) - len(work.target.missing), len(parts)):
-            made.add("/".join(parts[: depth + 1]))
+        above = list(directories_above(work.target.path))
+        made.update(above[len(above) - len(work.target.missing) :])
     return tuple(sorted(made))
 
 
