@@ -53,8 +53,8 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 )
 #: Rungs that compare the text as it is.
 _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
-#: Tolerant rungs that also find a text within lines.
-_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
+#: Rungs that also find a text within lines.
+_STRETCHES = (Rung.EXACT, Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
 _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
 #: Lines that may be missing in the text before the blank lines at its end.
@@ -210,14 +210,13 @@ def _several(document: Document, rung: Rung, places: Iterable[Place]) -> Several
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: str) -> LocatedEdit | None:
     """The match at a place that ``rung`` found; None if the text to write is not certain."""
-    if (rung is Rung.EXACT or rung in _STRETCHES) and _lacks_indentation(
-        document, place, old, new, exact=rung is Rung.EXACT
-    ):
+    exact = rung is Rung.EXACT
+    if rung in _STRETCHES and _lacks_indentation(document, place, old, new, exact=exact):
         return None
-    if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
+    if exact and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
     else:
-        text = written_at(document, place, old, new, literal=rung is Rung.EXACT)
+        text = written_at(document, place, old, new, literal=exact)
     if text is None:
         return None
     beside = document.text[place.start - 1 : place.start], document.text[place.end : place.end + 1]
