@@ -190,12 +190,10 @@ def _malformed(line: int, sentence: str) -> Refused:
 
 
 def _unexpected(line: PatchLine, expected: str) -> Refused:
-    """The error about a line that does not belong there."""
     return _malformed(line.number, f"received {visible(line.text)}; expected {expected}.")
 
 
 def _stripped(line: PatchLine) -> str:
-    """The line's content without white space around it."""
     return line.text.strip(WHITE_SPACE)
 
 

@@ -278,7 +278,6 @@ def _arranged(
 def _message(
     reports: Sequence[EditReport], stores: Iterable[_Patch], warnings: Iterable[str]
 ) -> str:
-    """The text for the model."""
     lines = [APPLIED]
     for report in reports:
         lines += refusals.tolerance_notes(Subject(NOUN, report.index, report.path), report)
