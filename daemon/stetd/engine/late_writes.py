@@ -86,10 +86,7 @@ class GraceWatch(msgspec.Struct):
 
     def expired(self, *, all_of_them: bool = False) -> Iterator[LateWrite]:
         """End the watches that are due, or too many; yields the late writes."""
-        now = time.monotonic()
-        while self._watched and (
-            all_of_them or self._watched[0].due <= now or len(self._watched) > _MAX_WATCHED
-        ):
+        while (due := self.next_due()) is not None and (all_of_them or due <= 0):
             watched = self._watched.popleft()
             late = None
             try:
