@@ -122,9 +122,9 @@ def repeated(lines: Sequence[int], path: str, rung: Rung = Rung.EXACT) -> str:
     return f"{len(lines):,} times{more} in {path}{how}, {spelled_lines(lines)}"
 
 
-def visible(text: str, limit: int = 80) -> str:
-    """``text`` in quotes with control characters spelled out, cut at ``limit``."""
-    return json.dumps(text if len(text) <= limit else text[:limit] + "...", ensure_ascii=False)
+def visible(text: str) -> str:
+    """``text`` in quotes with control characters spelled out, cut at 80 characters."""
+    return json.dumps(text if len(text) <= 80 else text[:80] + "...", ensure_ascii=False)
 
 
 #: Old texts per call for which the nearest passage is searched.
