@@ -9,9 +9,11 @@ import random
 import re
 import resource
 import subprocess
+import threading
 import time
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, eventually
 from e2e.test_transaction_of_dialects import patch, replace
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
+from stetd.processes.historian_client import Historian
 from stetd.upkeep import forget
 from unwritable import unwritable
 
@@ -561,6 +564,161 @@ def test_calls_beside_it_are_kept(own_site: Site) -> None:
     assert SECRET.encode() not in everything(site)
 
 
+@contextmanager
+def edited_all_the_time(site: Site) -> Iterator[list[str]]:
+    """An agent that sends one edit after the other; the commits of those that were answered.
+
+    It begins before the context does, and ends with it, or with the daemon.
+    """
+    agent, made, begun, ended = site.another("busy"), list[str](), threading.Event(), False
+
+    def edit() -> None:
+        with suppress(ConnectionEnded):
+            while not ended:
+                text = f"beside {len(made)}\n"
+                made.append(agent.overwrite("beside.txt", text)["commit"])
+                begun.set()
+
+    thread = threading.Thread(target=edit)
+    thread.start()
+    try:
+        begun.wait(60)
+        yield made
+    finally:
+        ended = True
+        thread.join()
+
+
+def long_history(site: Site, length: int) -> None:
+    """A history with a secret in its middle."""
+    for half in range(2):
+        sent = []
+        for number in range(length // 2):
+            patches = [{"operation": "overwrite", "newText": f"{half} {number}\n"}]
+            sent.append(site.agent.send("patch", path=f"{number % 7}/a.txt", patches=patches))
+        for _ in sent:
+            site.agent.result_of(site.agent.receive())
+        if not half:
+            site.overwrite(".env", f"key = {SECRET}\n")
+    (site.root / ".env").unlink()
+
+
+def test_it_ends_beside_an_agent_that_edits_all_the_time(own_site: Site) -> None:
+    """It read the whole history again for each edit, and was refused after 20 times."""
+    site, length = own_site, 2000
+    long_history(site, length)
+    first = site.git("rev-list", "history").split()[-1]
+    site.person.call("pin_set", name="first", commit=first)
+    with edited_all_the_time(site) as made:
+        result = site.person.call("forget", path=".env")
+    assert result["commits"] == 1
+    assert site.git("rev-parse", f"history~{length + 1 + len(made)}").strip() == first
+    assert site.git("show", "history:beside.txt") == f"beside {len(made) - 1}\n"
+    for commit in (made[0], made[-1]):
+        assert site.person.call("show", commit=commit)["kind"] == "edit"
+    assert site.fsck() == ""
+    assert site.person.call("verify")["problems"] == []
+    site.person.call("gc")  # nothing is written to the repository while it is read
+    assert SECRET.encode() not in everything(site)
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["forget.pack_written:2", "forget.before_record", "forget.recorded", "forget.references_moved"],
+)
+def test_killed_beside_an_agent_that_edits_all_the_time(own_site: Site, point: str) -> None:
+    site = own_site
+    long_history(site, 60)
+    site.restart(STET_FAILPOINT=point)
+    with edited_all_the_time(site) as made:
+        with pytest.raises(ConnectionEnded):
+            site.person.call("forget", path=".env")
+        assert site.daemon.wait() == -9
+    site.daemon.start()
+    site.connect()
+    assert site.person.call("verify")["problems"] == []
+    if site.log(kind="forget") == []:
+        site.person.call("forget", path=".env")
+    site.person.call("gc")
+    assert SECRET.encode() not in everything(site)
+    assert site.fsck() == ""
+    assert site.person.call("verify")["problems"] == []
+    answered = [site.person.call("show", commit=commit)["commit"] for commit in made]
+    log = site.git("rev-list", "--reverse", "history", "--", "beside.txt").split()
+    assert log[: len(made)] == answered
+
+
+def test_a_historian_that_is_lost_between_two_rounds_begins_again(own_site: Site) -> None:
+    site = own_site
+    long_history(site, 60)
+    site.restart(STET_FAILPOINT="forget.pack_written:2@alone")
+    with edited_all_the_time(site) as made:
+        site.person.call("forget", path=".env")
+    assert site.git("show", "history:beside.txt") == f"beside {len(made) - 1}\n"
+    assert len(site.git("rev-list", "history").split()) == 61 + len(made) + 1
+    assert site.fsck() == ""
+    assert site.person.call("verify")["problems"] == []
+    assert SECRET.encode() not in everything(site)
+
+
+@pytest.mark.parametrize("contents", [False, True])
+def test_what_comes_after_the_first_look_is_rewritten_as_if_it_had_been_there(
+    own_site: Site, contents: bool
+) -> None:
+    """Ids of before are known, and new contents of the path are looked for everywhere."""
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.rewritten")
+    ids = history_of(site)
+    copied = site.overwrite("copy.txt", "later a secret\n")["commit"]
+    site.restart(**gate.environment)
+    site.person.send("forget", path=".env", contents=contents)
+    gate.once_reached()
+    other, person = site.another("other"), site.greeted(site.daemon.control())
+    site.agent.call("undo", commits=[ids["undo"]])
+    other.overwrite(".env", "later a secret\n")
+    last = other.overwrite("last.txt", "last\n")["commit"]
+    person.call("pin_set", name="last", commit=last)
+    person.call("pin_set", name="first", commit=ids["before"])
+    gate.open()
+    result = site.person.result_of(site.person.receive())
+    assert (result["commits"], result["contents"]) == ((4, 3) if contents else (3, 3))
+    assert result["paths"] == [".env", "copy.txt"] if contents else [".env"]
+    assert result["contents_left"] == (not contents)
+    log = site.log(limit=100)
+    assert [info["kind"] for info in log] == ["forget", "edit", "edit", "undo", "edit", "undo"] + (
+        ["edit"] * 5
+    )
+    assert log[3]["reverts"] == [log[5]["commit"]]
+    assert log[4]["commit"] == person.call("show", commit=copied)["commit"] != copied
+    pins = {pin["name"]: pin["commit"] for pin in person.call("pin_list")["pins"]}
+    assert (pins["last"], pins["first"]) == (log[1]["commit"], ids["before"])
+    left = {"a.txt", "b.txt", "c.txt", "last.txt"} | (set() if contents else {"copy.txt"})
+    assert set(site.git("ls-tree", "-r", "--name-only", "history").split()) == left
+    assert site.fsck() == ""
+    assert person.call("verify")["problems"] == []
+
+
+def test_after_a_refusal_and_gc_it_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the one before has written is gone by then."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / ".env").write_text(f"key = {SECRET}\n")
+    (root / "other.txt").write_text("other\n")
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        asyncio.run(person.call("snapshot", {}))
+        with monkeypatch.context() as patched:
+            patched.setattr(forget, "_ROUNDS", 0)
+            with pytest.raises(Refused, match="edits come faster"):
+                asyncio.run(person.call("forget", {"path": ".env"}))
+        asyncio.run(person.call("gc", {}))
+        asyncio.run(person.call("forget", {"path": ".env"}))
+        assert asyncio.run(person.call("verify", {})).problems == []
+
+
 def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
     """The forgotten directory is edited while its objects go: the new one is the same tree."""
     site, gate = own_site, Gate(own_site.daemon.base, "gc.before_removing")
@@ -599,3 +757,48 @@ def test_what_a_full_disk_has_left_of_a_write_goes_as_well(own_site: Site) -> No
     assert SECRET.encode() not in everything(site)
     assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
+
+
+def test_calls_wait_for_no_more_than_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history is as it was, and the rest is done while they go on, however long it takes."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / ".env").write_text(f"key = {SECRET}\n")
+    monkeypatch.setattr(forget, "_PAUSE_S", 0.05)
+    with in_process.running(tmp_path) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
+        asyncio.run(person.call("snapshot", {}))
+        agent = daemon.connect(control=True, peer=own_peer("agent"))
+        asyncio.run(agent.call("hello", {"protocol": 1, "workspace": str(root)}))
+        ask, asked, edits = daemon.writer.historian.ask, list[str](), list[asyncio.Task[Any]]()
+
+        def edit() -> None:
+            patches = [{"operation": "overwrite", "newText": f"{len(edits)}\n"}]
+            params = {"path": "a.txt", "patches": patches}
+            edits.append(asyncio.ensure_future(agent.call("patch", params)))
+
+        async def ask_slowly(question: str, *more: Any, **options: Any) -> Any:
+            if question != "leave out":
+                return await ask(question, *more, **options)
+            asked.append(question)
+            if len(asked) == 3:
+                edit()
+                for _ in range(20):  # turns of the loop
+                    await asyncio.sleep(0)
+                assert not edits[1].done()
+                await asyncio.Event().wait()
+            answer = await ask(question, *more, **options)
+            if len(asked) == 2:
+                edit()
+                await edits[0]
+            return answer
+
+        monkeypatch.setattr(Historian, "ask", staticmethod(ask_slowly))
+        done = asyncio.run(person.call("forget", {"path": ".env"}))
+        assert done.rewritten == 3
+        assert [edit.done() for edit in edits] == [True, True]
+        assert asyncio.run(person.call("verify", {})).problems == []

@@ -148,6 +148,22 @@ def test_a_queue_whose_books_are_wrong_leaves_nobody_waiting_and_the_writer_at_r
     daemon.wait_for(answered())
 
 
+def test_what_comes_in_a_pause_waits_for_its_end(daemon: InProcess) -> None:
+    async def done() -> list[int]:
+        done: list[int] = []
+        before = daemon.writer.submit(partial(done.append, 1))
+        with daemon.writer.pause():
+            daemon.writer.submit(partial(done.append, 2))
+            for _ in range(20):  # turns of the loop
+                await asyncio.sleep(0)
+            during = list(done)
+        await before
+        await daemon.writer.drain()
+        return during + done
+
+    assert daemon.wait_for(done()) == [1, 2]
+
+
 def test_an_observation_of_nothing_leaves_nothing(daemon: InProcess, tmp_path: Path) -> None:
     async def observed() -> int:
         person = daemon.connect(control=True, peer=own_peer("person"))

@@ -18,7 +18,8 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -179,6 +180,19 @@ class Writer:
         """Refuse the calls that are still queued after this time: the daemon is stopping."""
         self._stop_deadline = min(self._stop_deadline, time.monotonic() + seconds)
         self._wake()
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """A context in which queued calls wait. Not within a turn."""
+        # While there is a next turn, though it is cancelled, no other is scheduled.
+        self._wake()
+        assert self._next_turn is not None, "BUG: no turn was scheduled"
+        self._next_turn.cancel()
+        try:
+            yield
+        finally:
+            self._next_turn = None
+            self._wake(at_once=True)
 
     async def drain(self) -> None:
         """Wait until all that is queued now is done."""

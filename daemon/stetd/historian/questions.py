@@ -17,7 +17,7 @@ from stet.wire.results import ClipboardRef, EditResult, FileChange
 from stetd.config.settings import Settings
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten
+from stetd.historian.maintenance.forget_scan import Rewriting, finish, left_out, rewritten
 from stetd.historian.maintenance.gc import choose, collected, directory_bytes, has_remains, is_due
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
@@ -63,6 +63,8 @@ class Library(msgspec.Struct):
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: The files of each workspace, as earlier scans found them.
     files: KnownFiles = {}
+    #: What the forget that is under way has rewritten so far.
+    rewritings: list[Rewriting] = []
 
 
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
@@ -171,6 +173,7 @@ def _rebuild(library: Library, shadow: str) -> None:
 
 
 def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) -> Collected:
+    library.rewritings.clear()  # what they have written may go
     try:
         return collected(shadow, library.git_writer, library.disk, progress, drop=drop)
     finally:
@@ -208,7 +211,6 @@ _ABOUT_A_VIEW: dict[str, tuple[Any, Callable[..., object]]] = {
     "pins": (None, pinned_commits),
     "files of a commit": (str, _files_of),
     "diff of a reply": (EditResult, _diff_of),
-    "leave out": (tuple[Forget, list[tuple[ClipboardRef, str]]], left_out),
 }
 #: Questions that need the library, too: functions of it, a view and the parameters.
 _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
@@ -219,6 +221,10 @@ _ABOUT_BOTH: dict[str, tuple[Any, Callable[..., object]]] = {
     "what goes": (None, _chosen),
     "take back": (EditCall, lambda library, view, call: proposed(view, call, library.settings)),
     "snapshot": (bool, lambda library, view, skip: taken(view, skip, library.settings)),
+    "leave out": (
+        tuple[Forget, list[tuple[ClipboardRef, str]], bool],
+        lambda library, view, given: left_out(view, given, library.rewritings),
+    ),
     "finish forgetting": (list[str], _finished),
 }
 #: Questions without a view: functions of the library, the parameters and the progress.

@@ -3,9 +3,9 @@
     scan      find the commits that had the path, and check that nothing prevents the rewrite
     rewrite   write these commits and all later ones again, without the path, into packs
               (:mod:`stetd.historian.maintenance.forget_scan`)
-    switch    rewrite the commits that were made meanwhile; add a commit of kind ``forget`` that
-              names the path, not its content; note the old and new ids
-              (:mod:`stetd.repository.rewritten`). When all is durable, one journal record makes
+    switch    rewrite the commits that were made meanwhile, the last of them while calls wait; add
+              a commit of kind ``forget`` that names the path, not its content; note the old and new
+              ids (:mod:`stetd.repository.rewritten`). When all is durable, one journal record makes
               the rewritten history the valid one
     finish    take a checkpoint in a new segment, so that the journal has nothing older; update
               references, stored replies, query index and stat data; then gc
@@ -16,9 +16,11 @@ the next start finishes. Files of the workspace are never touched.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import time
+from contextlib import nullcontext, suppress
 
 import msgspec
 
@@ -42,8 +44,8 @@ from stetd.transaction.heads import few_names
 from stetd.upkeep.retention import finish_cut
 from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
-#: Attempts to rewrite also what calls add meanwhile.
-_ROUNDS = 20
+#: Attempts to rewrite also what calls add meanwhile; seconds for which calls wait at every other.
+_ROUNDS, _PAUSE_S = 20, 1.0
 
 
 class Forgetting(msgspec.Struct):
@@ -68,7 +70,8 @@ class Forgetting(msgspec.Struct):
         found = await self._left_out()
         commit = None
         if not asked.preview:
-            commit, found = await self._switch(found)
+            commit, found = await self._switch()
+            await reached("forget.recorded")
             await finish(self.writer, self.workspace, self.progress)
         result, root = found.result, self.workspace.root
         return msgspec.structs.replace(
@@ -88,10 +91,10 @@ class Forgetting(msgspec.Struct):
                 "status names it and says how. Nothing was changed.",
             )
 
-    async def _left_out(self) -> RewrittenHistory:
-        """Scan, or rewrite, the history up to its present head without the path."""
+    async def _left_out(self, *, again: bool = False) -> RewrittenHistory:
+        """Scan, or rewrite, the history (``again``: what came since) without the path."""
         self.clipboards = self._clipboards()
-        asked = self.asked, list(self.clipboards.items())
+        asked = self.asked, list(self.clipboards.items()), again
         return await self.writer.historian.ask(
             "leave out", asked, RewrittenHistory, self.writer.view(self.workspace), self.progress
         )
@@ -107,20 +110,21 @@ class Forgetting(msgspec.Struct):
 
     # -- the switch
 
-    async def _switch(self, found: RewrittenHistory) -> tuple[str, RewrittenHistory]:
+    async def _switch(self) -> tuple[str, RewrittenHistory]:
         """Make the rewritten history the valid one; returns the ``forget`` commit."""
         await reached("forget.rewritten")
         # Recovery must not have to settle a call on commits that are gone.
         await _take_checkpoint(self.writer)
-        for _ in range(_ROUNDS):
-            # Writes to displaced files from now on are not recorded.
-            self.writer.record_late_writes(all_of_them=True)
-            seen = self._clipboards().items() <= self.clipboards.items()
-            if seen and found.last == self.workspace.head.commit:
-                commit = self._record(found)
-                await reached("forget.recorded")
-                return commit, found
-            found = await self._left_out()
+        for number in range(_ROUNDS):
+            waits = number % 2  # before that, most is done while calls go on
+            with suppress(TimeoutError), self.writer.pause() if waits else nullcontext():
+                # Writes to displaced files from now on are not recorded.
+                self.writer.record_late_writes(all_of_them=True)
+                async with asyncio.timeout(_PAUSE_S if waits else None):
+                    found = await self._left_out(again=True)
+                seen = self._clipboards().items() <= self.clipboards.items()
+                if seen and found.last == self.workspace.head.commit:
+                    return self._record(found), found
         raise refuse(
             Kind.CONTENDED,
             "forget: edits come faster than they can be followed; nothing was forgotten. Send the "

@@ -44,25 +44,29 @@ _MAX_TREES = 20_000
 _Clipboard = tuple[ClipboardRef, str]
 
 
-def left_out(view: ReadView, given: tuple[Forget, list[_Clipboard]]) -> RewrittenHistory:
+def left_out(
+    view: ReadView, given: tuple[Forget, list[_Clipboard], bool], done: list[Rewriting]
+) -> RewrittenHistory:
     """Write the history without the path into packs, and the file of new ids. Raises Refused.
 
-    ``given``: what is asked for (preview: write nothing), and the clipboards to search.
+    ``given``: what is asked for (preview: write nothing), the clipboards to search, and whether
+    to go on from ``done``, the work on the commits before; ``done`` is replaced.
     """
-    asked, clipboards = given
+    asked, clipboards, again = given
     head, disk, progress = view.head, view.disk, view.progress
     packs = None if asked.preview else PackStream(view.shadow, disk, "forget")
+    earlier = {each.unwanted: each for each in done if again}
+    done.clear()  # after a failure, what it counts as written may not be there
     with closing(StoredObjects(view.shadow)) as repository:
 
-        def without(unwanted: Collection[str], *, rewrite: bool) -> _Rewriting:
+        def without(unwanted: frozenset[str], *, rewrite: bool) -> Rewriting:
             progress.begin("rewriting" if rewrite else "looking for its contents")
-            found = _Rewriting(
-                repository, asked.path, unwanted, packs if rewrite else None, progress
-            )
-            found.follow(head)
+            found = earlier.get(unwanted) or Rewriting(repository, asked.path, unwanted)
+            found.repository, found.packs = repository, packs if rewrite else None
+            found.follow(head, progress)
             return found
 
-        at_path = without((), rewrite=not asked.contents)
+        at_path = without(frozenset(), rewrite=not asked.contents)
         if head is None or not at_path.blobs:
             raise refuse(
                 Kind.FILE_NOT_FOUND,
@@ -72,13 +76,14 @@ def left_out(view: ReadView, given: tuple[Forget, list[_Clipboard]]) -> Rewritte
             )
         everywhere = without(at_path.blobs, rewrite=asked.contents)
         rewriting = everywhere if asked.contents else at_path
-        _check_references(repository, rewriting, head)
+        _check_references(repository.path, rewriting)
         paths = rewriting.paths
         left = {oid for path, oid in everywhere.left_out if path not in paths}
         also_at = sorted(everywhere.removed.keys() - paths)[:_MAX_PATHS_TOLD]
         if packs is not None:
             packs.flush()
             write_next(view.shadow, rewriting.new_ids, disk)
+            done += at_path, everywhere
         result = ForgetResult(
             commit=None,
             paths=sorted(paths),
@@ -116,23 +121,23 @@ def finish(view: ReadView) -> dict[str, str]:
     return new_ids
 
 
-def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: str) -> None:
+def _check_references(repository: str, rewriting: Rewriting) -> None:
     """Refuse if a reference keeps the old history and can't be moved to the new one."""
-    for name in references_below(repository.path, "refs"):
-        oid = read_reference(repository.path, name)
+    for name in references_below(repository, "refs"):
+        oid = read_reference(repository, name)
         if name == HISTORY or oid is None or oid in rewriting.new_ids:
             continue
-        if not any(commit.oid == oid for commit in repository.walk(head)):
+        if bytes.fromhex(oid) not in rewriting.kept:
             raise refuse(
                 Kind.CONFLICT,
                 f"forget: the reference {name} names {oid[:12]}, which is no commit of the "
                 "history; it may keep what is to be forgotten. Remove it: git --git-dir "
-                f"{shlex.quote(repository.path)} update-ref -d {name}. Nothing was changed.",
+                f"{shlex.quote(repository)} update-ref -d {name}. Nothing was changed.",
             )
 
 
 def _holding(
-    repository: StoredObjects, rewriting: _Rewriting, clipboards: list[_Clipboard]
+    repository: StoredObjects, rewriting: Rewriting, clipboards: list[_Clipboard]
 ) -> list[ClipboardRef]:
     """The clipboards that have something in common with the contents left out."""
     holding: set[ClipboardRef] = set()
@@ -177,7 +182,7 @@ def rewritten(reply: bytes, new_ids: Mapping[str, str], forgotten: Collection[st
 # -- the history without a path
 
 
-class _Rewriting(msgspec.Struct):
+class Rewriting(msgspec.Struct):
     """Rewrites commits, oldest first. ``packs`` None: only finds what would be rewritten.
 
     Leaves out one path (a file, or a directory with everything below it), and the ``unwanted``
@@ -186,11 +191,12 @@ class _Rewriting(msgspec.Struct):
 
     repository: StoredObjects
     path: str
-    unwanted: Collection[str]
-    packs: PackStream | None
-    progress: Progress
+    unwanted: frozenset[str]
+    packs: PackStream | None = None
     #: Of the rewritten commits, by their old ids.
     new_ids: dict[str, str] = {}
+    #: The ids of the commits that stay as they are, 20 bytes each.
+    kept: bytearray = bytearray()
     #: What was left out: paths, each with a blob.
     left_out: set[tuple[str, str]] = set()
     #: The number of commits that changed something that is left out.
@@ -207,20 +213,20 @@ class _Rewriting(msgspec.Struct):
         return {path for path, _ in self.left_out}
 
     @property
-    def blobs(self) -> set[str]:
+    def blobs(self) -> frozenset[str]:
         """The blobs that were left out."""
-        return {oid for _, oid in self.left_out}
+        return frozenset(oid for _, oid in self.left_out)
 
-    def follow(self, oid: str | None) -> None:
-        """Rewrite this commit and all before it."""
+    def follow(self, oid: str | None, progress: Progress) -> None:
+        """Rewrite this commit and all before it that are not rewritten yet."""
         chain = bytearray()
-        while oid is not None:
+        while oid is not None and oid not in self.new_ids:
             chain += bytes.fromhex(oid)
-            self.progress.step()
+            progress.step()
             oid = self.repository.commit(oid).parent
         for at in range(len(chain) - 20, -1, -20):
             self._rewrite(chain[at : at + 20].hex())
-            self.progress.step()
+            progress.step()
 
     def new_id(self, oid: str) -> str:
         """The new id of a commit."""
@@ -242,6 +248,7 @@ class _Rewriting(msgspec.Struct):
             lines[1] = b"parent " + self.new_id(lines[1][7:].decode()).encode()
         new = b"\n".join(lines) + b"\n\n" + self._message(message, changed)
         if new == content:
+            self.kept += bytes.fromhex(oid)
             return
         new_oid = object_id("commit", new)
         self.new_ids[oid] = new_oid
