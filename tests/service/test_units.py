@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stet.service import unit_files
-from stet.service.spawn import Endpoint, program_beside
+from stet.service.spawn import Endpoint, own_program
 from stet.service.unit_files import (
     HARDENED,
     MARKER,
@@ -167,11 +167,14 @@ def test_units_say_where_everything_is() -> None:
     ] == setting(units[SERVICE], "Environment")
 
 
-def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:
+def test_program_is_the_one_of_this_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside = Path(sys.executable).with_name("stetd")
-    assert (str(beside),) == program_beside(sys.executable, "stetd", "stetd.cli")
+    assert (str(beside),) == own_program("stetd")
     bare = str(tmp_path / "python")
-    assert (bare, "-P", "-m", "stetd.cli") == program_beside(bare, "stetd", "stetd.cli")
+    monkeypatch.setattr(sys, "executable", bare)
+    assert (bare, "-P", "-m", "stetd.cli") == own_program("stetd")
 
 
 def test_directory_of_units_is_where_systemd_looks(monkeypatch: pytest.MonkeyPatch) -> None:

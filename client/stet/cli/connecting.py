@@ -14,10 +14,10 @@ from typing import Literal
 from stet.agents import carrying_out
 from stet.agents.carrying_out import Request
 from stet.agents.clients import CLIENTS
-from stet.agents.entries import this_stet
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.mcp.catalogue import named_dialects
+from stet.service.spawn import own_program
 from stet.terminal.spans import Line, Span, visible
 
 
@@ -72,7 +72,7 @@ def _request(arguments: Arguments) -> Request:
         client=CLIENTS[arguments.client],
         scope=arguments.scope,
         project=workspace or here,
-        program=this_stet(),
+        program=own_program("stet"),
         environ=os.environ,
         workspace=workspace,
         tools=None if tools is None else ",".join(named_dialects(tools)),

@@ -26,7 +26,7 @@ from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import UnsafeDirectory, config_path, quoted, refuse_root_elsewhere
-from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
+from stet.service.spawn import Endpoint, connect, holder, own_program, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, unit_path
 from stet.session.connection import Connection
 from stet.terminal.spans import Line, Span, visible
@@ -108,8 +108,7 @@ def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
 
 def own_units(endpoint: Endpoint, *, hardened: bool) -> dict[str, str]:
     """The units for the ``stetd`` of this installation and the directories of this environment."""
-    program = program_beside(sys.executable, "stetd", "stetd.cli")
-    return unit_files.rendered(program, endpoint, config_path(), hardened=hardened)
+    return unit_files.rendered(own_program("stetd"), endpoint, config_path(), hardened=hardened)
 
 
 def _require_systemd() -> None:
