@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stet.agents import clients, config_file, entries, jsonc
-from stet.agents.clients import Client, Places, Scope
+from stet.agents.clients import Client, Place, Scope
 from stet.agents.config_file import ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries
 from stet.agents.json_entries import Json
@@ -124,8 +124,8 @@ def targets(request: Request) -> list[Target]:
     command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, kind: Format, wanted: Mapping[Any, Any]) -> None:
-        path = place(project, environ)
+    def add(place: Place, kind: Format, wanted: Mapping[Any, Any]) -> None:
+        path = place.path(project, environ)
         target = Target(path, kind, {}, 0o600 if project is None else 0o644)
         found.setdefault(path, target).wanted.update(wanted)
 
