@@ -18,7 +18,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
@@ -107,12 +107,7 @@ class AsyncSession(SessionMethods):
 
         ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
-
-        async def make() -> EventStream:
-            await self.open()  # the daemon may have to be started, or to name the session
-            return EventStream(self._opening, self.timeout, names)
-
-        return AsyncEventStream(make)
+        return AsyncEventStream(self, names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -261,8 +256,9 @@ class AsyncEventStream:
     and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
-    def __init__(self, make: Callable[[], Awaitable[EventStream]]) -> None:
-        self._make = make
+    def __init__(self, session: AsyncSession, names: Sequence[str]) -> None:
+        self._session = session
+        self._names = names
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
         #: Held by the task that subscribes or waits.
@@ -310,7 +306,9 @@ class AsyncEventStream:
 
     async def _subscribed(self) -> EventStream:
         if self._stream is None and not self._closed:
-            stream = self._stream = await self._make()
+            session = self._session
+            await session.open()  # the daemon may have to be started, or to name the session
+            stream = self._stream = EventStream(session._opening, session.timeout, self._names)
             if self._closed:
                 stream.close()
             try:
