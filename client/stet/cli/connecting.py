@@ -17,7 +17,6 @@ from stet.agents.clients import CLIENTS
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.mcp.catalogue import named_dialects
-from stet.service.spawn import own_program
 from stet.terminal.spans import Line, Span, visible
 
 
@@ -72,8 +71,6 @@ def _request(arguments: Arguments) -> Request:
         client=CLIENTS[arguments.client],
         scope=arguments.scope,
         project=workspace or here,
-        program=own_program("stet"),
-        environ=os.environ,
         workspace=workspace,
         tools=None if tools is None else ",".join(named_dialects(tools)),
         hooks=getattr(arguments, "hooks", True),  # disconnect has no option, and removes them

@@ -26,7 +26,6 @@ from stet.agents.clients import CLIENTS, SCOPES
 from stet.agents.entries import Command, own_handler, own_options
 from stet.cli.connecting import command_line
 from stet.cli.doctor_places import Finding, fine, wrong
-from stet.service.spawn import own_program
 
 #: Timeout of Codex's answer, in seconds; it takes about a third of a second.
 _WITHIN_S = 5.0
@@ -38,7 +37,7 @@ def findings(directory: str) -> Iterator[Finding]:
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
         for scope in SCOPES:
-            request = Request(client, scope, here, own_program("stet"), os.environ, hooks=True)
+            request = Request(client, scope, here, hooks=True)
             found = dict(connected(request))
             every = [command for commands in found.values() for command in commands]
             for path, commands in found.items():
