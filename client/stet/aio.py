@@ -18,7 +18,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
@@ -107,12 +107,7 @@ class AsyncSession(SessionMethods):
 
         ``async with session.events() as events`` subscribes, or else the first wait for an event.
         """
-
-        async def make() -> EventStream:
-            await self.open()  # the daemon may have to be started, or to name the session
-            return EventStream(self._opening, self.timeout, names)
-
-        return AsyncEventStream(make)
+        return AsyncEventStream(self, names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -175,7 +170,12 @@ class AsyncSession(SessionMethods):
     async def _greet(self) -> _Link:
         opening = self._opening
         # In a thread: a daemon may have to be started first.
-        connected = await _opened(partial(reach, opening.endpoint, start=opening.start))
+        reached = _in_thread(partial(reach, opening.endpoint, start=opening.start))
+        try:
+            connected = await asyncio.wrap_future(reached)
+        except BaseException:
+            reached.add_done_callback(_close_reached)
+            raise
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         link = _Link(reader, writer, opening.encoding)
         try:
@@ -256,8 +256,9 @@ class AsyncEventStream:
     and the next wait gets its event. Tasks may share a stream: each event goes to one of them.
     """
 
-    def __init__(self, make: Callable[[], Awaitable[EventStream]]) -> None:
-        self._make = make
+    def __init__(self, session: AsyncSession, names: Sequence[str]) -> None:
+        self._session = session
+        self._names = names
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
         #: Held by the task that subscribes or waits.
@@ -281,7 +282,7 @@ class AsyncEventStream:
         async with self._turn:
             stream = await self._subscribed()
             if self._waiting is None:
-                self._waiting = _in_thread(stream.wait)
+                self._waiting = asyncio.wrap_future(_in_thread(stream.wait))
             await asyncio.wait({self._waiting})  # if cancelled, the next call gets the event
             found, self._waiting = self._waiting, None
         event = found.result()
@@ -305,11 +306,13 @@ class AsyncEventStream:
 
     async def _subscribed(self) -> EventStream:
         if self._stream is None and not self._closed:
-            stream = self._stream = await self._make()
+            session = self._session
+            await session.open()  # the daemon may have to be started, or to name the session
+            stream = self._stream = EventStream(session._opening, session.timeout, self._names)
             if self._closed:
                 stream.close()
             try:
-                await _in_thread(stream.open)
+                await asyncio.wrap_future(_in_thread(stream.open))
             except BaseException:
                 stream.close()
                 self._stream = None
@@ -319,27 +322,13 @@ class AsyncEventStream:
         return self._stream
 
 
-async def _opened(opening: Callable[[], socket.socket]) -> socket.socket:
-    """What a blocking function opens. If the wait is cancelled, it is closed once it is open."""
-    opened: list[socket.socket] = []
-    unwanted = threading.Event()
-
-    def run() -> None:
-        opened.append(opening())
-        if unwanted.is_set():
-            opened[0].close()
-
-    try:
-        await _in_thread(run)
-    except BaseException:
-        unwanted.set()
-        for each in opened:
-            each.close()
-        raise
-    return opened[0]
+def _close_reached(reached: concurrent.futures.Future[socket.socket]) -> None:
+    """Close a connection that nobody wants any more."""
+    if not reached.cancelled() and reached.exception() is None:
+        reached.result().close()
 
 
-def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+def _in_thread(function: Callable[[], T]) -> concurrent.futures.Future[T]:
     """Run a blocking function in a daemon thread, which does not delay the program's exit."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -351,4 +340,4 @@ def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
                 future.set_exception(error)
 
     threading.Thread(target=run, name="stet", daemon=True).start()
-    return asyncio.wrap_future(future)
+    return future

@@ -362,15 +362,17 @@ async def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_
             assert await asyncio.to_thread(closed_again, before)
 
 
-async def test_a_stream_that_is_closed_while_the_session_opens_does_not_subscribe() -> None:
+async def test_a_stream_that_is_closed_while_the_session_opens_does_not_subscribe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with scripted(lambda request: subscribed(request, MODE)) as daemon:
         async with awaited(daemon) as session:
 
-            async def make() -> EventStream:
+            async def close_stream() -> None:
                 await stream.close()
-                return EventStream(session._opening, None)
 
-            stream = stet.aio.AsyncEventStream(make)
+            monkeypatch.setattr(session, "open", close_stream)
+            stream = session.events()
             assert await anext(stream, None) is None
             assert daemon.requests == []
 

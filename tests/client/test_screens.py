@@ -14,10 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stet.terminal import log_lines, render
+from stet.terminal import diff_lines, log_lines, render
 from stet.terminal.access_lines import sessions
 from stet.terminal.diff_colours import coloured
-from stet.terminal.diff_lines import word_diff
 from stet.terminal.log_lines import log
 from stet.terminal.spans import Line, line_columns
 from stet.wire.results import CommitInfo, FileChange, Peer, SessionInfo, ShowResult
@@ -117,7 +116,7 @@ DRAWN: dict[str, Callable[[int], Iterable[Line]]] = {
     "show": lambda width: render.show(SHOWN, NOW, lambda text: coloured(text, width)),
     "sessions": lambda _: sessions(SESSIONS, NOW, where=True),
     "diff": lambda width: coloured(DIFF, width),
-    "diff-word": lambda _: word_diff(DIFF, marks=True),
+    "diff-word": lambda _: diff_lines.diff(DIFF, words=True, marks=True),
 }
 
 

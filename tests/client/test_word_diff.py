@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stet.terminal.diff_lines import word_diff
+from stet.terminal.diff_lines import diff
 
 HEAD = "--- a/x\n+++ b/x\n"
 NO_END = "\\ No newline at end of file"
@@ -25,18 +25,20 @@ NO_END = "\\ No newline at end of file"
     ],
 )
 def test_words(hunk: str, expected: list[str]) -> None:
-    told = ["".join(span.text for span in line) for line in word_diff(HEAD + hunk, marks=True)]
+    told = [
+        "".join(span.text for span in line) for line in diff(HEAD + hunk, words=True, marks=True)
+    ]
     assert told[:2] == HEAD.splitlines()
     assert told[3:] == expected
 
 
 def test_colours_say_it_without_marks() -> None:
-    *_, last = word_diff(HEAD + "@@ -1 +1 @@\n-a b\n+a c\n", marks=False)
+    *_, last = diff(HEAD + "@@ -1 +1 @@\n-a b\n+a c\n", words=True, marks=False)
     assert [(span.text, span.style) for span in last] == [("a ", ""), ("b", "red"), ("c", "green")]
 
 
 def test_many_equal_words_are_replaced_whole() -> None:
     """difflib would take half a minute."""
     hunk = f"@@ -1 +1 @@\n-{'a ' * 1000}\n+{'b ' * 1000}\n"
-    *_, last = word_diff(HEAD + hunk, marks=True)
+    *_, last = diff(HEAD + hunk, words=True, marks=True)
     assert "".join(span.text for span in last) == f"[-{'a ' * 1000}-]{{+{'b ' * 1000}+}}"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from stet.agents.entries import this_stet
 from stet.cli import main
+from stet.service.spawn import own_program
 
-PROGRAM = list(this_stet())
+PROGRAM = list(own_program("stet"))
 
 #: Where the MCP server of each client is configured, and under which key.
 SERVER_FILES = {

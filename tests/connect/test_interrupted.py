@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
+from connect.person import HOOK_FILES, SERVER_FILES, Person
 from stet.agents import carrying_out, config_file
 from stet.agents.clients import CLAUDE_CODE
 from stet.agents.config_file import ConfigFile
@@ -82,9 +82,7 @@ def test_nothing_is_left_of_what_was_stopped(
 
     person.write(SERVER, b'{"a": 1}')
     before = person.tree()
-    request = carrying_out.Request(
-        CLAUDE_CODE, "user", str(person.project), PROGRAM, dict(os.environ), hooks=True
-    )
+    request = carrying_out.Request(CLAUDE_CODE, "user", str(person.project), hooks=True)
     before_the_second_file(monkeypatch, stopped)
     with pytest.raises(KeyboardInterrupt):
         carrying_out.connect(request)

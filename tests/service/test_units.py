@@ -14,21 +14,28 @@ from pathlib import Path
 import pytest
 
 from stet.service import unit_files
-from stet.service.spawn import program_beside
+from stet.service.spawn import Endpoint, own_program
 from stet.service.unit_files import (
     HARDENED,
     MARKER,
     NAMES,
     SERVICE,
     SOCKET,
-    Installed,
     UnusablePath,
 )
 
 needs_analyze = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
 )
-PLAIN = Installed((sys.executable,), "/run/user/1/stet", "/h/state", "/h/config.toml")
+#: An installation: its program, its directories, its configuration.
+Installed = tuple[tuple[str, ...], Endpoint, str]
+
+
+def installed_as(program: tuple[str, ...], runtime: str, state: str, config: str) -> Installed:
+    return program, Endpoint(runtime, state, control=False), config
+
+
+PLAIN = installed_as((sys.executable,), "/run/user/1/stet", "/h/state", "/h/config.toml")
 
 
 def setting(unit: str, key: str) -> list[str]:
@@ -48,7 +55,7 @@ def analyzed(directory: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 def written(directory: Path, installed: Installed, *, hardened: bool = False) -> list[str]:
     """The paths of the two units; a drop-in is found by systemd."""
-    for name, text in unit_files.rendered(installed, hardened=hardened).items():
+    for name, text in unit_files.rendered(*installed, hardened=hardened).items():
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
     return [str(directory / name) for name in NAMES]
@@ -99,7 +106,7 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
     program = directory / "stetd"
     program.symlink_to(sys.executable)
     odd = str(directory)
-    paths = written(tmp_path, Installed((str(program), "-P", odd), odd, odd, odd))
+    paths = written(tmp_path, installed_as((str(program), "-P", odd), odd, odd, odd))
     done = analyzed(tmp_path, "verify", *paths)
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     text = (tmp_path / SERVICE).read_text()
@@ -110,13 +117,13 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
 def test_paths_that_systemd_would_take_otherwise_are_refused(name: str) -> None:
     path = f"/h/{name}"
     for installed in (
-        PLAIN._replace(runtime=path),
-        PLAIN._replace(state=path),
-        PLAIN._replace(config=path),
-        PLAIN._replace(program=(path,)),
+        installed_as(("/p",), path, "/s", "/c"),
+        installed_as(("/p",), "/r", path, "/c"),
+        installed_as(("/p",), "/r", "/s", path),
+        installed_as((path,), "/r", "/s", "/c"),
     ):
         with pytest.raises(UnusablePath, match="Move it"):
-            unit_files.rendered(installed)
+            unit_files.rendered(*installed)
 
 
 @needs_analyze
@@ -131,7 +138,7 @@ def test_hardened_service_is_judged_well_by_the_whole_list(
 
 
 def test_hardened_service_has_a_drop_in_and_the_same_units() -> None:
-    plain, hardened = (unit_files.rendered(PLAIN, hardened=each) for each in (False, True))
+    plain, hardened = (unit_files.rendered(*PLAIN, hardened=each) for each in (False, True))
     assert [*NAMES, HARDENED] == list(hardened)
     assert plain == {name: hardened[name] for name in NAMES}
     assert ["yes"] == setting(hardened[HARDENED], "PrivateUsers")
@@ -147,8 +154,7 @@ def test_line_that_systemd_does_not_know_would_be_noticed(tmp_path: Path, name: 
 
 
 def test_units_say_where_everything_is() -> None:
-    installed = Installed(("/opt/v/stetd",), "/r u n", "/s", "/c.toml")
-    units = unit_files.rendered(installed)
+    units = unit_files.rendered(*installed_as(("/opt/v/stetd",), "/r u n", "/s", "/c.toml"))
     assert list(NAMES) == list(units)
     assert all(text.startswith(MARKER + "\n") for text in units.values())
     assert ["/r u n/agent.sock", "/r u n/control.sock"] == setting(units[SOCKET], "ListenStream")
@@ -161,11 +167,14 @@ def test_units_say_where_everything_is() -> None:
     ] == setting(units[SERVICE], "Environment")
 
 
-def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:
+def test_program_is_the_one_of_this_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside = Path(sys.executable).with_name("stetd")
-    assert (str(beside),) == program_beside(sys.executable, "stetd", "stetd.cli")
+    assert (str(beside),) == own_program("stetd")
     bare = str(tmp_path / "python")
-    assert (bare, "-P", "-m", "stetd.cli") == program_beside(bare, "stetd", "stetd.cli")
+    monkeypatch.setattr(sys, "executable", bare)
+    assert (bare, "-P", "-m", "stetd.cli") == own_program("stetd")
 
 
 def test_directory_of_units_is_where_systemd_looks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -174,12 +175,12 @@ def test_wire_bytes_are_these() -> None:
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_message_that_is_neither_reply_nor_event_is_malformed(encoding: Encoding) -> None:
-    with pytest.raises(MalformedMessage, match="neither a reply nor an event"):
+    with pytest.raises(ValueError, match="neither a reply nor an event"):
         decode_answer(encoding, encode_request(encoding, 1, "status", {}))
 
 
 def test_result_of_another_type_is_malformed() -> None:
-    with pytest.raises(MalformedMessage, match="not what was expected"):
+    with pytest.raises(ValueError, match="not what was expected"):
         decode_result(JSON, msgspec.Raw(b'{"name":1}'), ClipboardName)
 
 
@@ -191,11 +192,10 @@ def test_unknown_members_of_a_reply_are_ignored() -> None:
 
 @given(st.binary() | st.binary().map(lambda tail: b'{"method":' + tail), st.sampled_from(Encoding))
 def test_random_bytes_are_a_message_or_malformed(frame: bytes, encoding: Encoding) -> None:
-    for decode in (decode_request, decode_answer):
-        try:
-            decode(encoding, frame)
-        except MalformedMessage:
-            continue
+    with contextlib.suppress(MalformedMessage):
+        decode_request(encoding, frame)
+    with contextlib.suppress(ValueError):
+        decode_answer(encoding, frame)
 
 
 @given(st.recursive(

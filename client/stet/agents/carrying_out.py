@@ -20,13 +20,14 @@ import msgspec
 from msgspec.structs import replace
 
 from stet.agents import clients, config_file, entries, jsonc
-from stet.agents.clients import Client, Places, Scope
+from stet.agents.clients import Client, Place, Scope
 from stet.agents.config_file import ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries
 from stet.agents.json_entries import Json
 from stet.agents.jsonc import CannotSplice, Path
 from stet.agents.toml_entries import Toml
 from stet.service.socket_path import UnsafeDirectory, refuse_root_elsewhere
+from stet.service.spawn import own_program
 
 
 class Whole:
@@ -62,8 +63,6 @@ class Request(msgspec.Struct, frozen=True):
     client: Client
     scope: Scope
     project: str
-    program: Sequence[str]
-    environ: Mapping[str, str]
     workspace: str | None = None
     tools: str | None = None
     hooks: bool = False
@@ -109,10 +108,10 @@ def targets(request: Request) -> list[Target]:
     """The files of a client, with the wanted entries. Raises ConnectTrouble."""
     client = request.client
     project = request.project if request.scope == "project" else None
-    environ = request.environ
+    environ, program = os.environ, own_program("stet")
     named = [name for name in entries.LOCATIONS if environ.get(name)]
     variables = {name: os.path.abspath(environ[name]) for name in named}
-    for word in (*request.program, request.workspace or "", *variables.values(), project or ""):
+    for word in (*program, request.workspace or "", *variables.values(), project or ""):
         if not word.isprintable() or ("$" in word and client.expands):
             raise ConnectTrouble(
                 f"{word!r} can't be written into a configuration of {client.title}, "
@@ -120,19 +119,19 @@ def targets(request: Request) -> list[Target]:
             )
     given = [name for name in entries.FORWARDED if environ.get(name)]
     workspace = request.workspace or client.project_variable or project
-    command = [*request.program, "mcp", *(["--workspace", workspace] if workspace else [])]
+    command = [*program, "mcp", *(["--workspace", workspace] if workspace else [])]
     command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, kind: Format, wanted: Mapping[Any, Any]) -> None:
-        path = place(project, environ)
+    def add(place: Place, kind: Format, wanted: Mapping[Any, Any]) -> None:
+        path = place.path(project, environ)
         target = Target(path, kind, {}, 0o600 if project is None else 0o644)
         found.setdefault(path, target).wanted.update(wanted)
 
     json = Json(client.strict)
     server = client.server(command, variables, given)
     add(client.place, Toml() if client.toml else json, {(client.servers, entries.NAME): server})
-    hook = entries.hook_command(request.program, client.name, variables)
+    hook = entries.hook_command(program, client.name, variables)
     if client.hooks is not None and request.hooks:
         add(client.hooks.place, json, client.hooks.entries(hook))
     if client.allowed is not None:
@@ -290,7 +289,7 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
     Links are not resolved: a directory that a link leads to was not made for it.
     """
-    homes = filter(None, map(request.environ.get, clients.HOMES))
+    homes = filter(None, map(os.environ.get, clients.HOMES))
     outer = {os.path.abspath(each) for each in (request.project, *homes)}
     directories = []
     directory = os.path.dirname(os.path.abspath(path))

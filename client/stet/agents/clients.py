@@ -19,7 +19,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -27,9 +27,6 @@ from stet.service.socket_path import config_home
 
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
-#: Gives a file's path, by the project's directory (None: for the user) and the environment.
-Places = Callable[[str | None, Mapping[str, str]], str]
-
 #: The variables that say where a client's files are.
 HOMES = (
     "HOME",
@@ -44,6 +41,30 @@ HOMES = (
 HOOK_TIMEOUT_S = 15
 
 
+def _home(environ: Mapping[str, str]) -> str:
+    return os.path.abspath(environ.get("HOME") or os.path.expanduser("~"))
+
+
+class Place(NamedTuple):
+    """A file in the project or in the user's own directory, where it has the same name unless
+    ``user_name`` is given. ``moved``: a variable that names the user's own directory itself.
+    """
+
+    project_name: str
+    user_name: str | None = None
+    base: Callable[[Mapping[str, str]], str] = _home
+    moved: str | None = None
+
+    def path(self, project: str | None, environ: Mapping[str, str]) -> str:
+        """Its path; ``project``: the project's directory, None: for the user."""
+        if project is not None:
+            return os.path.join(project, self.project_name)
+        own = self.project_name if self.user_name is None else self.user_name
+        if self.moved is not None and environ.get(self.moved):
+            return os.path.abspath(os.path.join(environ[self.moved], os.path.basename(own)))
+        return os.path.join(self.base(environ), own)
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """A client's hooks: their file, events and form.
 
@@ -51,7 +72,7 @@ class Hooks(msgspec.Struct, frozen=True):
     a conversation begins (:mod:`stet.agents.joining`), or a turn ends.
     """
 
-    place: Places
+    place: Place
     events: tuple[str, ...]
     matcher: str | None = None
     other_events: tuple[str, ...] = ()
@@ -79,7 +100,7 @@ class OwnFile(msgspec.Struct, frozen=True):
     ``in_projects``: the client reads such a file of a project, too.
     """
 
-    place: Places
+    place: Place
     text: Callable[[str, bool], str]
     for_hooks: bool = False
     in_projects: bool = True
@@ -111,7 +132,7 @@ class Client(msgspec.Struct, frozen=True):
 
     name: str
     title: str
-    place: Places
+    place: Place
     servers: str
     mcp_name: str
     boundary: str = ""
@@ -123,7 +144,7 @@ class Client(msgspec.Struct, frozen=True):
     one_list: bool = False
     project_variable: str | None = None
     hooks: Hooks | None = None
-    allowed: Places | None = None
+    allowed: Place | None = None
     own_files: tuple[OwnFile, ...] = ()
     asks: str = ""
     hints: tuple[str, ...] = ()
@@ -149,32 +170,7 @@ class Client(msgspec.Struct, frozen=True):
         return value
 
 
-def _home(environ: Mapping[str, str]) -> str:
-    return os.path.abspath(environ.get("HOME") or os.path.expanduser("~"))
-
-
-def _place(
-    project_name: str,
-    user_name: str | None = None,
-    base: Callable[[Mapping[str, str]], str] = _home,
-    moved: str | None = None,
-) -> Places:
-    """A file in the project or in the user's own directory, where it has the same name unless
-    ``user_name`` is given. ``moved``: a variable that names the user's own directory itself.
-    """
-
-    def place(project: str | None, environ: Mapping[str, str]) -> str:
-        own = project_name if user_name is None else user_name
-        if project is not None:
-            return os.path.join(project, project_name)
-        if moved is not None and environ.get(moved):
-            return os.path.abspath(os.path.join(environ[moved], os.path.basename(own)))
-        return os.path.join(base(environ), own)
-
-    return place
-
-
-_CLAUDE_SETTINGS = _place(".claude/settings.json", moved="CLAUDE_CONFIG_DIR")
+_CLAUDE_SETTINGS = Place(".claude/settings.json", moved="CLAUDE_CONFIG_DIR")
 
 
 def _gemini_policy(_command: str, edits: bool) -> str:
@@ -198,7 +194,7 @@ def _opencode_plugin(command: str, _edits: bool) -> str:
 CLAUDE_CODE = Client(
     "claude-code",
     "Claude Code",
-    _place(".mcp.json", ".claude.json", moved="CLAUDE_CONFIG_DIR"),
+    Place(".mcp.json", ".claude.json", moved="CLAUDE_CONFIG_DIR"),
     "mcpServers",
     "claude-code",
     fixed={"type": "stdio"},
@@ -224,7 +220,7 @@ CLAUDE_CODE = Client(
 CODEX = Client(
     "codex",
     "Codex",
-    _place(".codex/config.toml", moved="CODEX_HOME"),
+    Place(".codex/config.toml", moved="CODEX_HOME"),
     "mcp_servers",
     "codex-mcp-client",
     toml=True,
@@ -232,7 +228,7 @@ CODEX = Client(
     expands=False,
     forwards=True,
     hooks=Hooks(
-        _place(".codex/hooks.json", moved="CODEX_HOME"),
+        Place(".codex/hooks.json", moved="CODEX_HOME"),
         ("PreToolUse", "PostToolUse"),
         "Bash|apply_patch",
         ("Stop",),
@@ -250,7 +246,7 @@ def _gemini_home(environ: Mapping[str, str]) -> str:
     return os.path.abspath(environ.get("GEMINI_CLI_HOME") or _home(environ))
 
 
-_GEMINI_SETTINGS = _place(".gemini/settings.json", base=_gemini_home)
+_GEMINI_SETTINGS = Place(".gemini/settings.json", base=_gemini_home)
 GEMINI = Client(
     "gemini",
     "Gemini CLI",
@@ -266,7 +262,7 @@ GEMINI = Client(
     ),
     own_files=(
         OwnFile(
-            _place(".gemini/policies/stet.toml", base=_gemini_home),
+            Place(".gemini/policies/stet.toml", base=_gemini_home),
             _gemini_policy,
             in_projects=False,
         ),
@@ -285,12 +281,12 @@ GEMINI = Client(
 CURSOR = Client(
     "cursor",
     "Cursor",
-    _place(".cursor/mcp.json"),
+    Place(".cursor/mcp.json"),
     "mcpServers",
     "cursor-vscode",
     project_variable="${workspaceFolder}",
     hooks=Hooks(
-        _place(".cursor/hooks.json"),
+        Place(".cursor/hooks.json"),
         ("preToolUse", "postToolUse", "postToolUseFailure"),
         "Write|Edit|StrReplace|EditNotebook|Delete|Shell",
         grouped=False,
@@ -303,13 +299,13 @@ CURSOR = Client(
 VSCODE = Client(
     "vscode",
     "VS Code",
-    _place(".vscode/mcp.json", "Code/User/mcp.json", config_home),
+    Place(".vscode/mcp.json", "Code/User/mcp.json", config_home),
     "servers",
     "Visual Studio Code",
     fixed={"type": "stdio"},
     project_variable="${workspaceFolder}",
     hooks=Hooks(
-        _place(".github/hooks/stet.json", ".copilot/hooks/stet.json"),
+        Place(".github/hooks/stet.json", ".copilot/hooks/stet.json"),
         ("PreToolUse", "PostToolUse"),
         grouped=False,
     ),
@@ -324,7 +320,7 @@ VSCODE = Client(
 ZED = Client(
     "zed",
     "Zed",
-    _place(".zed/settings.json", "zed/settings.json", config_home),
+    Place(".zed/settings.json", "zed/settings.json", config_home),
     "context_servers",
     "Zed",
     fixed={"source": "custom"},
@@ -339,7 +335,7 @@ ZED = Client(
 OPENCODE = Client(
     "opencode",
     "opencode",
-    _place("opencode.json", "opencode/opencode.json", config_home),
+    Place("opencode.json", "opencode/opencode.json", config_home),
     "mcp",
     "opencode",
     fixed={"type": "local", "enabled": True},
@@ -347,7 +343,7 @@ OPENCODE = Client(
     one_list=True,
     own_files=(
         OwnFile(
-            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", config_home),
+            Place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", config_home),
             _opencode_plugin,
             for_hooks=True,
         ),
@@ -362,7 +358,7 @@ OPENCODE = Client(
     ),
 )
 
-_QWEN_SETTINGS = _place(".qwen/settings.json", moved="QWEN_HOME")
+_QWEN_SETTINGS = Place(".qwen/settings.json", moved="QWEN_HOME")
 QWEN_CODE = Client(
     "qwen-code",
     "Qwen Code",

@@ -12,13 +12,11 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from stet.agents.jsonc import CannotSplice, Path, has, lookup
-from stet.service.spawn import program_beside
 
 #: Variables with the daemon's directories, if not the default ones; a client passes them on.
 LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
@@ -54,11 +52,6 @@ def server_in(root: Any, shape: Entries) -> dict[Path, Any]:
     """The server in a file's value, if stet wrote it."""
     paths = [path for path in shape if is_server(path) and has(root, path)]
     return {path: lookup(root, path) for path in paths if own_server(lookup(root, path))}
-
-
-def this_stet() -> tuple[str, ...]:
-    """The absolute path of this installation's ``stet`` (virtual environment, pipx, uv)."""
-    return program_beside(sys.executable, "stet", "stet.cli")
 
 
 def hook_command(program: Sequence[str], client: str, variables: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from typing import Literal
 from stet.agents import carrying_out
 from stet.agents.carrying_out import Request
 from stet.agents.clients import CLIENTS
-from stet.agents.entries import this_stet
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.mcp.catalogue import named_dialects
@@ -72,8 +71,6 @@ def _request(arguments: Arguments) -> Request:
         client=CLIENTS[arguments.client],
         scope=arguments.scope,
         project=workspace or here,
-        program=this_stet(),
-        environ=os.environ,
         workspace=workspace,
         tools=None if tools is None else ",".join(named_dialects(tools)),
         hooks=getattr(arguments, "hooks", True),  # disconnect has no option, and removes them

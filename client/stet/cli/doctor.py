@@ -200,8 +200,7 @@ def _service(endpoint: Endpoint) -> Finding:
         if its != own:
             detail = f"the service's {name} is {its}, but here it is {own}"
             return wrong("service", detail, _INSTALL)
-    installed = service.this_installation(endpoint)
-    if service.differing(unit_files.rendered(installed, hardened=service.is_hardened())):
+    if service.differing(service.own_units(endpoint, hardened=service.is_hardened())):
         detail = "the units are not those of this version and installation"
         return wrong("service", detail, _INSTALL)
     return _running(endpoint)

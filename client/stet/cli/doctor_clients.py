@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from stet.agents.carrying_out import Request, connected
 from stet.agents.clients import CLIENTS, SCOPES
-from stet.agents.entries import Command, own_handler, own_options, this_stet
+from stet.agents.entries import Command, own_handler, own_options
 from stet.cli.connecting import command_line
 from stet.cli.doctor_places import Finding, fine, wrong
 
@@ -37,7 +37,7 @@ def findings(directory: str) -> Iterator[Finding]:
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
         for scope in SCOPES:
-            request = Request(client, scope, here, this_stet(), os.environ, hooks=True)
+            request = Request(client, scope, here, hooks=True)
             found = dict(connected(request))
             every = [command for commands in found.values() for command in commands]
             for path, commands in found.items():

@@ -66,7 +66,7 @@ class Output:
         from stet.terminal import diff_lines
 
         if words:
-            return diff_lines.word_diff(text, marks=not self.colours.on)
+            return diff_lines.diff(text, words=True, marks=not self.colours.on)
         width = self.width if self.colours.on else None
         if width is not None and self._colour_system in ("256", "truecolor"):
             from stet.terminal import diff_colours

@@ -12,10 +12,7 @@ from stet.version import __version__
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of all commands, or of ``only`` one: building all takes as long as most calls.
-
-    ``parsers``: the commands' parsers, by name.
-    """
+    """The parser of all commands, or of ``only`` one: building all takes as long as most calls."""
 
     def __init__(self, only: str | None = None) -> None:
         super().__init__(prog="stet", allow_abbrev=False, formatter_class=_Formatter)

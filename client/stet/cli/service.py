@@ -26,8 +26,8 @@ from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import UnsafeDirectory, config_path, quoted, refuse_root_elsewhere
-from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
-from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, unit_path
+from stet.service.spawn import Endpoint, connect, holder, own_program, turn_to_start
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, unit_path
 from stet.session.connection import Connection
 from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
@@ -60,7 +60,7 @@ def install(arguments: Arguments, output: Output) -> None:
     _require_systemd()
     endpoint = Endpoint.from_environment(control=False)
     hardened = is_hardened() if arguments.hardened is None else arguments.hardened
-    units = unit_files.rendered(this_installation(endpoint), hardened=hardened)
+    units = own_units(endpoint, hardened=hardened)
     changed = differing(units)
     if changed or not_in_charge(endpoint):
         _replace_units(changed, endpoint)
@@ -106,10 +106,9 @@ def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
         ) from error
 
 
-def this_installation(endpoint: Endpoint) -> Installed:
-    """The ``stetd`` of this installation, and the directories of this environment."""
-    program = program_beside(sys.executable, "stetd", "stetd.cli")
-    return Installed(program, endpoint.runtime, endpoint.state, config_path())
+def own_units(endpoint: Endpoint, *, hardened: bool) -> dict[str, str]:
+    """The units for the ``stetd`` of this installation and the directories of this environment."""
+    return unit_files.rendered(own_program("stetd"), endpoint, config_path(), hardened=hardened)
 
 
 def _require_systemd() -> None:

@@ -75,10 +75,12 @@ class Endpoint(msgspec.Struct, frozen=True):
         return os.path.join(self.state, "stetd.log")
 
 
-def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
-    """A program's command: the executable beside the interpreter, else ``python -m module``."""
-    beside = os.path.join(os.path.dirname(python), name)
-    return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", module)
+def own_program(name: str) -> tuple[str, ...]:
+    """The command of this installation's ``stet`` or ``stetd`` (virtual environment, pipx, uv): the
+    executable beside the interpreter, else the module.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    return (beside,) if os.access(beside, os.X_OK) else (sys.executable, "-P", "-m", f"{name}.cli")
 
 
 def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from stet.errors import StetError
 from stet.service.socket_path import config_home
+from stet.service.spawn import Endpoint
 
 SOCKET = "stetd.socket"
 SERVICE = "stetd.service"
@@ -31,15 +32,6 @@ _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 
 class UnusablePath(StetError):
     """A path that can't be written in a unit file."""
-
-
-class Installed(NamedTuple):
-    """An installation: the program with its arguments, and its directories; absolute paths."""
-
-    program: tuple[str, ...]
-    runtime: str
-    state: str
-    config: str
 
 
 def units_directory() -> str:
@@ -62,16 +54,18 @@ def template(name: str) -> str:
     raise StetError(f"{name} is missing in this installation ({package}). Install stetd again.")
 
 
-def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
-    """The units of an installation, by name. Raises UnusablePath."""
-    socket = _usable(installed.runtime, "runtime directory").replace("%", "%%")
+def rendered(
+    command: Sequence[str], endpoint: Endpoint, config: str, *, hardened: bool = False
+) -> dict[str, str]:
+    """The units of an installation, by name; all paths are absolute. Raises UnusablePath."""
+    socket = _usable(endpoint.runtime, "runtime directory").replace("%", "%%")
     variables = {
-        "STET_RUNTIME_DIR": installed.runtime,
-        "STET_STATE_DIR": _usable(installed.state, "state directory"),
-        "STET_CONFIG": _usable(installed.config, "path of the configuration"),
+        "STET_RUNTIME_DIR": endpoint.runtime,
+        "STET_STATE_DIR": _usable(endpoint.state, "state directory"),
+        "STET_CONFIG": _usable(config, "path of the configuration"),
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
-    path, *arguments = installed.program
+    path, *arguments = command
     # The colon keeps systemd from expanding "$", also in the path.
     words = [":" + _usable(path, "path of stetd"), *arguments]
     program.append(f"ExecStart={' '.join(map(quoted, words))}")

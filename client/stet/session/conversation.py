@@ -98,8 +98,8 @@ class Conversation:
                 if frame is None:
                     return None
                 message = messages.decode_answer(self._encoding, frame)
-            except (FrameError, messages.MalformedMessage) as error:
-                raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
+            except (FrameError, ValueError) as error:
+                raise GarbledReply(f"the daemon's reply is garbled: {error}") from error
             if not message.is_event:
                 return self._outcome(message)
             self.events.append(message.params)
@@ -117,10 +117,10 @@ class Conversation:
     def _decoded(self, call: Call[Any], result: msgspec.Raw) -> Any:
         try:
             return messages.decode_result(self._encoding, result, call.result)
-        except messages.MalformedMessage as error:
+        except ValueError as error:
             return GarbledReply(
                 f"the daemon's result of {call.method} has another shape than this client "
-                f"knows: {error.message}",
+                f"knows: {error}",
                 request_id=call.request_id,
             )
 

@@ -62,13 +62,20 @@ def files_of(text: str) -> list[FileDiff]:
     return files
 
 
-def diff(text: str, *, titles: bool = True) -> Iterator[Line]:
-    """The lines of a unified diff; ``titles``: with the header of each file."""
+def diff(
+    text: str, *, titles: bool = True, words: bool = False, marks: bool = False
+) -> Iterator[Line]:
+    """The lines of a unified diff; ``titles``: with the header of each file. ``words``: by words,
+    with ``marks`` around changes for output without colours.
+    """
     for file in files_of(text):
         for line in file.header if titles else ():
             yield (Span(line, "bold"),)
         for hunk in file.hunks:
             yield (Span(hunk.header, "cyan"),)
+            if words:
+                yield from _by_words(hunk.lines, marks=marks)
+                continue
             for line in hunk.lines:
                 style = "dim" if line.startswith("\\") else _STYLES.get(line[:1], "")
                 yield (Span(line, style),)
@@ -80,16 +87,6 @@ _WORD = re.compile(r"\n|[^\S\n]+|\w+|.")
 #: Pairs of equal words of a run of changed lines up to which its words are compared: difflib's time
 #: grows with them. A run with more is shown as replaced whole.
 _MOST_PAIRS = 250_000
-
-
-def word_diff(text: str, *, marks: bool) -> Iterator[Line]:
-    """A unified diff by words; ``marks``: put marks around changes, for output without colours."""
-    for file in files_of(text):
-        for line in file.header:
-            yield (Span(line, "bold"),)
-        for hunk in file.hunks:
-            yield (Span(hunk.header, "cyan"),)
-            yield from _by_words(hunk.lines, marks=marks)
 
 
 def _by_words(lines: Sequence[str], *, marks: bool) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
 
 from rich.text import Text
 from textual.containers import VerticalScroll
@@ -114,19 +114,15 @@ def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
 def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     """Pairs of old and new lines: equal lines, and runs of removed beside added lines."""
     removed: list[Line] = []
-    added: list[Line] = []
-    for raw, line in zip(hunk.lines, lines, strict=True):
-        if raw[:1] == "+":
-            added.append(line)
-            continue
-        if raw[:1] != "-" or added:
-            yield from zip_longest(removed, added, fillvalue=())
-            removed, added = [], []
-        if raw[:1] == "-":
-            removed.append(line)
-        else:
-            yield line, line
-    yield from zip_longest(removed, added, fillvalue=())
+    signed = zip(hunk.lines, lines, strict=True)
+    for sign, pairs in groupby(signed, lambda pair: pair[0][:1]):
+        run = [line for _, line in pairs]
+        if sign != "-":
+            yield from zip_longest(removed, run if sign == "+" else (), fillvalue=())
+        if sign not in ("-", "+"):
+            yield from zip(run, run, strict=True)
+        removed = run if sign == "-" else []
+    yield from zip_longest(removed, (), fillvalue=())
 
 
 def _cut(line: Line, width: int) -> Line:

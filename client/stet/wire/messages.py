@@ -195,28 +195,22 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
 
 
 def decode_answer(encoding: Encoding, frame: bytes) -> Answer:
-    """The reply or event in a payload. Raises only MalformedMessage."""
+    """The reply or event in a payload. Raises only ValueError."""
     try:
         answer = _ANSWER_DECODERS[encoding](frame)
     except _UNDECODABLE as error:
-        raise MalformedMessage(
-            Kind.PARSE_ERROR, f"The daemon sent a message that can't be read: {error}"
-        ) from error
+        raise ValueError(f"The daemon sent a message that can't be read: {error}") from error
     if answer.is_event and answer.method != "event":
-        raise MalformedMessage(
-            Kind.PARSE_ERROR, "The daemon sent a message that is neither a reply nor an event."
-        )
+        raise ValueError("The daemon sent a message that is neither a reply nor an event.")
     return answer
 
 
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
-    """A reply's result as a value of ``type``. Raises MalformedMessage if it has another shape."""
+    """A reply's result as a value of ``type``. Raises ValueError if it has another shape."""
     try:
         return _MODULES[encoding].decode(result, type=known_to_msgspec(type))
     except _UNDECODABLE as error:
-        raise MalformedMessage(
-            Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
-        ) from error
+        raise ValueError(f"The daemon's result is not what was expected: {error}") from error
 
 
 def check_params(value: object, depth: int = MAX_DEPTH) -> None:
