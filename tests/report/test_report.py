@@ -274,3 +274,17 @@ def test_lines_are_told_apart_from_a_directory_inside_too() -> None:
         assert [(each.path, each.lines[0].text) for each in report.blames] == [
             ("src/a.py", "x = 1\n")
         ]
+
+
+def test_the_page_has_nothing_of_a_file_that_the_history_does_not_have() -> None:
+    with installation() as own:
+        own.stet("init")
+        with stet.connect(own.workspace, session="one", agent="a", endpoint=own.endpoint()) as s:
+            s.patch("early.env", [stet.overwrite("key = recorded\n")])
+            Path(own.base, "config.toml").write_text('exclude = ["*.env"]\n')
+            assert own.stet("config", "reload").returncode == 0
+            s.patch("late.env", [stet.overwrite("key = secret\n")])
+        Path(own.workspace, "early.env").write_text("key = secret\n")
+        done = own.stet("report", "-o", "-")
+        assert "late.env" in done.stdout
+        assert "secret" not in done.stdout

@@ -8,6 +8,8 @@ const WRITING = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "
 
 // The conversation that stet was told of last: the one that it takes a call of its tools for.
 let told = null
+// The newest telling. Calls of one turn are made at once, and none may overtake it.
+let telling = null
 // The conversations of subagents, each with the one that started it.
 const parents = new Map()
 
@@ -15,7 +17,7 @@ const root = (id) => (parents.has(id) ? root(parents.get(id)) : id)
 
 export const Stet = async ({ directory }) => {
   const tell = (event, input, args) =>
-    new Promise((done) => {
+    (telling = new Promise((done) => {
       told = root(input.sessionID)
       const payload = {
         hook_event_name: event,
@@ -32,7 +34,7 @@ export const Stet = async ({ directory }) => {
       hook.on("close", () => done())
       hook.stdin.on("error", () => {})
       hook.stdin.end(JSON.stringify(payload))
-    }).catch(() => {})
+    }).catch(() => {}))
   return {
     event: async ({ event }) => {
       const info = event.type.startsWith("session.") ? event.properties?.info : null
@@ -43,8 +45,9 @@ export const Stet = async ({ directory }) => {
     "tool.execute.before": async (input, output) => {
       if (WRITING.has(input.tool)) {
         await tell("PreToolUse", input, output.args)
-      } else if (input.tool.startsWith("stet_") && told !== root(input.sessionID)) {
-        await tell("SessionStart", input)
+      } else if (input.tool.startsWith("stet_")) {
+        if (told !== root(input.sessionID)) tell("SessionStart", input)
+        await telling
       }
     },
     "tool.execute.after": async (input) => {

@@ -65,7 +65,9 @@ def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResul
     counts = Counter(change.path for commit in commits for change in commit.files)
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
-        with contextlib.suppress(stet.StetError):  # the file is deleted, or no text
+        with contextlib.suppress(stet.StetError):  # the file is deleted, excluded, or no text
             # Paths in replies are relative to the root; the session's directory may be below it.
-            found.append(session.blame(os.path.join(session.workspace or "", path)))
+            absolute = os.path.join(session.workspace or "", path)
+            # Not the file on disk: an excluded one's content is for no page that others get.
+            found.append(session.blame(absolute, at="HEAD"))
     return found
