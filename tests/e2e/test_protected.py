@@ -68,6 +68,17 @@ def test_no_method_changes_a_protected_file(site: Site, path: str) -> None:
     assert site.agent.call("read", path=path)["text"] == "old\n"
 
 
+def test_no_transaction_gives_a_protected_file_other_permission_bits(site: Site) -> None:
+    site.write(".envrc", "old\n", mode=0o600)
+    again = [{"operation": "overwrite", "newText": "old\n"}]
+    calls = [
+        {"method": "apply_patch", "params": {"input": envelope("*** Delete File: .envrc")}},
+        {"method": "patch", "params": {"path": ".envrc", "patches": again}},
+    ]
+    assert site.agent.refusal("transaction", calls=calls).kind == "path_protected"
+    assert (site.root / ".envrc").stat().st_mode & 0o777 == 0o600
+
+
 def test_no_file_becomes_a_protected_one(site: Site) -> None:
     site.write("ordinary.txt", "ordinary\n")
     move = f"*** Update File: ordinary.txt\n*** Move to: {TASKS}\n@@\n-ordinary\n+new\n"

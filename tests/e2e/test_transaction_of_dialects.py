@@ -353,6 +353,34 @@ def test_what_comes_and_goes_within_the_whole_leaves_no_trace(site: Site) -> Non
     assert ["a.txt"] == [file["path"] for file in result["files"]]
 
 
+CANCELLED = {
+    "changed back": [change("a.txt", "one", "two"), block("a.txt", "two", "one")],
+    "made and deleted": [codex("*** Add File: n.txt", "+x"), codex("*** Delete File: n.txt")],
+}
+
+
+@pytest.mark.parametrize("cancelled", CANCELLED)
+@pytest.mark.parametrize("preview", [False, True])
+def test_calls_that_cancel_each_other_out_are_refused_as_no_change(
+    site: Site, cancelled: str, preview: bool
+) -> None:
+    site.write("a.txt", "one\n")
+    before = site.picture()
+    calls = CANCELLED[cancelled]
+    refusal = site.agent.refusal("transaction", calls=calls, preview=preview, request_id="r")
+    assert "no_change" == refusal.kind
+    assert ["no_change"] == [failure["kind"] for failure in refusal.failures]
+    assert before == site.picture()
+
+
+def test_calls_that_leave_only_a_clipboard_make_no_commit(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    cut = patch("a.txt", replace("one", toClipboard="c"))
+    back = patch("a.txt", {"operation": "prepend_bof", "fromClipboard": "c"})
+    assert transaction(site, cut, back)["commit"] is None
+    assert "one" == site.agent.call("clipboard_get", name="c")["text"]
+
+
 LAST = {
     "patch": (patch("a.txt", replace("absent")), "old_text_not_found"),
     "patch_file": (change("a.txt", "absent", "x"), "old_text_not_found"),

@@ -26,7 +26,7 @@ from stetd.engine.long_planning import WRITER_PLANNING_BYTES, WRITER_PLANNING_S
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.parameters import check_label, invalid
-from stetd.planning.calls import PlanDialect, check_if_match, plan_call, plan_directly
+from stetd.planning.calls import TRANSACTION, PlanDialect, check_if_match, plan_call, plan_directly
 from stetd.planning.planner import RecordedPlan, Replay
 from stetd.planning.proposals import Proposal
 from stetd.planning.world import OBSERVE, CallLimits, EditCall, NotYetPublished
@@ -199,6 +199,13 @@ class Preparer(msgspec.Struct):
         changes = record.commits or record.clipboards or prepared.journal_if_unchanged
         if not changes or prepared.preview:
             prepared.close()
+            if not changes and job.call.method == TRANSACTION:
+                return refuse(
+                    Kind.NO_CHANGE,
+                    "the transaction as a whole changes nothing: after its calls all files are as "
+                    "they were. Nothing was written; if that is not what you expected, read them "
+                    "again.",
+                )
             return prepared.result
         try:
             if job.session is not None:

@@ -71,7 +71,8 @@ def _is_protected(item: DraftFile, protection: Protection) -> bool:
 def _changes(item: DraftFile) -> bool:
     if item.found is None or item.after is None:
         return item.found is not None or item.after is not None
-    return item.after != item.found.data or item.mode not in (None, item.found.mode)
+    # A new file has other permission bits, perhaps.
+    return item.new or item.after != item.found.data or item.mode not in (None, item.found.mode)
 
 
 # -- several names for one file
