@@ -328,6 +328,7 @@ def test_verify_names_a_file_that_says_where_the_history_begins_and_cannot_be_re
     """It was an internal error; the message of the workspace sends the person to verify."""
     site, _ = two
     fill(site)
+    site.once_written()
     Path(site.shadow, "shallow").mkdir()
     found = site.person.call("verify")
     [problem] = (each for each in found["problems"] if each.get("what") == "shallow")
