@@ -49,6 +49,14 @@ def link(path: str) -> Spoil:
     return replace
 
 
+def file(path: str) -> Spoil:
+    def replace(base: Path) -> None:
+        (base / path).rename(base / "aside")
+        (base / path).touch(0o600)
+
+    return replace
+
+
 def give(path: str) -> Spoil:
     return lambda base: os.chown(base / path, OTHER, OTHER, follow_symlinks=False)
 
@@ -65,6 +73,9 @@ MENDED = [
     ("answered calls", chmod("var/state/requests.sqlite3", 0o622), "requests.sqlite3 has mode"),
     ("a configuration that anybody writes", chmod("config.toml", 0o666), "anybody could change"),
     ("a link for the runtime directory", link("run"), "is a symbolic link"),
+    ("a link to nothing", lambda base: (base / "var/state/x").symlink_to("gone"), "state/x is a"),
+    ("a file in the place of the journal", file("var/state/journal"), "journal is not a directory"),
+    ("one in that of the histories", file("var/state/workspaces"), "workspaces is not a directory"),
 ]
 MENDED_AS_ROOT = [
     ("another's journal", give("var/state/journal"), "state/journal belongs to user id 65534"),
@@ -125,7 +136,11 @@ def test_the_command_can_be_run_where_a_name_has_a_quote(tmp_path: Path, spoil: 
 def test_a_link_within_the_state_is_refused(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
     link("var/state/journal")(tmp_path)
-    assert "state/journal is a symbolic link" in str(refused(ours))
+    refusal = refused(ours)
+    assert "state/journal is a symbolic link" in str(refusal)
+    subprocess.run(["sh", "-c", refusal.mend or "false"], check=True)
+    ours.prepare()
+    assert (tmp_path / "var/state/journal/00000001.wal").is_file()
 
 
 def test_a_state_directory_may_be_a_link_of_ones_own(tmp_path: Path) -> None:

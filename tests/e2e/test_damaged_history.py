@@ -328,11 +328,15 @@ def test_verify_names_a_file_that_says_where_the_history_begins_and_cannot_be_re
     """It was an internal error; the message of the workspace sends the person to verify."""
     site, _ = two
     fill(site)
+    site.once_written()
     Path(site.shadow, "shallow").mkdir()
     found = site.person.call("verify")
-    assert any("shallow" in problem["message"] for problem in found["problems"])
+    [problem] = (each for each in found["problems"] if each.get("what") == "shallow")
     site.daemon.restart()
     assert_deferred(site, "shallow")
+    subprocess.run(problem["message"].partition("Remove it: ")[2], shell=True, check=True)
+    site.connect()
+    assert site.person.call("verify")["problems"] == []
 
 
 def test_nobody_writes_to_a_new_history_what_was_for_the_one_that_was_moved_away(

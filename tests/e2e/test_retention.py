@@ -128,6 +128,16 @@ def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) ->
     }
 
 
+def test_what_was_dropped_is_named_so_by_its_id_from_before_a_forget(small: Site) -> None:
+    site = small
+    before = oldest_first(site)
+    site.person.call("forget", path="lines.txt")
+    assert site.person.call("show", commit=before[1])["commit"] != before[1]
+    assert collected(site)["dropped_commits"] > 2
+    refusal = site.person.refusal("show", commit=before[1])
+    assert (refusal.kind, "retention" in refusal.message) == (Kind.UNKNOWN_COMMIT, True)
+
+
 def test_a_private_file_whose_bits_were_in_a_dropped_commit_stays_private(small: Site) -> None:
     site = small
     site.write("private.txt", "1\n", mode=0o600)

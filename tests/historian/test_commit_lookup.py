@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -263,6 +264,19 @@ def test_an_index_that_names_commits_which_are_not_there_is_made_anew(
 ) -> None:
     with closing(GrowingIndex.open(HistoryIndex.path_for(histories.path))) as index:
         index.db.execute("UPDATE commits SET oid = randomblob(20) WHERE n = 5")
+    assert expected(histories) == asked(histories)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_index_that_contradicts_itself_is_made_anew(histories: Histories, which: int) -> None:
+    """A bit of an id has changed, in the table or in SQLite's index of it."""
+    path = Path(HistoryIndex.path_for(histories.path))
+    content = bytearray(path.read_bytes())
+    found = re.finditer(re.escape(bytes.fromhex(histories.oids[4])), content)
+    places = [match.end() for match in found]
+    assert len(places) == 2
+    content[places[which] - 1] ^= 1
+    path.write_bytes(content)
     assert expected(histories) == asked(histories)
 
 

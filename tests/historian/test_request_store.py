@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def test_whoever_opens_it_is_told_of_all_that_it_has(path: str) -> None:
 
 
 def found(store: RequestStore) -> None:
-    assert store.find("w", "s", "r7") is None
+    with pytest.raises(OSError, match="nobody knows whether this request was answered"):
+        store.find("w", "s", "r7")
 
 
 def added(store: RequestStore) -> None:
@@ -104,6 +106,18 @@ def test_damaged_file_is_made_anew_and_no_copy_stays(
     store.close()
     again = RequestStore(path)
     assert again.find("w", "s", "r1002") == record(1002)
+    again.close()
+
+
+def test_a_file_that_is_removed_while_it_is_open_is_written_again(path: str) -> None:
+    store = RequestStore(path)
+    store.add([record(1)], keep_calls=10, forget_before=0)
+    os.unlink(path)
+    assert store.find("w", "s", "r1") == record(1)
+    store.add([record(2)], keep_calls=10, forget_before=0)
+    store.close()
+    again = RequestStore(path)
+    assert remembered(again, 2) == [1, 2]
     again.close()
 
 

@@ -174,23 +174,31 @@ def space(directory: str) -> Finding:
         return wrong(name, f"{where}: {error.strerror}", f"df -h {quoted(where)}")
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
-    if free < _SPARE_BYTES:
-        return wrong(name, detail, disk_command(directory, free))
-    if found.f_files and found.f_favail < _SPARE_FILES:
+    if _lacks_files(found):
         detail = f"only {found.f_favail} more files can be made on the disk of the history"
-        return wrong(name, detail, "stet gc")
-    return fine(name, detail)
+    elif free >= _SPARE_BYTES:
+        return fine(name, detail)
+    return wrong(name, detail, disk_command(directory, free))
+
+
+def _lacks_files(found: os.statvfs_result) -> bool:
+    # Where they are made as needed, a full disk has few, too: then space is what is wanting.
+    return bool(found.f_files) and found.f_favail < min(_SPARE_FILES, found.f_bavail)
 
 
 def disk_command(directory: str, free: int = 0) -> str:
     """The command that frees space on the disk of the history, which has ``free`` bytes left.
 
-    It truncates the logs if that is enough. Otherwise it lists the largest files for the person.
+    It truncates the logs if that is enough. Otherwise it lists the largest files for the person;
+    the directories with the most, if no more can be made: then ``stet gc`` can't make its own.
     For a file system that is mounted read-only it is the command that mounts it for writing.
     """
     point = quoted(_mount_point(_existing(directory)))
-    if os.statvfs(_existing(directory)).f_flag & os.ST_RDONLY:
+    found = os.statvfs(_existing(directory))
+    if found.f_flag & os.ST_RDONLY:
         return _as_root(f"mount -o remount,rw {point}")
+    if _lacks_files(found):
+        return f"du -x --inodes {point} | sort -n | tail -n 20"
     logs = [os.path.join(directory, name) for name in ("stetd.log", "stetd.log.1")]
     sizes = {path: os.path.getsize(path) for path in logs if os.path.isfile(path)}
     if free + sum(sizes.values()) >= _SPARE_BYTES:

@@ -43,6 +43,8 @@ LOCK_NAME = "stetd.lock"
 _HISTORIAN_S, _ENDING_S, _POLL_S = 10.0, 1.0, 0.005
 #: The paths in the state directory that are checked. Deeper ones can only be reached through them.
 _CHECKED_PATTERNS = ("*", "*/*", "workspaces/*/*")
+#: Of these, what must be a directory.
+_DIRECTORIES = {"journal", "workspaces"}
 _SEARCHABLE_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -134,6 +136,11 @@ def _unsafe(what: str, mend: str) -> UnsafeDirectory:
     return UnsafeDirectory(f"{what} {mend}", mend)
 
 
+def _no_directory(path: str) -> UnsafeDirectory:
+    mend = f"mv {quoted(path)} {quoted(path + '.old')}"
+    return _unsafe(f"{path} is not a directory. Move it away:", mend)
+
+
 @functools.cache
 def unknown_owner(kind: Literal["uid", "gid"]) -> int:
     """The id of users or groups that the namespace does not map, or -1. Raises OSError."""
@@ -170,8 +177,7 @@ def check_state(directory: str) -> None:
     for info in (os.lstat(directory), os.stat(directory)):
         check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
-        mend = f"mv {quoted(directory)} {quoted(directory + '.old')}"
-        raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
+        raise _no_directory(directory)
     _check_mode(directory, info, f"chmod 700 {quoted(directory)}")
     private = not info.st_mode & _SEARCHABLE_BY_OTHERS  # then the modes inside do not matter
     for path in _checked_paths(directory):
@@ -181,11 +187,12 @@ def check_state(directory: str) -> None:
             continue  # a running daemon has just removed it
         check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
-            raise _unsafe(
-                f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
-                "or remove it:",
-                f"rm {quoted(path)}",
-            )
+            mend, target = f"rm {quoted(path)}", os.path.realpath(path)
+            if os.path.isdir(target) or os.path.isfile(target):  # it may be the history
+                mend += f"; mv {quoted(target)} {quoted(path)}"
+            raise _unsafe(f"{path} is a symbolic link; stet makes none there. Run:", mend)
+        if os.path.relpath(path, directory) in _DIRECTORIES and not stat.S_ISDIR(found.st_mode):
+            raise _no_directory(path)
         if not private:
             _check_mode(path, found, f"chmod -R go-w {quoted(directory)}")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +63,8 @@ class RequestStore(msgspec.Struct):
     _on_open: Callable[[list[Key]], None] = lambda _: None
     _using: threading.Lock = msgspec.field(default_factory=threading.Lock)
     _db: sqlite3.Connection | None = None
+    #: Whether a damaged file was replaced since the start.
+    _anew: bool = False
 
     def open(self) -> None:
         """Open the connection, if it is not open."""
@@ -74,9 +77,15 @@ class RequestStore(msgspec.Struct):
             self._db = None
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
-        """The record of a request; None if it is not stored, or not any more."""
+        """The record of a request; None if it is not stored, or not any more.
+
+        OSError if a damaged file was replaced: only what may have been in it is asked for.
+        """
         sql = "SELECT * FROM requests WHERE workspace = ? AND session = ? AND request = ?"
         row = self._do(lambda db: db.execute(sql, (workspace, session, request)).fetchone())
+        if row is None and self._anew:
+            reason = "it was damaged, and nobody knows whether this request was answered"
+            raise OSError(errno.EIO, reason, self._path)
         return RequestRecord(*row) if row else None
 
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
@@ -86,6 +95,10 @@ class RequestStore(msgspec.Struct):
         """
 
         def add(db: sqlite3.Connection) -> None:
+            if not os.path.exists(self._path):  # somebody removed it: the connection has it still
+                db.execute("VACUUM INTO ?", (self._path,))
+                self.close()
+                db = self._connection()
             with transaction(db):
                 db.executemany(
                     "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -110,6 +123,7 @@ class RequestStore(msgspec.Struct):
                 _log.error("%s: %s; it is made anew, old requests are forgotten", self._path, error)
                 self.close()  # before a new one is opened: closing removes the log by name
                 remove(self._path)
+                self._anew = True
                 return work(self._connection())
 
     def _connection(self) -> sqlite3.Connection:

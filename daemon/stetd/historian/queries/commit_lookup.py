@@ -135,8 +135,10 @@ class CommitLookup:
 
     def _by_prefix(self, name: str) -> str | None:
         """The commit with this prefix. Raises Refused if there are several."""
-        # A commit with this prefix may have a new id since a path was forgotten.
-        named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
+        named = self.with_prefix(name.lower())
+        if not named:  # it may have a new id since a path was forgotten, or be dropped since then
+            found = successors(self.repository.path, name.lower())
+            named = [oid for oid in found if self.number(oid) is not None]
         if len(named) > 1:
             shown = ", ".join(oid[:12] for oid in named[:5])
             raise refuse(
@@ -154,6 +156,13 @@ class CommitLookup:
         number = self.number(oid)
         if number is None:
             raise unknown_commit(oid)
+        return number
+
+    def _number_of(self, commit: StoredCommit) -> int:
+        """The number of a commit that the index has named. It may contradict itself, if damaged."""
+        number = self.number(commit.oid)
+        if number is None:
+            raise MissingObject(f"commit {commit.oid} is not in the index")
         return number
 
     def oid(self, n: int) -> str:
@@ -213,7 +222,7 @@ class CommitLookup:
 
     def is_undone(self, commit: StoredCommit) -> bool:
         """Whether a commit in effect has reverted this one."""
-        return self.undone_by(self._known(commit.oid)) is not None
+        return self.undone_by(self._number_of(commit)) is not None
 
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
@@ -274,7 +283,7 @@ class CommitLookup:
 
         Leaves out commits whose moves were undone without moving a file back: it was gone then.
         """
-        wanted = {self._known(commit.oid): commit for commit in chosen}
+        wanted = {self._number_of(commit): commit for commit in chosen}
         moving = self.index.moving(min(wanted), self.count)
         undone = {n: by for n in moving if (by := self.undone_by(n)) is not None}
         moved = [
@@ -342,7 +351,7 @@ class CommitLookup:
         self, commit: StoredCommit, paths: Iterable[str]
     ) -> Iterator[tuple[str, int]]:
         """The permission bits of these paths, as the last commits before this one recorded them."""
-        n = self._known(commit.oid)
+        n = self._number_of(commit)
         for path in paths:
             last = self.index.last_change(path, n - 1)
             said = self.commit(last[0]).meta.permissions if last is not None else ()
@@ -350,12 +359,12 @@ class CommitLookup:
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """A commit's changes as in results, ordered by path."""
-        rows = self.index.files(self._known(commit.oid))
+        rows = self.index.files(self._number_of(commit))
         return [counted(self.repository.blob, row) for row in rows]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, contains this text."""
-        files = self.index.files_with(self._known(commit.oid), text)
+        files = self.index.files_with(self._number_of(commit), text)
         return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
@@ -364,7 +373,7 @@ class CommitLookup:
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these paths, or a path below one; "" is the root."""
-        return self.index.touches(self._known(commit.oid), paths)
+        return self.index.touches(self._number_of(commit), paths)
 
     def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """A commit's changes of its parent's tree: path, before and after."""

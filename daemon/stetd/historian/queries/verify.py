@@ -457,7 +457,8 @@ class _Verification(msgspec.Struct):
             if os.path.lexists(os.path.join(shadow, name)):
                 path = shlex.quote(os.path.join(shadow, name))
                 why = f"stetd makes no such file. Remove it: rm -r {path}"
-                if name == "shallow":  # it is right if the journal has lost its record
+                # It is right if the journal has lost its record, unless it is a directory.
+                if name == "shallow" and not os.path.isdir(os.path.join(shadow, name)):
                     why = "the journal knows of no commit that retention dropped"
                 message = f"{name} makes git show another history; {why}"
                 self._add("replaced", message, what=name)
