@@ -267,19 +267,6 @@ def test_an_index_that_names_commits_which_are_not_there_is_made_anew(
     assert expected(histories) == asked(histories)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_an_index_that_contradicts_itself_is_made_anew(histories: Histories, which: int) -> None:
-    """A bit of an id has changed, in the table or in SQLite's index of it."""
-    path = Path(HistoryIndex.path_for(histories.path))
-    content = bytearray(path.read_bytes())
-    found = re.finditer(re.escape(bytes.fromhex(histories.oids[4])), content)
-    places = [match.end() for match in found]
-    assert len(places) == 2
-    content[places[which] - 1] ^= 1
-    path.write_bytes(content)
-    assert expected(histories) == asked(histories)
-
-
 def test_an_index_stays_where_it_is_the_history_that_is_damaged(
     histories: Histories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
