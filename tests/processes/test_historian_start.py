@@ -16,7 +16,7 @@ import pytest
 from stet.wire.failures import Kind, Refused
 from stetd import __version__
 from stetd.config.settings import Settings
-from stetd.processes import historian_client
+from stetd.processes import children, historian_client
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian, HistorianLost, Run, start_process
 from stetd.storage.journal import Position
@@ -257,9 +257,29 @@ def test_one_of_another_version_is_not_used_and_the_log_says_what_to_do(
                 await asyncio.sleep(0.01)
             with pytest.raises(Refused, match=f"upgraded to {__version__} meanwhile: restart it"):
                 await historian.ask("reached", "/state/workspaces/w", type(None))
+            while historian.trouble is None:
+                await asyncio.sleep(0.01)
+        assert f"upgraded to {__version__} meanwhile: restart it" in historian.trouble
         await historian.close()
 
     asyncio.run(story())
+
+
+def test_a_first_message_of_another_form_is_told_from_a_damaged_one() -> None:
+    """What the messages say changes from version to version: the engine heard of a crash only."""
+    connected, process = start_process()
+    try:
+        content = msgspec.msgpack.encode({"type": "Begin", "version": "0.0", "other": 1})
+        connected.sendall(children.LENGTH.pack(len(content)) + content)
+        answer = children.receive(connected)
+        assert answer is not None
+        expected = messages.OtherVersion(version=__version__)
+        assert msgspec.msgpack.decode(answer, type=messages.OtherVersion) == expected
+        assert process.wait() == 0
+    finally:
+        connected.close()
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize(("soon_s", "pauses"), [(1e9, [1, 2, 4]), (-1.0, [1, 1, 1])])

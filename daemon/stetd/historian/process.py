@@ -26,6 +26,7 @@ from stetd.historian.following import Following
 from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.questions import Library, answer
+from stetd.processes import children
 from stetd.processes import historian_messages as messages
 from stetd.processes.children import Declined, Failed, Message, attach_to_engine, encoded
 from stetd.processes.remembered import fingerprints
@@ -75,13 +76,14 @@ class Historian:
 
     def serve(self) -> None:
         """Handle messages until the engine sends End or is gone."""
-        begin = messages.receive(self._connected)
-        if not isinstance(begin, messages.Begin):
+        content = children.receive(self._connected)
+        if content is None:
             return
-        if begin.version != __version__:
+        # Another version's message may have other fields.
+        if msgspec.msgpack.decode(content, type=messages.Sender).version != __version__:
             self._send(messages.OtherVersion(version=__version__))
             return
-        self._begin(begin)
+        self._begin(msgspec.msgpack.decode(content, type=messages.Begin))
         try:
             while (said := messages.receive(self._connected)) is not None:
                 if isinstance(said, messages.End):

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known_to_msgspec
 from stetd import __version__
 from stetd.config.settings import Settings
@@ -111,7 +111,7 @@ class Historian(msgspec.Struct):
     _ids: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
     _closing: bool = False
     _replacing: bool = False
-    _lost: Refused | None = None
+    _upgraded: str | None = None
     _heard_at: float = 0.0
     _watching: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
@@ -183,7 +183,7 @@ class Historian(msgspec.Struct):
                 self._settle(number, HistorianLost("the historian has ended"))
         if not self._closing and not self._replacing:
             _log.error("the historian has ended (%d); another one is started", status)
-            self.trouble = "the process that keeps it has ended"
+            self.trouble = self._upgraded or "the process that keeps it has ended"
         self._replacing = False
 
     def follow(self) -> None:
@@ -260,7 +260,9 @@ class Historian(msgspec.Struct):
                 waiting.asked += 1
                 self._send(waiting.message)
             else:
-                self._settle(number, (self._lost or _LOST).copy())
+                why = f"{self._upgraded}. Nothing was changed."
+                lost = refuse(Kind.OVERLOADED, why) if self._upgraded else _LOST.copy()
+                self._settle(number, lost)
 
     def _send(self, message: Message) -> None:
         if self._writer is not None:
@@ -319,8 +321,8 @@ class Historian(msgspec.Struct):
                 self.on_commits(said.shadow)
             case messages.OtherVersion():
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
-                why = f"stetd was upgraded to {said.version} meanwhile: restart it with stet stop."
-                self._lost = refuse(Kind.OVERLOADED, f"{why} Nothing was changed.")
+                why = f"stetd was upgraded to {said.version} meanwhile: restart it with stet stop"
+                self._upgraded = why
 
     def _settle(self, number: int, outcome: msgspec.Raw | Exception) -> None:
         """Resolve a question's future, unless it is cancelled."""

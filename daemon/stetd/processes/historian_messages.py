@@ -67,6 +67,12 @@ class StartingPoint(msgspec.Struct):
         return cls(mark, starts, held, first)
 
 
+class Sender(msgspec.Struct, frozen=True):
+    """What every version's first message has."""
+
+    version: str
+
+
 class Begin(Message, frozen=True):
     """The first message."""
 
