@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
