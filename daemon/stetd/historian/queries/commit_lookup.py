@@ -215,7 +215,7 @@ class CommitLookup:
 
     def is_undone(self, commit: StoredCommit) -> bool:
         """Whether a commit in effect has reverted this one."""
-        return self.undone_by(self._known(commit)) is not None
+        return self.undone_by(self._known(commit.oid)) is not None
 
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
@@ -276,7 +276,7 @@ class CommitLookup:
 
         Leaves out commits whose moves were undone without moving a file back: it was gone then.
         """
-        wanted = {self._known(commit): commit for commit in chosen}
+        wanted = {self._known(commit.oid): commit for commit in chosen}
         moving = self.index.moving(min(wanted), self.count)
         undone = {n: by for n in moving if (by := self.undone_by(n)) is not None}
         moved = [
@@ -344,7 +344,7 @@ class CommitLookup:
         self, commit: StoredCommit, paths: Iterable[str]
     ) -> Iterator[tuple[str, int]]:
         """The permission bits of these paths, as the last commits before this one recorded them."""
-        n = self._known(commit)
+        n = self._known(commit.oid)
         for path in paths:
             last = self.index.last_change(path, n - 1)
             said = self.commit(last[0]).meta.permissions if last is not None else ()
@@ -352,12 +352,12 @@ class CommitLookup:
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """A commit's changes as in results, ordered by path."""
-        rows = self.index.files(self._known(commit))
+        rows = self.index.files(self._known(commit.oid))
         return [counted(self.repository.blob, row) for row in rows]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, contains this text."""
-        files = self.index.files_with(self._known(commit), text)
+        files = self.index.files_with(self._known(commit.oid), text)
         return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
@@ -366,7 +366,7 @@ class CommitLookup:
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these paths, or a path below one; "" is the root."""
-        return self.index.touches(self._known(commit), paths)
+        return self.index.touches(self._known(commit.oid), paths)
 
     def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Change, Change]]:
         """A commit's changes of its parent's tree: path, before and after."""
