@@ -186,8 +186,7 @@ class Worktree:
             return None
         path = target.path
         try:
-            seen, target.seen = target.seen, None
-            found = self.read_name(target, limit=limit, seen=seen)
+            found = self.read_name(target, limit=limit)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -202,22 +201,16 @@ class Worktree:
         return found
 
     def read_name(
-        self,
-        target: Target,
-        temporary: str | None = None,
-        *,
-        limit: int | None = None,
-        seen: os.stat_result | None = None,
+        self, target: Target, temporary: str | None = None, *, limit: int | None = None
     ) -> OnDisk:
         """The target's file, or the temporary one beside it, read again until size and time agree
-        with the content. ``seen``: its stat data, if they were read just now.
+        with the content.
 
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
         path, dir_fd, name = target.path, target.dir_fd, temporary or target.name
         for _ in range(20):
-            before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-            seen = None
+            before = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             if stat.S_ISLNK(before.st_mode):
                 try:
                     link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
