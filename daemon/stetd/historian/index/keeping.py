@@ -22,7 +22,6 @@ from stetd.historian.index.history_index import (
     HistoryIndex,
     is_damage,
     remove,
-    transaction,
 )
 from stetd.historian.queries.commit_changes import files_to_index
 from stetd.repository.references import read_shallow
@@ -68,7 +67,8 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
     if not goes_on or not index.begins_at(read_shallow(repository.path)):
         raise _OtherHistory
     while missing:
-        with transaction(index.db):
+        with index.db as db:
+            db.execute("BEGIN IMMEDIATE")
             commits = text = 0
             while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
                 commit = repository.commit(bytes(missing[-_ID:]).hex())
