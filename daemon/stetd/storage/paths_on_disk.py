@@ -79,11 +79,9 @@ class Target(msgspec.Struct):
             self.dir_fd = -1
 
     def __enter__(self) -> Self:
-        """Close the descriptor at the end of a ``with``."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the descriptor."""
         self.close()
 
 
