@@ -20,7 +20,6 @@ from stetd.historian.index.history_index import (
     HistoryIndex,
     IndexedFile,
     is_damage,
-    transaction,
 )
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.line_diffs import Hunk
@@ -49,7 +48,8 @@ def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields
 
 
 def add(index: GrowingIndex, rows: list[Row]) -> None:
-    with transaction(index.db):
+    with index.db:
+        index.db.execute("BEGIN")
         for commit, files in rows:
             assert 1 == len(list(index.add(commit, files)))
 
@@ -181,7 +181,8 @@ def test_a_commit_is_found_by_each_part_and_only_those_files_are_looked_at(
         ("d/f", "hay"), ("f", "hay"),
     ]  # fmt: skip
     add(index, [row(1, text="needle")])
-    with transaction(index.db):
+    with index.db:
+        index.db.execute("BEGIN")
         lengths = list(
             index.add(row(2)[0], [IndexedFile(change(path), text) for path, text in told])
         )
@@ -211,7 +212,8 @@ def test_between_two_files_that_are_too_large_to_index_others_get_their_turn(
             compared += 1
             yield IndexedFile(change(f"{number}"), None)
 
-    with transaction(index.db):
+    with index.db:
+        index.db.execute("BEGIN")
         turns = [compared for _ in index.add(row(1)[0], files())]
     assert [2, 3, 4, 5, 6, 7, 8, 9, 10, 10] == turns
 
@@ -231,7 +233,8 @@ def test_what_was_begun_and_not_finished_is_not_there(index: GrowingIndex) -> No
     commit, files = row(2, files=(change("a"),), text="needle")
 
     def begin() -> Iterator[None]:
-        with transaction(index.db):
+        with index.db:
+            index.db.execute("BEGIN")
             for _ in index.add(commit, files):
                 yield
 

@@ -27,7 +27,7 @@ from stetd.repository.packing import write_pack
 from stetd.repository.references import HISTORY, references_below, set_pin
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Position
-from stetd.storage.journal_heads import JournalHead
+from stetd.storage.journal_format import Reached
 from stetd.storage.worktree import Worktree
 from storage.histories import Histories, blob
 
@@ -50,14 +50,17 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
 
 
 def claim_of(
-    head: str | None, commits: int, journal: JournalHead | None, trouble: str | None = None
+    head: str | None,
+    commits: int,
+    journal: tuple[Reached, list[str]] | None,
+    trouble: str | None = None,
 ) -> Claim:
     return Claim(head, commits, Position(1, 0), journal=journal, journal_trouble=trouble)
 
 
 def verify(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResult:
     head, count = made.head.commit, made.head.commits
-    claim = claim_of(head, count, JournalHead(head, count, []))
+    claim = claim_of(head, count, (Reached(head, count), []))
     fields: dict[str, Any] = {
         "state": os.path.dirname(os.path.dirname(made.path)),
         "name": os.path.basename(made.path),
@@ -140,7 +143,7 @@ def test_a_history_that_was_cut_off_with_its_journal_lacks_what_is_expected(
 ) -> None:
     head = made.oids[7]
     made.repository.set_head(head)
-    claim = claim_of(head, 8, JournalHead(head, 8, []))
+    claim = claim_of(head, 8, (Reached(head, 8), []))
     assert told(verify(made, worktree, before=claim, claim=claim)) == []
     [(kind, _)] = told(verify(made, worktree, before=claim, claim=claim, expect=made.oids[11]))
     assert kind == "expect"
@@ -148,7 +151,7 @@ def test_a_history_that_was_cut_off_with_its_journal_lacks_what_is_expected(
 
 def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
-    claim = claim_of(head, 13, JournalHead(head, 13, []))
+    claim = claim_of(head, 13, (Reached(head, 13), []))
     assert told(verify(made, worktree, before=claim, claim=claim)) == [
         ("count", "the history has 12 commits, but 13 were made in it")
     ]
@@ -156,11 +159,11 @@ def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) 
 
 def test_a_journal_that_disagrees_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
-    claim = claim_of(head, 12, JournalHead(made.oids[3], 4, []))
+    claim = claim_of(head, 12, (Reached(made.oids[3], 4), []))
     [(kind, message)] = told(verify(made, worktree, claim=claim))
     assert kind == "journal"
     assert made.oids[3] in message
-    claim = claim_of(head, 12, JournalHead(head, 12, ["a sentence"]))
+    claim = claim_of(head, 12, (Reached(head, 12), ["a sentence"]))
     assert told(verify(made, worktree, claim=claim)) == [("journal", "a sentence")]
     claim = claim_of(head, 12, None, "00000001.wal: No such file or directory")
     [(kind, _)] = told(verify(made, worktree, claim=claim))
@@ -172,7 +175,7 @@ def test_a_journal_that_disagrees_is_told(made: Histories, worktree: Worktree) -
 
 def test_a_reference_between_the_two_heads_is_in_place(made: Histories, worktree: Worktree) -> None:
     head = made.oids[8]
-    before = claim_of(head, 9, JournalHead(head, 9, []))
+    before = claim_of(head, 9, (Reached(head, 9), []))
     for oid in made.oids[8:]:
         assert told(verify(made, worktree, before=before, reference=oid)) == []
     [(kind, message)] = told(verify(made, worktree, before=before, reference=made.oids[7]))
@@ -311,7 +314,7 @@ def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktr
     meta = CommitMeta(kind="edit", method="patch", time=2000, subject="s")
     commit = commit_object(meta, root.oid, made.oids[-1])
     made.repository.write([root, commit])
-    claim = claim_of(commit.oid, 13, JournalHead(commit.oid, 13, []))
+    claim = claim_of(commit.oid, 13, (Reached(commit.oid, 13), []))
     result = verify(made, worktree, before=claim, claim=claim, reference=commit.oid)
     assert told(result) == [
         (
@@ -399,7 +402,7 @@ def on_top(made: Histories, worktree: Worktree, content: bytes) -> list[tuple[st
     """What is told of a history with this commit on top."""
     commit = NewObject("commit", object_id("commit", content), content)
     made.repository.write([commit])
-    claim = claim_of(commit.oid, 13, JournalHead(commit.oid, 13, []))
+    claim = claim_of(commit.oid, 13, (Reached(commit.oid, 13), []))
     return told(verify(made, worktree, before=claim, claim=claim, reference=commit.oid))
 
 

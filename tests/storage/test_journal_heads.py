@@ -11,8 +11,15 @@ import pytest
 from stetd.history.commits import CommitMeta
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal
-from stetd.storage.journal_format import Abort, Change, Checkpoint, CommitRecord, WorkspaceState
-from stetd.storage.journal_heads import JournalHead, read_heads
+from stetd.storage.journal_format import (
+    Abort,
+    Change,
+    Checkpoint,
+    CommitRecord,
+    Reached,
+    WorkspaceState,
+)
+from stetd.storage.journal_heads import read_heads
 
 META = CommitMeta(kind="edit", time=1, subject="s")
 
@@ -38,12 +45,12 @@ def checkpoint(journal: Journal, head: str | None, commits: int) -> Checkpoint:
     return Checkpoint(at.segment, at.offset, 0, [known], [])
 
 
-def heads(journal: Journal, tmp_path: Path) -> JournalHead:
+def heads(journal: Journal, tmp_path: Path) -> tuple[Reached, list[str]]:
     return read_heads(os.fspath(tmp_path), journal.position, "w")
 
 
 def test_a_new_journal_has_no_history(journal: Journal, tmp_path: Path) -> None:
-    assert heads(journal, tmp_path) == JournalHead(None, 0, [])
+    assert heads(journal, tmp_path) == (Reached(None, 0), [])
 
 
 def test_records_follow_the_newest_checkpoint(journal: Journal, tmp_path: Path) -> None:
@@ -53,28 +60,28 @@ def test_records_follow_the_newest_checkpoint(journal: Journal, tmp_path: Path) 
     journal.append(change(3, commit("x", None), workspace="other"))
     mark = checkpoint(journal, "c", 3)
     journal.append(change(4, commit("d", "c")))
-    assert heads(journal, tmp_path) == JournalHead("d", 4, [])
+    assert heads(journal, tmp_path) == (Reached("d", 4), [])
     journal.append(mark)  # what came between the watermark and the record counts
-    assert heads(journal, tmp_path) == JournalHead("d", 4, [])
+    assert heads(journal, tmp_path) == (Reached("d", 4), [])
 
 
 def test_what_an_abort_voids_does_not_count(journal: Journal, tmp_path: Path) -> None:
     journal.append(change(1, commit("a", None)), change(2, commit("b", "a")))
     journal.append(Abort(3, "w", [1, 2], None, {}, [commit("o", None)], {}))
     journal.append(change(4, commit("p", "o")))
-    assert heads(journal, tmp_path) == JournalHead("p", 2, [])
+    assert heads(journal, tmp_path) == (Reached("p", 2), [])
 
 
 def test_only_what_was_there_at_the_position_counts(journal: Journal, tmp_path: Path) -> None:
     journal.append(change(1, commit("a", None)))
     before = journal.position
     journal.append(change(2, commit("b", "a")))
-    assert read_heads(os.fspath(tmp_path), before, "w").head == "a"
+    assert read_heads(os.fspath(tmp_path), before, "w")[0].head == "a"
 
 
 def test_a_record_that_continues_another_commit_is_told(journal: Journal, tmp_path: Path) -> None:
     journal.append(change(1, commit("a", None)), change(2, commit("c", "b")))
-    assert heads(journal, tmp_path).damage == [
+    assert heads(journal, tmp_path)[1] == [
         "record 2 of the journal continues b, but the history stood at a"
     ]
 
@@ -92,9 +99,9 @@ def test_a_flipped_bit_anywhere_is_told(journal: Journal, tmp_path: Path, older:
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
-        assert heads(journal, tmp_path).damage[0].startswith("segment 00000001.wal"), bit
+        assert heads(journal, tmp_path)[1][0].startswith("segment 00000001.wal"), bit
     path.write_bytes(whole)
-    assert heads(journal, tmp_path).damage == []
+    assert heads(journal, tmp_path)[1] == []
 
 
 def test_room_that_a_kill_left_reserved_is_no_damage(journal: Journal, tmp_path: Path) -> None:
@@ -103,13 +110,13 @@ def test_room_that_a_kill_left_reserved_is_no_damage(journal: Journal, tmp_path:
     journal.append(change(2, commit("b", "a")))
     with (tmp_path / "00000001.wal").open("ab") as segment:
         segment.write(b"\0" * 4096)
-    assert heads(journal, tmp_path) == JournalHead("b", 2, [])
+    assert heads(journal, tmp_path) == (Reached("b", 2), [])
 
 
 def test_a_segment_cut_short_is_told(journal: Journal, tmp_path: Path) -> None:
     journal.append(change(1, commit("a", None)))
     os.truncate(tmp_path / "00000001.wal", journal.position.offset - 1)
-    assert "segment 00000001.wal of the journal is cut short" in heads(journal, tmp_path).damage
+    assert "segment 00000001.wal of the journal is cut short" in heads(journal, tmp_path)[1]
 
 
 def test_a_segment_that_is_gone_is_a_file_not_found(journal: Journal, tmp_path: Path) -> None:
@@ -136,4 +143,4 @@ def test_a_checkpoint_after_the_position_may_have_dropped_the_one_before(
     journal.remove(journal.segments_before(mark.segment))
     with pytest.raises(FileNotFoundError, match=r"00000001\.wal"):
         read_heads(os.fspath(tmp_path), before, "w")
-    assert heads(journal, tmp_path) == JournalHead("b", 2, [])
+    assert heads(journal, tmp_path) == (Reached("b", 2), [])

@@ -137,7 +137,6 @@ def _header(
 
 
 def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
-    """The lines of a patch's header that say so."""
     alike = 100
     if before != after:
         alike = min(99, int(100 * similarity(line_counts(before), line_counts(after))))

@@ -39,39 +39,36 @@ _BEGINNINGS = bytes(
 
 
 class Hunk(NamedTuple):
-    """Old lines that became new lines; lines count from 0, either number may be 0."""
+    """A run of old lines that became new ones; lines count from 0, either number may be 0."""
 
     old_start: int
     old_lines: int
     new_start: int
     new_lines: int
 
-
-class _Change(NamedTuple):
-    """A run of removed and added lines, by line numbers in the compared stretch."""
-
-    old: int
-    removed: int
-    new: int
-    added: int
+    def below(self, old: int, new: int) -> Hunk:
+        """The same run, so many lines further down in each text."""
+        return self._replace(old_start=self.old_start + old, new_start=self.new_start + new)
 
 
 class _Comparison(NamedTuple):
     """The stretch of two texts that contains all differences, and the changes in it.
 
-    ``first``: the number of lines before the stretch; ``start``: its offset in bytes.
+    ``first``: the number of lines before the stretch; ``start``: its offset in bytes. The lines of
+    the changes count from there.
     """
 
     first: int
     start: int
     old: list[bytes]
     new: list[bytes]
-    changes: list[_Change]
+    changes: list[Hunk]
 
     @property
     def counts(self) -> tuple[int, int]:
         """The numbers of added and removed lines."""
-        return sum(each.added for each in self.changes), sum(each.removed for each in self.changes)
+        added = sum(each.new_lines for each in self.changes)
+        return added, sum(each.old_lines for each in self.changes)
 
 
 def _lines_of(data: bytes) -> list[bytes]:
@@ -110,14 +107,14 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
     found = _compared(before, after)
     changed: list[bytes] = []
     for each in found.changes:
-        changed += found.old[each.old : each.old + each.removed]
-        changed += found.new[each.new : each.new + each.added]
+        changed += found.old[each.old_start : each.old_start + each.old_lines]
+        changed += found.new[each.new_start : each.new_start + each.new_lines]
     text = "\n".join(line.removesuffix(b"\n").decode("utf-8", "replace") for line in changed)
     # The \x01 keeps a line that ends in a lone \r apart from one that ends in \r\n.
     one, two = (_LONE_RETURN.sub(b"\r\x01\n", data) for data in (before, after))
     fine = found if (one, two) == (before, after) else _compared(one, two)
-    hunks = (Hunk(fine.first + e.old, e.removed, fine.first + e.new, e.added) for e in fine.changes)
-    return LineComparison(tuple(hunks), *found.counts, text)
+    hunks = tuple(each.below(fine.first, fine.first) for each in fine.changes)
+    return LineComparison(hunks, *found.counts, text)
 
 
 def is_binary(data: bytes) -> bool:
@@ -138,8 +135,7 @@ def _compared(before: bytes, after: bytes, context: int = 0) -> _Comparison:
     several = len(found) > 1
     tail = _offset_below(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])
-    more = len(above)
-    changes = [each._replace(old=each.old + more, new=each.new + more) for each in found]
+    changes = [each.below(len(above), len(above)) for each in found]
     old, new = above + old + below, above + new + below
     if several:
         kept = context if tail < len(before) else 0  # context lines of the last hunk
@@ -163,29 +159,29 @@ def _offset_below(data: bytes, at: int, lines: int) -> int:
     return at
 
 
-def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
+def _changes(old: list[bytes], new: list[bytes]) -> list[Hunk]:
     """The shortest list of changes; of very many lines a short one."""
     if set(old).isdisjoint(new):
-        return [_Change(0, len(old), 0, len(new))]
+        return [Hunk(0, len(old), 0, len(new))]
     if len(old) * len(new) > _MOST_PAIRS:
         return _changes_of_many(old, new)
     numbers: dict[bytes, int] = {}
     one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
     # Backwards: of several shortest lists this mostly gives the one that Git chooses.
     same = LCSseq.editops(one[::-1], two[::-1]).as_matching_blocks()
-    changes: list[_Change] = []
+    changes: list[Hunk] = []
     i = j = 0
     for block in reversed(same):
         i_end, j_end = len(one) - block.a - block.size, len(two) - block.b - block.size
         if (i, j) != (i_end, j_end):
-            changes.append(_Change(i, i_end - i, j, j_end - j))
+            changes.append(Hunk(i, i_end - i, j, j_end - j))
         i, j = i_end + block.size, j_end + block.size
     if (i, j) != (len(one), len(two)):
-        changes.append(_Change(i, len(one) - i, j, len(two) - j))
+        changes.append(Hunk(i, len(one) - i, j, len(two) - j))
     return changes
 
 
-def _changes_of_many(old: list[bytes], new: list[bytes]) -> list[_Change]:
+def _changes_of_many(old: list[bytes], new: list[bytes]) -> list[Hunk]:
     """A short list: the changes between lines that both texts have once and in the same order."""
     counts, places = Counter(old + new), dict(zip(new, range(len(new)), strict=True))
     step = len(old) // isqrt(_MOST_PAIRS) * 2 + 1  # odd, because few files repeat in such steps
@@ -193,38 +189,37 @@ def _changes_of_many(old: list[bytes], new: list[bytes]) -> list[_Change]:
     order = [places[old[at]] for at in once]
     same = LCSseq.editops(order, sorted(order)).as_matching_blocks()
     anchors = [(once[k], order[k]) for block in same for k in range(block.a, block.a + block.size)]
-    changes: list[_Change] = []
+    changes: list[Hunk] = []
     i = j = 0
     for i_end, j_end in [*anchors, (len(old), len(new))]:
         one, two = old[i:i_end], new[j:j_end]
         if one != two:
             few = len(one) * len(two) <= _MOST_PAIRS
-            found = _changes(one, two) if few else [_Change(0, len(one), 0, len(two))]
-            changes += [each._replace(old=i + each.old, new=j + each.new) for each in found]
+            found = _changes(one, two) if few else [Hunk(0, len(one), 0, len(two))]
+            changes += [each.below(i, j) for each in found]
         i, j = i_end + 1, j_end + 1
     return changes
 
 
-def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> list[_Change]:
+def _moved_down(changes: list[Hunk], old: list[bytes], new: list[bytes]) -> list[Hunk]:
     """Move pure removals and additions down as far as possible, as Git does. A change that they
     reach is joined with them.
     """
-    moved: list[_Change] = []
+    moved: list[Hunk] = []
     for change in reversed(changes):
-        while not (change.removed and change.added):
-            lines, at = (old, change.old) if change.removed else (new, change.new)
-            size = change.removed or change.added
-            end = (moved[-1].old if moved else len(old)) - change.old - change.removed
+        while not (change.old_lines and change.new_lines):
+            lines, at = (old, change.old_start) if change.old_lines else (new, change.new_start)
+            size = change.old_lines or change.new_lines
+            end = (moved[-1].old_start if moved else len(old)) - change.old_start - change.old_lines
             step = 0
             while step < end and lines[at + step] == lines[at + step + size]:
                 step += 1
-            change = change._replace(old=change.old + step, new=change.new + step)
+            change = change.below(step, step)
             if step < end or not moved:
                 break
             met = moved.pop()
-            change = change._replace(
-                removed=change.removed + met.removed, added=change.added + met.added
-            )
+            removed, added = change.old_lines + met.old_lines, change.new_lines + met.new_lines
+            change = change._replace(old_lines=removed, new_lines=added)
         moved.append(change)
     return moved[::-1]
 
@@ -243,10 +238,10 @@ def unified_hunks(before: bytes, after: bytes) -> tuple[bytes, tuple[int, int]]:
     pieces: list[bytes] = []
     heading, searched, reached = b"", 0, 0
     for group in _grouped(changes):
-        above = min(_CONTEXT, group[0].old)
-        start, new_start = group[0].old - above, group[0].new - above
+        above = min(_CONTEXT, group[0].old_start)
+        start, new_start = group[0].old_start - above, group[0].new_start - above
         last = group[-1]
-        old_end, new_end = last.old + last.removed, last.new + last.added
+        old_end, new_end = last.old_start + last.old_lines, last.new_start + last.new_lines
         below = min(_CONTEXT, len(old) - old_end)
         offset += sum(map(len, old[reached:start]))
         reached = start
@@ -259,10 +254,10 @@ def unified_hunks(before: bytes, after: bytes) -> tuple[bytes, tuple[int, int]]:
         pieces.append(_header(b" +".join(ranges), heading))
         at = start
         for change in group:
-            _write(pieces, b" ", old[at : change.old])
-            at = change.old + change.removed
-            _write(pieces, b"-", old[change.old : at])
-            _write(pieces, b"+", new[change.new : change.new + change.added])
+            _write(pieces, b" ", old[at : change.old_start])
+            at = change.old_start + change.old_lines
+            _write(pieces, b"-", old[change.old_start : at])
+            _write(pieces, b"+", new[change.new_start : change.new_start + change.new_lines])
         _write(pieces, b" ", old[at : at + below])
     return b"".join(pieces), found.counts
 
@@ -273,11 +268,11 @@ def _write(pieces: list[bytes], sign: bytes, lines: Sequence[bytes]) -> None:
         pieces.append(_NO_NEWLINE)
 
 
-def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+def _grouped(changes: Sequence[Hunk]) -> Iterator[list[Hunk]]:
     """Group changes whose context lines touch into hunks."""
     group = [changes[0]]
     for change in changes[1:]:
-        if change.old - group[-1].old - group[-1].removed > 2 * _CONTEXT:
+        if change.old_start - group[-1].old_start - group[-1].old_lines > 2 * _CONTEXT:
             yield group
             group = []
         group.append(change)

@@ -14,7 +14,7 @@ import msgspec
 
 from stetd.editing.paths import directories_above
 from stetd.history.excluding import Excludes
-from stetd.history.ignoring import IgnoreFile, is_ignored
+from stetd.history.ignoring import IgnoreFile, is_left_out
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 #: A larger .gitignore file takes long to apply; the files that it ignored count as unknown.
@@ -69,7 +69,7 @@ class FilesBefore(msgspec.Struct):
     ignores: Mapping[str, str] | None
     _absent: set[str] = set()
     _passed: set[str] = set()
-    _rules: dict[str, IgnoreFile | None] = {}
+    _rules: dict[str, IgnoreFile] = {}
     _unchanged: dict[str, bool] = {}
 
     def __post_init__(self) -> None:
@@ -96,19 +96,9 @@ class FilesBefore(msgspec.Struct):
     def _may_be_ignored(self, path: str) -> bool:
         """Whether ``.gitignore`` files ignored a path then, or may have."""
         folders = ["", *(directory + "/" for directory in directories_above(path))]
-        if all(map(self._is_unchanged, folders)):
-            return False  # what is not ignored now was not ignored then
-        files: list[IgnoreFile] = []
-        for folder in folders:
-            rules = self._rules_of(folder)
-            if rules is None:
-                return True
-            if rules:
-                files.append(rules)
-            name, below, _ = path[len(folder) :].partition("/")
-            if is_ignored(folder + name, files, directory=bool(below)):
-                return True
-        return False
+        # What is not ignored now was not ignored then, by the same rules.
+        unchanged = all(map(self._is_unchanged, folders))
+        return not unchanged and is_left_out(path, self._rules_of)
 
     def _is_unchanged(self, folder: str) -> bool:
         """Whether a directory's ``.gitignore`` is the same now as then."""
@@ -127,11 +117,11 @@ class FilesBefore(msgspec.Struct):
         found = self.repository.file_in(self.note.tree, path)
         return found[1] if found is not None else ""
 
-    def _rules_of(self, folder: str) -> IgnoreFile | None:
-        """A directory's ``.gitignore`` then; None if it is unknown."""
+    def _rules_of(self, folder: str) -> IgnoreFile:
+        """A directory's ``.gitignore`` then; one that ignores everything if it is too large."""
         if folder not in self._rules:
             oid = self._followed(folder)
             content = self.repository.blob(oid) if oid else b""
-            known = len(content) <= _MAX_RULES_BYTES
-            self._rules[folder] = IgnoreFile(content, folder) if known else None
+            content = content if len(content) <= _MAX_RULES_BYTES else b"*"
+            self._rules[folder] = IgnoreFile(content, folder)
         return self._rules[folder]

@@ -7,7 +7,6 @@ import msgspec
 from stet.wire.results import ForgetResult, SnapshotResult
 from stetd.storage.journal import Position
 from stetd.storage.journal_format import Cut, Reached
-from stetd.storage.journal_heads import JournalHead
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -68,13 +67,13 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Claim(Moment, frozen=True):
-    """A moment, with the journal as it was read then.
+    """A moment, with what the journal had then: how far the history had come, and its damage.
 
     ``journal_trouble``: why the journal could not be read. ``reference``: the value of
     ``refs/heads/history`` after that: an id, None, or "" if it is damaged.
     """
 
-    journal: JournalHead | None = None
+    journal: tuple[Reached, list[str]] | None = None
     journal_trouble: str | None = None
     reference: str | None = None
 

@@ -56,7 +56,7 @@ from stetd.repository.packing import (
 )
 from stetd.repository.reachable import LINKS, Marks, named_entries
 from stetd.repository.references import HISTORY, named_commits, read_reference, read_shallow
-from stetd.repository.stored_ids import each_id, union
+from stetd.repository.stored_ids import each_id
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -119,7 +119,7 @@ class Repacking(msgspec.Struct):
             self._sweep(copied, written)
 
     def _mark(self, roots: list[str], files: ObjectFiles, packs: list[PackEntries]) -> None:
-        self._marks = marks = Marks(files, union([*(p.all_ids() for p in packs), self._loose]))
+        self._marks = marks = Marks(files, Chosen(packs, self._loose).ids)
         self.progress.begin("looking for what is needed", len(marks))
         marks.on_mark = lambda _: self.progress.step()
         marks.mark_from(roots)

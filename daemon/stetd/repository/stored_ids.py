@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 
 class SortedIds:
@@ -31,12 +30,3 @@ class SortedIds:
 def each_id(ids: bytes) -> Iterator[bytes]:
     """The ids one by one, as 20 bytes each."""
     return (ids[at : at + 20] for at in range(0, len(ids), 20))
-
-
-def union(sources: Iterable[bytes]) -> bytes:
-    """Merge several ordered lists of ids, without duplicates."""
-    merged = bytearray()
-    for oid in heapq.merge(*map(each_id, sources)):
-        if oid != merged[-20:]:
-            merged += oid
-    return bytes(merged)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from stetd.storage.disk import read_file
 from stetd.storage.journal import Position, segment_numbers, segment_path
@@ -28,19 +27,9 @@ from stetd.storage.journal_format import (
 )
 
 
-class JournalHead(NamedTuple):
-    """A history as the journal has it.
-
-    ``damage``: a sentence for each part of the journal that can't be read or is contradictory.
-    """
-
-    head: str | None
-    commits: int
-    damage: list[str]
-
-
-def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
-    """The history of a workspace up to a position that the writer gave.
+def read_heads(directory: str, until: Position, workspace: str) -> tuple[Reached, list[str]]:
+    """The history of a workspace up to a position that the writer gave, and a sentence for each
+    part of the journal that can't be read or is contradictory.
 
     Raises FileNotFoundError (see above), OSError.
     """
@@ -69,12 +58,12 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
     for number in range(mark[0], until.segment + 1):
         os.stat(segment_path(directory, number))
     valid = [each[1:] for each in changes if each[0] >= mark and each[1] not in voided]
-    return _follow(reached, valid, damage)
+    return _follow(reached, valid, damage), damage
 
 
 def _follow(
     reached: Reached, changes: Sequence[tuple[int, Sequence[Step] | None]], damage: list[str]
-) -> JournalHead:
+) -> Reached:
     for number, made in changes:
         if made is None:
             reached = Reached(None, 0)
@@ -85,7 +74,7 @@ def _follow(
                     f"stood at {reached.head}"
                 )
             reached = reached.after(step)
-    return JournalHead(reached.head, reached.commits, damage)
+    return reached
 
 
 def _records(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
@@ -63,15 +62,14 @@ class Target(msgspec.Struct):
     """A resolved path: the descriptor of a directory and the name in it. The owner closes it.
 
     ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories between
-    the descriptor's and the name that do not exist yet. ``seen``: the stat data, if resolving has
-    read them. ``links``: canonical paths of the links that were followed.
+    the descriptor's and the name that do not exist yet. ``links``: canonical paths of the links
+    that were followed.
     """
 
     path: str
     dir_fd: int
     missing: tuple[str, ...]
     name: str
-    seen: os.stat_result | None = None
     links: tuple[str, ...] = ()
 
     def close(self) -> None:
@@ -81,11 +79,9 @@ class Target(msgspec.Struct):
             self.dir_fd = -1
 
     def __enter__(self) -> Self:
-        """Close the descriptor at the end of a ``with``."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the descriptor."""
         self.close()
 
 
@@ -230,11 +226,10 @@ class Resolver(msgspec.Struct):
             fd = _openat2_directory(self._root_fd, parent)
         except OSError:
             return None
-        seen = _stat(fd, parts[-1]) if follow_last else None
-        if seen is not None and stat.S_ISLNK(seen.st_mode):
+        if follow_last and _read_link(fd, parts[-1]) is not None:
             os.close(fd)
             return None
-        return Target("/".join(parts), fd, (), parts[-1], seen)
+        return Target("/".join(parts), fd, (), parts[-1])
 
     def _walk(self, path: str, directory: str, parts: list[str], follow_last: bool) -> Target:
         todo = list(reversed(parts))
@@ -339,7 +334,7 @@ def _target(
     for part in rest:
         check_component(part, path)
     name = "/".join([*done, *rest])
-    return Target(name, fds.pop(), tuple(rest[:-1]), rest[-1], links=tuple(links))
+    return Target(name, fds.pop(), tuple(rest[:-1]), rest[-1], tuple(links))
 
 
 def _too_deep(path: str) -> Exception:
@@ -352,13 +347,6 @@ def _too_deep(path: str) -> Exception:
 
 def _not_a_file(path: str) -> Exception:
     return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory; name a file", path=path)
-
-
-def _stat(dir_fd: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    except OSError:
-        return None
 
 
 def _read_link(dir_fd: int, name: str) -> str | None:

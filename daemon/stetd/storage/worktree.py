@@ -15,6 +15,7 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -185,8 +186,7 @@ class Worktree:
             return None
         path = target.path
         try:
-            seen, target.seen = target.seen, None
-            found = self.read_name(target, limit=limit, seen=seen)
+            found = self.read_name(target, limit=limit)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -201,22 +201,16 @@ class Worktree:
         return found
 
     def read_name(
-        self,
-        target: Target,
-        temporary: str | None = None,
-        *,
-        limit: int | None = None,
-        seen: os.stat_result | None = None,
+        self, target: Target, temporary: str | None = None, *, limit: int | None = None
     ) -> OnDisk:
         """The target's file, or the temporary one beside it, read again until size and time agree
-        with the content. ``seen``: its stat data, if they were read just now.
+        with the content.
 
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
         path, dir_fd, name = target.path, target.dir_fd, temporary or target.name
         for _ in range(20):
-            before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-            seen = None
+            before = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             if stat.S_ISLNK(before.st_mode):
                 try:
                     link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
@@ -309,32 +303,27 @@ class Worktree:
             target.missing = target.missing[1:]
 
     def stage(
-        self, target: Target, temporary: str, content: bytes, mode: int, *, like: OnDisk | None
-    ) -> int:
+        self, target: Target, temporary: str, content: bytes, mode: int, *, new: bool
+    ) -> None:
         """Write the new content, with its mode, to a temporary file beside the file.
 
-        ``like``: the file that was read; the owner and extended attributes of the present file are
-        copied, as far as permitted. Returns a descriptor of the present file, for the caller to
-        close, if it is the one that was read; else -1.
+        Unless it is ``new``, the owner and extended attributes of the present file are copied, as
+        far as permitted.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
-            return -1
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = self._disk.open(temporary, flags, 0o600, target.dir_fd)
         try:
             self._disk.write_all(fd, content)
-            present = _copy_attributes(target, fd, like.inode) if like is not None else -1
-            try:
-                self._disk.fchmod(fd, stat.S_IMODE(mode))
-            except BaseException:
-                _close(present)
-                raise
-            if like is None and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
+            if not new:
+                _copy_attributes(target, fd)
+            self._disk.fchmod(fd, stat.S_IMODE(mode))
+            if new and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
                 self._fixed_modes[got.st_dev] = got.st_mode
         finally:
             os.close(fd)
-        return present
 
     def rename_in(self, target: Target, temporary: str) -> None:
         """Rename the temporary file to the target's name. Raises FileExistsError if it is taken."""
@@ -393,7 +382,7 @@ class Worktree:
             old = self.read_name(target)
             if old.data is None:
                 raise
-            _close(self.stage(target, kept, old.data, old.mode, like=old))
+            self.stage(target, kept, old.data, old.mode, new=False)
         self._disk.rename(temporary, target.name, target.dir_fd)
         failpoint("swap.renamed")
         self._disk.rename(kept, temporary, target.dir_fd)
@@ -413,18 +402,23 @@ class Worktree:
         if not self._renamed(self._disk.rename_new, target.name, temporary, target.dir_fd):
             self._disk.rename(target.name, temporary, target.dir_fd)
 
-    def matches_descriptor(self, target: Target, temporary: str, expected: OnDisk, fd: int) -> bool:
-        """Whether the displaced file is the one of :meth:`stage`'s descriptor, unchanged since it
-        was read. This saves opening it by name.
+    def open_unchanged(self, target: Target, temporary: str, expected: OnDisk) -> int:
+        """A descriptor of the displaced file, if it is the one that was read, unchanged; else -1.
+
+        This saves computing its id.
         """
-        if fd < 0 or expected.size > _ALWAYS_COMPARE:
-            return False
-        try:
+        fd, unchanged = -1, False
+        with suppress(FileNotFoundError):
             now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
-        return same and os.pread(fd, expected.size + 1, 0) == expected.data
+            same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
+            if same and expected.size <= _ALWAYS_COMPARE:
+                fd = self.open_displaced(target, temporary)
+        try:
+            unchanged = fd >= 0 and os.pread(fd, expected.size + 1, 0) == expected.data
+        finally:
+            if fd >= 0 and not unchanged:
+                os.close(fd)
+        return fd if unchanged else -1
 
     def compare_displaced(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
         """The displaced file (at the temporary name) if it is not the one that was read."""
@@ -584,18 +578,12 @@ class Worktree:
                 raise
 
 
-def _close(fd: int) -> None:
-    if fd >= 0:
-        os.close(fd)
-
-
-def _copy_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
-    """Copy owner and attributes of the present file; its descriptor, if its inode is ``inode``."""
+def _copy_attributes(target: Target, fd: int) -> None:
+    """Copy owner and attributes of the present file."""
     try:
         source = os.open(target.name, _READ, dir_fd=target.dir_fd)
     except OSError:
-        return -1
-    known = False
+        return
     try:
         info, own = os.fstat(source), os.fstat(fd)
         if info.st_gid == unknown_owner("gid"):
@@ -609,11 +597,8 @@ def _copy_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
         _if_permitted(lambda: names.extend(os.listxattr(source)))
         for name in names:
             _if_permitted(partial(_copy_attribute, source, fd, name))
-        known = (info.st_dev, info.st_ino) == inode
     finally:
-        if not known:
-            os.close(source)
-    return source if known else -1
+        os.close(source)
 
 
 def _copy_attribute(source: int, fd: int, name: str) -> None:

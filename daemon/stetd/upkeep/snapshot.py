@@ -58,7 +58,6 @@ async def snapshot(
 def _commit(
     writer: Writer, workspace: Workspace, who: Requester, taken: SnapshotTree, touched: set[str]
 ) -> str | None:
-    """Add the commit to the present head."""
     check_open(writer, workspace)
     load, head = workspace.repository.load_tree, workspace.head
     now = int(time.time())

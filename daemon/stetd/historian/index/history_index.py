@@ -26,7 +26,7 @@ import heapq
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -514,18 +514,6 @@ def is_damage(error: sqlite3.Error) -> bool:
 def primary_code(error: sqlite3.Error) -> int:
     """SQLite's primary result code of an error."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """One transaction; rolled back if the block raises."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield db
-        db.execute("COMMIT")
-    finally:
-        if db.in_transaction:  # SQLite may have rolled back by itself
-            db.execute("ROLLBACK")
 
 
 def remove(path: str) -> None:

@@ -14,7 +14,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.historian.index.history_index import (
@@ -22,7 +23,6 @@ from stetd.historian.index.history_index import (
     HistoryIndex,
     is_damage,
     remove,
-    transaction,
 )
 from stetd.historian.queries.commit_changes import files_to_index
 from stetd.repository.references import read_shallow
@@ -68,7 +68,8 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
     if not goes_on or not index.begins_at(read_shallow(repository.path)):
         raise _OtherHistory
     while missing:
-        with transaction(index.db):
+        with index.db as db:
+            db.execute("BEGIN IMMEDIATE")
             commits = text = 0
             while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
                 commit = repository.commit(bytes(missing[-_ID:]).hex())
@@ -217,40 +218,33 @@ class Indexer:
     """The indexing thread and its queue."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, None] = {}
-        self._changed = threading.Condition()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
-        self._thread.start()
+        self._waiting: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(
+            1, thread_name_prefix="stet-index", initializer=lower_priority, initargs=(BEHIND_EDITS,)
+        )
 
     def follow(self, repository: str) -> None:
         """Note that a shadow repository has new commits. May be called from any thread."""
-        with self._changed:
-            self._waiting[repository] = None
-            self._changed.notify()
+        if repository not in self._waiting:
+            self._waiting.add(repository)
+            with suppress(RuntimeError):  # closed
+                self._thread.submit(self._index_soon, repository)
 
     def close(self) -> None:
         """Stop after the present step. Missing commits are added after the next start."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        self._thread.join()
+        self._stopping.set()
+        self._thread.shutdown(cancel_futures=True)
         release()
 
-    def _run(self) -> None:
-        lower_priority(BEHIND_EDITS)
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._waiting) or self._stopping)
-                self._changed.wait_for(lambda: self._stopping, _GATHER_S)
-                if self._stopping:
-                    return
-                repository = next(iter(self._waiting))
-                del self._waiting[repository]
-            try:
-                self._index(repository)
-            except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
-                _log.warning("the index of %s can't be kept: %r", repository, error)
+    def _index_soon(self, repository: str) -> None:
+        if self._stopping.wait(_GATHER_S):
+            return
+        self._waiting.discard(repository)
+        try:
+            self._index(repository)
+        except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
+            _log.warning("the index of %s can't be kept: %r", repository, error)
 
     def _index(self, shadow: str) -> None:
         path = HistoryIndex.path_for(shadow)
@@ -263,5 +257,5 @@ class Indexer:
             with closing(_stored(path, repository, head)) as steps:
                 for _ in steps:
                     yield_processor()
-                    if self._stopping or _wanted[path]:  # the question adds the rest
+                    if self._stopping.is_set() or _wanted[path]:  # the question adds the rest
                         return

@@ -25,7 +25,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from stetd.historian.index.history_index import is_corrupt, primary_code, remove, transaction
+from stetd.historian.index.history_index import is_corrupt, primary_code, remove
 from stetd.processes.remembered import Key
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
@@ -99,7 +99,8 @@ class RequestStore(msgspec.Struct):
                 db.execute("VACUUM INTO ?", (self._path,))
                 self.close()
                 db = self._connection()
-            with transaction(db):
+            with db:
+                db.execute("BEGIN IMMEDIATE")
                 db.executemany(
                     "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
                     map(astuple, records),
@@ -141,7 +142,8 @@ class RequestStore(msgspec.Struct):
                 "SELECT reply, workspace, session, request FROM requests WHERE workspace = ?",
                 (workspace,),
             ).fetchall()
-            with transaction(db):
+            with db:
+                db.execute("BEGIN IMMEDIATE")
                 db.executemany(
                     "UPDATE requests SET reply = ?"
                     " WHERE workspace = ? AND session = ? AND request = ?",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from array import array
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 
@@ -26,11 +25,11 @@ from stetd.repository.object_files import (
     loose_name,
     pack_names,
 )
-from stetd.repository.packing import PackEntries, clear_unfinished
+from stetd.repository.packing import Chosen, PackEntries, clear_unfinished
 from stetd.repository.reachable import Marks
 from stetd.repository.references import named_commits, read_shallow
 from stetd.repository.repacking import Repacking
-from stetd.repository.stored_ids import SortedIds, each_id, union
+from stetd.repository.stored_ids import each_id
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.read_view import ReadView
 from stetd.storage.disk import Disk
@@ -149,16 +148,26 @@ def _follow(
 def _fitting(repository: StoredObjects, most: int, progress: Progress, chain: bytes) -> int:
     """The index of the oldest commit that fits into the limit with all newer ones."""
     progress.begin("measuring", len(chain) // 20)
-    ids, sizes = _stored_sizes(repository.path)
-    total, room = 0, int(most * _SPARE)
+    path, total, room = repository.path, 0, int(most * _SPARE)
+    with ExitStack() as opened:
+        files = opened.enter_context(closing(ObjectFiles(path)))
+        packs = [opened.enter_context(closing(PackEntries(path, n))) for n in pack_names(path)]
+        stored = Chosen(packs, all_loose_ids(path))
 
-    def count(number: int) -> None:
-        """Count an object when it is marked first: with the newest commit that has it."""
-        nonlocal total
-        total += sizes[number]
+        def count(number: int) -> None:
+            """Count an object when it is marked first: with the newest commit that has it."""
+            nonlocal total
+            source = stored.source(number)
+            if source is not None:
+                pack, place = source
+                in_index = (pack.index_size - INDEX_HEAD) // pack.count
+                total += pack.entry_size(place) + in_index
+                return
+            with suppress(FileNotFoundError):  # packed meanwhile
+                loose = loose_name(stored.at(number).hex())
+                total += os.path.getsize(os.path.join(path, loose))
 
-    with closing(ObjectFiles(repository.path)) as files:
-        marks = Marks(files, ids)
+        marks = Marks(files, stored.ids)
         marks.on_mark = count
         for number, oid in enumerate(each_id(chain)):
             marks.mark_from([oid.hex()], parents=False)
@@ -166,35 +175,6 @@ def _fitting(repository: StoredObjects, most: int, progress: Progress, chain: by
             if total > room:
                 return max(number - 1, 0)
         return len(chain) // 20 - 1
-
-
-def _stored_sizes(repository: str) -> tuple[bytes, array[int]]:
-    """The ordered ids of all objects, and the size of each with its entry in an index.
-
-    Of several copies of an object the largest counts.
-    """
-    with ExitStack() as opened:
-        packs = [
-            opened.enter_context(closing(PackEntries(repository, name)))
-            for name in pack_names(repository)
-        ]
-        loose = all_loose_ids(repository)
-        ids = SortedIds(union([*(pack.ids.ids for pack in packs), loose]))
-        sizes = array("Q", bytes(8 * len(ids)))
-
-        def measure(oid: bytes, size: int) -> None:
-            number = ids.find(oid)
-            assert number is not None, "BUG: an id that is not in the union"
-            sizes[number] = max(sizes[number], size)
-
-        for pack in packs:
-            in_index = (pack.index_size - INDEX_HEAD) // max(pack.count, 1)
-            for number, oid in enumerate(each_id(pack.ids.ids)):
-                measure(oid, pack.entry_size(number) + in_index)
-        for oid in each_id(loose):
-            with suppress(FileNotFoundError):  # packed meanwhile
-                measure(oid, os.path.getsize(os.path.join(repository, loose_name(oid.hex()))))
-        return ids.ids, sizes
 
 
 def _oldest_named(named: list[str], chain: bytes) -> int:

@@ -422,20 +422,20 @@ class _Verification(msgspec.Struct):
 
     def _check_journal(self) -> None:
         claim = self.asked.claim
-        journal = claim.journal
-        if journal is None:
+        if claim.journal is None:
             message = f"the journal can't be read: {claim.journal_trouble}"
             self._add("journal", message, what="journal")
             return
-        for sentence in journal.damage:
+        reached, damages = claim.journal
+        for sentence in damages:
             self._add("journal", sentence, what="journal")
-        if journal.damage:
+        if damages:
             return
         own = claim.recorded or Reached(claim.head, claim.commits)
-        if (journal.head, journal.commits) != (own.head, own.commits):
+        if reached != own:
             self._add(
                 "journal",
-                f"the journal has the history at {journal.head} with {journal.commits} commits, "
+                f"the journal has the history at {reached.head} with {reached.commits} commits, "
                 f"the daemon at {own.head} with {own.commits}",
                 what="journal",
             )

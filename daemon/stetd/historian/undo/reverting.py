@@ -131,7 +131,6 @@ def _merged(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes | None, list
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
-    """Refuse commits that can't be reverted."""
     for commit in chosen:
         if commit.oid in lookup.cut_off:
             raise refuse(
