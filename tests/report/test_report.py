@@ -85,7 +85,7 @@ a.py 1 commit +1 -1
 b.py 1 commit +2 -0
 000000000000 2026-11-23 10:01:15 bot/other patch b.py: 1 edit
 Who wrote each line
-The newer a line is in its file, the stronger its colour.
+The files as the history has them. The newer a line is in its file, the stronger its colour.
 a.py 2 lines
     1  bot                00000000  new    2  outside                      old
 """

@@ -182,16 +182,17 @@ def space(directory: str) -> Finding:
 
 
 def _lacks_files(found: os.statvfs_result) -> bool:
-    # Where they are made as needed, a full disk has few, too: then space is what is wanting.
+    # XFS makes them as needed, so a full disk has few, too. What is wanting there is space.
     return bool(found.f_files) and found.f_favail < min(_SPARE_FILES, found.f_bavail)
 
 
 def disk_command(directory: str, free: int = 0) -> str:
     """The command that frees space on the disk of the history, which has ``free`` bytes left.
 
-    It truncates the logs if that is enough. Otherwise it lists the largest files for the person;
-    the directories with the most, if no more can be made: then ``stet gc`` can't make its own.
-    For a file system that is mounted read-only it is the command that mounts it for writing.
+    It truncates the logs if that is enough. Otherwise it lists the largest files for the person.
+    Where no more files can be made, it lists the directories with the most: ``stet gc`` would have
+    to make some, too. For a file system that is mounted read-only it is the command that mounts it
+    for writing.
     """
     point = quoted(_mount_point(_existing(directory)))
     found = os.statvfs(_existing(directory))

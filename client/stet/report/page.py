@@ -62,7 +62,8 @@ def html(report: Report) -> Iterator[str]:
     yield from _files(report.commits)
     if report.blames:
         yield '<h2 id="lines">Who wrote each line</h2>\n'
-        yield '<p class="dim">The newer a line is in its file, the stronger its colour.</p>\n'
+        yield '<p class="dim">The files as the history has them. '
+        yield "The newer a line is in its file, the stronger its colour.</p>\n"
         for blame in report.blames:
             yield from _blame(blame)
     yield "</body></html>\n"

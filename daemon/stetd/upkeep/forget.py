@@ -44,7 +44,8 @@ from stetd.transaction.heads import few_names
 from stetd.upkeep.retention import finish_cut
 from stetd.upkeep.schedule import CHECKPOINT_TIMEOUT_S, check_open, collect, record
 
-#: Attempts to rewrite also what calls add meanwhile; seconds for which calls wait at every other.
+#: Attempts to rewrite also what calls add meanwhile. In every other one calls wait, for at most so
+#: many seconds.
 _ROUNDS, _PAUSE_S = 20, 1.0
 
 
