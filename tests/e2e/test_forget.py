@@ -8,6 +8,7 @@ import os
 import random
 import re
 import resource
+import signal
 import subprocess
 import threading
 import time
@@ -22,6 +23,7 @@ import pytest
 import in_process
 from e2e.running_daemon import ConnectionEnded, Gate, Refusal, Site, eventually
 from e2e.test_transaction_of_dialects import patch, replace
+from historian.test_lost_historian import historian_of
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd.processes.historian_client import Historian
@@ -649,11 +651,17 @@ def test_killed_beside_an_agent_that_edits_all_the_time(own_site: Site, point: s
 
 
 def test_a_historian_that_is_lost_between_two_rounds_begins_again(own_site: Site) -> None:
-    site = own_site
+    site, gate = own_site, Gate(own_site.daemon.base, "forget.rewritten")
     long_history(site, 60)
-    site.restart(STET_FAILPOINT="forget.pack_written:2@alone")
+    site.restart(**gate.environment)
     with edited_all_the_time(site) as made:
-        site.person.call("forget", path=".env")
+        site.person.send("forget", path=".env")
+        gate.once_reached()
+        historian = historian_of(site.daemon)
+        assert historian is not None
+        os.kill(historian, signal.SIGKILL)
+        gate.open()
+        site.person.result_of(site.person.receive())
     assert site.git("show", "history:beside.txt") == f"beside {len(made) - 1}\n"
     assert len(site.git("rev-list", "history").split()) == 61 + len(made) + 1
     assert site.fsck() == ""
