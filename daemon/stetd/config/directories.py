@@ -187,10 +187,11 @@ def check_state(directory: str) -> None:
             continue  # a running daemon has just removed it
         check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
-            mend, target = f"rm {quoted(path)}", os.path.realpath(path)
-            if os.path.isdir(target) or os.path.isfile(target):  # it may be the history
-                mend += f"; mv {quoted(target)} {quoted(path)}"
-            raise _unsafe(f"{path} is a symbolic link; stet makes none there. Run:", mend)
+            raise _unsafe(
+                f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
+                "or remove it:",
+                f"rm {quoted(path)}",
+            )
         if os.path.relpath(path, directory) in _DIRECTORIES and not stat.S_ISDIR(found.st_mode):
             raise _no_directory(path)
         if not private:
