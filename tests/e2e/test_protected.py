@@ -79,6 +79,17 @@ def test_no_transaction_gives_a_protected_file_other_permission_bits(site: Site)
     assert (site.root / ".envrc").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_protected_file_that_is_moved_away_and_back_is_as_it_was(site: Site) -> None:
+    site.write(".envrc", "old\n", mode=0o600)
+    away = "*** Update File: .envrc\n*** Move to: away.txt"
+    back = "*** Update File: away.txt\n*** Move to: .envrc"
+    sent = [envelope(each) for each in (away, back, "*** Add File: a.txt\n+x")]
+    calls = [{"method": "apply_patch", "params": {"input": each}} for each in sent]
+    result = site.agent.call("transaction", calls=calls)
+    assert ["a.txt"] == [each["path"] for each in result["files"]]
+    assert (site.root / ".envrc").stat().st_mode & 0o777 == 0o600
+
+
 def test_no_file_becomes_a_protected_one(site: Site) -> None:
     site.write("ordinary.txt", "ordinary\n")
     move = f"*** Update File: ordinary.txt\n*** Move to: {TASKS}\n@@\n-ordinary\n+new\n"

@@ -71,8 +71,9 @@ def _is_protected(item: DraftFile, protection: Protection) -> bool:
 def _changes(item: DraftFile) -> bool:
     if item.found is None or item.after is None:
         return item.found is not None or item.after is not None
-    # A new file has other permission bits, perhaps.
-    return item.new or item.after != item.found.data or item.mode not in (None, item.found.mode)
+    # Without a mode, a new file gets other permission bits, perhaps.
+    mode = item.mode or (None if item.new else item.found.mode)
+    return item.after != item.found.data or mode != item.found.mode
 
 
 # -- several names for one file
