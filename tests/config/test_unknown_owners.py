@@ -22,7 +22,7 @@ worktree = Worktree(sys.argv[1], Disk())
 target = worktree.resolver.resolve("a.txt", follow_last=False)
 try:
     before = worktree.read(target, 100)
-    worktree.stage(target, ".stet-1.tmp", b"new", 0o100664, new=False)
+    worktree.stage(target, ".stet-1.tmp", b"new", 0o100664, like=before)
     worktree.swap(target, ".stet-1.tmp")
     print("edited")
 except OSError as error:

@@ -52,7 +52,9 @@ def staged(
 ) -> tuple[Target, str]:
     """A target with a staged file beside it."""
     target, name = target_of(worktree, path), temporary_name()
-    worktree.stage(target, name, content, mode, new=worktree.read(target, LIMIT) is None)
+    handle = worktree.stage(target, name, content, mode, like=worktree.read(target, LIMIT))
+    if handle >= 0:
+        os.close(handle)
     return target, name
 
 
@@ -180,14 +182,15 @@ def test_save_in_between_comes_out(tmp_path: Path, worktree: Worktree, how: str,
 @pytest.mark.parametrize(
     "how", ["not at all", "rename", "rename, same content", "in place", "same time", "mode", "gone"]
 )
-def test_only_the_file_that_was_read_is_taken_for_unchanged(
+def test_the_handle_of_staging_tells_whether_the_file_is_out(
     tmp_path: Path, worktree: Worktree, how: str
 ) -> None:
     file, other = tmp_path / "a", tmp_path / "b"
     file.write_bytes(b"old")
     before = read(worktree, "a")
     target, name = target_of(worktree, "a"), temporary_name()
-    worktree.stage(target, name, b"new", 0o100644, new=False)
+    handle = worktree.stage(target, name, b"new", 0o100644, like=before)
+    assert handle >= 0
     if how.startswith("rename"):
         other.write_bytes(b"old" if "same" in how else b"own")
         os.utime(other, ns=(before.mtime_ns, before.mtime_ns))
@@ -201,12 +204,17 @@ def test_only_the_file_that_was_read_is_taken_for_unchanged(
     worktree.swap(target, name)
     if how == "gone":
         (tmp_path / name).unlink()
-    opened = os.listdir("/proc/self/fd")
-    handle = worktree.open_unchanged(target, name, before)
-    assert (handle >= 0) == (how == "not at all")
-    if handle >= 0:
-        os.close(handle)
-    assert os.listdir("/proc/self/fd") == opened
+    assert worktree.matches_descriptor(target, name, before, handle) == (how == "not at all")
+    os.close(handle)
+
+
+def test_another_file_than_was_read_has_no_handle(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    (tmp_path / "b").write_bytes(b"old")
+    (tmp_path / "b").rename(tmp_path / "a")
+    target = target_of(worktree, "a")
+    assert worktree.stage(target, temporary_name(), b"new", 0o100644, like=before) == -1
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_again(
@@ -313,13 +321,13 @@ def test_staging_never_follows_or_overwrites_what_has_the_temporary_name(
     (tmp_path / "outside").write_bytes(b"precious")
     (tmp_path / "t").symlink_to("outside")
     with pytest.raises(FileExistsError):
-        worktree.stage(target_of(worktree, "a"), "t", b"new", 0o100644, new=True)
+        worktree.stage(target_of(worktree, "a"), "t", b"new", 0o100644, like=None)
     assert (tmp_path / "outside").read_bytes() == b"precious"
 
 
 def test_link_is_staged_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
     target, name = target_of(worktree, "a"), temporary_name()
-    worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, new=True)
+    worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, like=None)
     worktree.rename_in(target, name)
     assert os.readlink(tmp_path / "a") == "where"
 
@@ -361,21 +369,6 @@ def test_a_directory_on_a_lesser_file_system_is_no_reason_to_exchange_nowhere(
     worktree.close()
 
 
-def test_a_displaced_file_that_cannot_be_read_is_closed(
-    tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreadable(*_: object) -> bytes:
-        raise OSError(errno.EIO, "Input/output error")
-
-    target, name, before = replacing(tmp_path, worktree)
-    worktree.swap(target, name)
-    monkeypatch.setattr(os, "pread", unreadable)
-    opened = os.listdir("/proc/self/fd")
-    with pytest.raises(OSError, match="Input/output"):
-        worktree.open_unchanged(target, name, before)
-    assert os.listdir("/proc/self/fd") == opened
-
-
 def test_what_fails_leaves_no_descriptor_open(tmp_path: Path) -> None:
     """A daemon that lost one with every refusal would serve nobody after a thousand."""
 
@@ -389,9 +382,10 @@ def test_what_fails_leaves_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "d" / "a").write_bytes(b"old")
     worktree = Worktree(str(tmp_path), Unchangeable())
     with worktree.resolver.locate("d/a") as target:
+        like = worktree.read(target, LIMIT)
         before = os.listdir("/proc/self/fd")
         with pytest.raises(PermissionError):
-            worktree.stage(target, temporary_name(), b"new", 0o100644, new=False)
+            worktree.stage(target, temporary_name(), b"new", 0o100644, like=like)
         with pytest.raises(Refused, match="Git repository"):
             worktree.resolver.resolve("a")
         with pytest.raises(FileNotFoundError):

@@ -15,7 +15,6 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -303,27 +302,32 @@ class Worktree:
             target.missing = target.missing[1:]
 
     def stage(
-        self, target: Target, temporary: str, content: bytes, mode: int, *, new: bool
-    ) -> None:
+        self, target: Target, temporary: str, content: bytes, mode: int, *, like: OnDisk | None
+    ) -> int:
         """Write the new content, with its mode, to a temporary file beside the file.
 
-        Unless it is ``new``, the owner and extended attributes of the present file are copied, as
-        far as permitted.
+        ``like``: the file that was read; the owner and extended attributes of the present file are
+        copied, as far as permitted. Returns a descriptor of the present file, for the caller to
+        close, if it is the one that was read; else -1.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
-            return
+            return -1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = self._disk.open(temporary, flags, 0o600, target.dir_fd)
         try:
             self._disk.write_all(fd, content)
-            if not new:
-                _copy_attributes(target, fd)
-            self._disk.fchmod(fd, stat.S_IMODE(mode))
-            if new and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
+            present = _copy_attributes(target, fd, like.inode) if like is not None else -1
+            try:
+                self._disk.fchmod(fd, stat.S_IMODE(mode))
+            except BaseException:
+                _close(present)
+                raise
+            if like is None and ((got := os.fstat(fd)).st_mode ^ mode) & 0o777:
                 self._fixed_modes[got.st_dev] = got.st_mode
         finally:
             os.close(fd)
+        return present
 
     def rename_in(self, target: Target, temporary: str) -> None:
         """Rename the temporary file to the target's name. Raises FileExistsError if it is taken."""
@@ -382,7 +386,7 @@ class Worktree:
             old = self.read_name(target)
             if old.data is None:
                 raise
-            self.stage(target, kept, old.data, old.mode, new=False)
+            _close(self.stage(target, kept, old.data, old.mode, like=old))
         self._disk.rename(temporary, target.name, target.dir_fd)
         failpoint("swap.renamed")
         self._disk.rename(kept, temporary, target.dir_fd)
@@ -402,23 +406,18 @@ class Worktree:
         if not self._renamed(self._disk.rename_new, target.name, temporary, target.dir_fd):
             self._disk.rename(target.name, temporary, target.dir_fd)
 
-    def open_unchanged(self, target: Target, temporary: str, expected: OnDisk) -> int:
-        """A descriptor of the displaced file, if it is the one that was read, unchanged; else -1.
-
-        This saves computing its id.
+    def matches_descriptor(self, target: Target, temporary: str, expected: OnDisk, fd: int) -> bool:
+        """Whether the displaced file is the one of :meth:`stage`'s descriptor, unchanged since it
+        was read. This saves opening it by name.
         """
-        fd, unchanged = -1, False
-        with suppress(FileNotFoundError):
-            now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
-            same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
-            if same and expected.size <= _ALWAYS_COMPARE:
-                fd = self.open_displaced(target, temporary)
+        if fd < 0 or expected.size > _ALWAYS_COMPARE:
+            return False
         try:
-            unchanged = fd >= 0 and os.pread(fd, expected.size + 1, 0) == expected.data
-        finally:
-            if fd >= 0 and not unchanged:
-                os.close(fd)
-        return fd if unchanged else -1
+            now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
+        return same and os.pread(fd, expected.size + 1, 0) == expected.data
 
     def compare_displaced(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
         """The displaced file (at the temporary name) if it is not the one that was read."""
@@ -578,12 +577,18 @@ class Worktree:
                 raise
 
 
-def _copy_attributes(target: Target, fd: int) -> None:
-    """Copy owner and attributes of the present file."""
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)
+
+
+def _copy_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
+    """Copy owner and attributes of the present file; its descriptor, if its inode is ``inode``."""
     try:
         source = os.open(target.name, _READ, dir_fd=target.dir_fd)
     except OSError:
-        return
+        return -1
+    known = False
     try:
         info, own = os.fstat(source), os.fstat(fd)
         if info.st_gid == unknown_owner("gid"):
@@ -597,8 +602,11 @@ def _copy_attributes(target: Target, fd: int) -> None:
         _if_permitted(lambda: names.extend(os.listxattr(source)))
         for name in names:
             _if_permitted(partial(_copy_attribute, source, fd, name))
+        known = (info.st_dev, info.st_ino) == inode
     finally:
-        os.close(source)
+        if not known:
+            os.close(source)
+    return source if known else -1
 
 
 def _copy_attribute(source: int, fd: int, name: str) -> None:

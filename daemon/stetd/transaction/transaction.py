@@ -52,7 +52,8 @@ class PreparedFile(msgspec.Struct):
     in_place: bool = False
     #: The file that the exchange moved to the temporary name: the one before; after an abort, ours.
     displaced: OnDisk | None = None
-    #: Descriptor of the displaced file, to watch it for late writes; -1: none.
+    #: Descriptor of the displaced file; -1: none. Staging opens it if the path still has the file
+    #: that planning read. It serves to compare that file, and to watch it for late writes.
     displaced_fd: int = -1
     made_directories: list[str] = []
 
@@ -185,7 +186,7 @@ def _read_path(work: PreparedFile, worktree: Worktree) -> OnDisk | None:
 def _stage(work: PreparedFile, content: bytes, mode: int, worktree: Worktree) -> None:
     """Write the new content to the temporary file."""
     failpoint("publish.before_stage")
-    worktree.stage(work.target, work.temporary, content, mode, new=work.before is None)
+    work.displaced_fd = worktree.stage(work.target, work.temporary, content, mode, like=work.before)
     failpoint("publish.staged")
     if worktree.resulting_mode(work.target, mode) != mode:
         # This file system keeps no modes (FAT, NTFS), as staging has just found out. Planned again,
@@ -202,8 +203,8 @@ def _replace(work: PreparedFile, before: OnDisk, worktree: Worktree) -> None:
     work.in_place = True
     failpoint("publish.swapped")
     displaced = None
-    work.displaced_fd = worktree.open_unchanged(work.target, work.temporary, before)
-    if work.displaced_fd < 0:
+    if not worktree.matches_descriptor(work.target, work.temporary, before, work.displaced_fd):
+        work.close()
         displaced = worktree.compare_displaced(work.target, work.temporary, before)
     failpoint("publish.in_place")
     if displaced is not None:
