@@ -24,6 +24,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import TextIO
 
 from stet.wire.results import LoggedError
@@ -54,6 +55,7 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+@lru_cache(maxsize=1024)
 def _quoted(value: str) -> str:
     if _UNQUOTED.fullmatch(value):
         return value
@@ -61,6 +63,7 @@ def _quoted(value: str) -> str:
     return f'"{one_line(escaped)}"'
 
 
+@lru_cache(maxsize=2)
 def _format_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
