@@ -166,6 +166,23 @@ def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories
     index.close()
 
 
+def test_a_commit_that_was_only_begun_is_not_in_the_index(histories: Histories) -> None:
+    head = histories.commit({"a": "1\n"})
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
+    steps = catch_up(index, histories.repository, head)
+    assert [next(steps), next(steps)] == [1, 0]  # it is missing, and its first part is added
+    steps.close()
+    assert index.last() is None
+    index.close()
+
+
+def test_one_that_is_closed_takes_nothing_any_more(histories: Histories) -> None:
+    closed = Indexer()
+    closed.close()
+    closed.follow(histories.path)
+    assert kept(histories) is None
+
+
 def test_a_repository_without_commits_makes_no_file(
     indexer: Indexer, histories: Histories, tmp_path: Path
 ) -> None:

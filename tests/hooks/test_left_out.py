@@ -60,6 +60,11 @@ def _link_of_rules(site: Site) -> None:
     (site.root / ".gitignore").symlink_to("elsewhere")
 
 
+def _ignored_by_many_rules(site: Site) -> None:
+    site.write(".gitignore", "*.env\nbuild/\n" * 9_999)
+    site.write("a.env", "the person's\n")
+
+
 def _made_a_file(site: Site) -> None:
     (site.root / ".gitignore").unlink()
     site.write(".gitignore", "by the command\n")
@@ -76,6 +81,10 @@ WAYS: dict[str, tuple[Step, Step]] = {
     "rules too large": (
         _ignored,
         lambda site: site.write(".gitignore", "*.env\nbuild/\n" * 99_999),
+    ),
+    "rules were too large": (
+        _ignored_by_many_rules,
+        lambda site: site.write(".gitignore", ""),
     ),
     "a repository": (_bare, lambda site: (site.root / "sub/bare/HEAD").unlink()),
     "a link to it": (_ignored, lambda site: (site.root / "link").symlink_to("a.env")),

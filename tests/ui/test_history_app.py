@@ -538,6 +538,14 @@ def test_what_is_long_is_cut_before_it_is_coloured() -> None:
     assert time.process_time() - began < 2
 
 
+def test_removed_lines_are_beside_those_that_were_added_for_them() -> None:
+    header = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,5 +1,3 @@\n"
+    text = f"{header} same\n-one\n-two\n+1\n last\n-gone\n"
+    rows = ["".join(span.text for span in line) for line in diff_lines(text, 120, dark=True)]
+    sides = [[side.strip() for side in row.split("│")] for row in rows if "│" in row]
+    assert sides == [["same"] * 2, ["-one", "+1"], ["-two", ""], ["last"] * 2, ["-gone", ""]]
+
+
 async def test_it_is_said_how_much_of_a_diff_is_left_out(daemon: DaemonProcess) -> None:
     with agent(daemon, "one") as s:
         s.patch("long.txt", [stet.overwrite("line\n" * 2_000)])
