@@ -45,11 +45,14 @@ class Bus:
         configuration = directory / "bus.conf"
         configuration.write_text(CONFIGURATION.format(path=self.path))
         self._daemon = subprocess.Popen(
-            ["dbus-daemon", f"--config-file={configuration}", "--nofork", "--nosyslog"],
+            ["dbus-daemon", f"--config-file={configuration}", "--nofork", "--nosyslog",
+             "--print-address"],
             stdin=subprocess.DEVNULL,
-        )
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._daemon.stdout is not None
+        assert self._daemon.stdout.readline()  # its socket is there before it listens on it
         self._heard = directory / "heard"
-        self._wait_for(self.path.exists)
         with self._heard.open("wb") as heard:
             self._monitor = subprocess.Popen(
                 ["dbus-monitor", "--address", self.address, "member='Notify'"],
@@ -69,13 +72,13 @@ class Bus:
         assert callable(condition)
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, self.heard if self._heard.exists() else "no bus"
+            assert time.monotonic() < deadline, self.heard
             time.sleep(0.02)
 
     def close(self) -> None:
         for process in (self._monitor, self._daemon):
-            process.kill()
-            process.wait()
+            with process:
+                process.kill()
 
 
 @pytest.fixture
