@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -388,6 +388,27 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     assert site.person.call("verify")["problems"] == []
 
 
+Calling = Callable[..., Any]
+
+
+@contextmanager
+def with_a_secret(base: Path) -> Iterator[tuple[in_process.InProcess, Calling]]:
+    """A daemon in this process, whose history has a secret; and the calls of a person."""
+    root = base / "ws"
+    root.mkdir()
+    (root / ".env").write_text(f"key = {SECRET}\n")
+    with in_process.running(base) as daemon:
+        person = daemon.connect(control=True, peer=own_peer("test"))
+
+        def call(method: str, **params: Any) -> Any:
+            return asyncio.run(person.call(method, params))
+
+        call("workspace_allow", root=str(root))
+        call("hello", protocol=1, workspace=str(root), session="s")
+        call("snapshot")
+        yield daemon, call
+
+
 def test_what_has_failed_before_the_switch_keeps_the_clipboards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,39 +417,34 @@ def test_what_has_failed_before_the_switch_keeps_the_clipboards(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / ".env").write_text(f"key = {SECRET}\n")
-    with in_process.running(tmp_path) as daemon:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
-        hello = {"protocol": 1, "workspace": str(root), "session": "s"}
-        asyncio.run(person.call("hello", hello))
+    with with_a_secret(tmp_path) as (_, call):
         held = {"name": "held", "text": f"key = {SECRET}\n"}
-        asyncio.run(person.call("clipboard_set", held))
-        asyncio.run(person.call("snapshot", {}))
+        call("clipboard_set", **held)
         monkeypatch.setattr(forget, "PackStream", full)
         with pytest.raises(Refused, match="Nothing was changed"):
-            asyncio.run(person.call("forget", {"path": ".env", "clipboards": True}))
-        assert asyncio.run(person.call("clipboard_get", {"name": "held"})).text == held["text"]
+            call("forget", path=".env", clipboards=True)
+        assert call("clipboard_get", name="held").text == held["text"]
 
 
-def test_if_edits_are_too_fast_the_refusal_says_how_to_stop_them(
+def test_a_clipboard_that_is_stored_meanwhile_is_searched_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / ".env").write_text(f"key = {SECRET}\n")
-    with in_process.running(tmp_path) as daemon:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
-        hello = {"protocol": 1, "workspace": str(root), "session": "s"}
-        asyncio.run(person.call("hello", hello))
-        asyncio.run(person.call("snapshot", {}))
-        monkeypatch.setattr(forget, "_ROUNDS", 0)
-        with pytest.raises(Refused, match=re.escape(f"stet mode restricted -C {root}")) as refused:
-            asyncio.run(person.call("forget", {"path": ".env"}))
-        assert refused.value.kind == Kind.CONTENDED
+    with with_a_secret(tmp_path) as (daemon, call):
+        agent = daemon.connect(control=True, peer=own_peer("agent"))
+        hello = {"protocol": 1, "workspace": str(tmp_path / "ws"), "session": "s"}
+        asyncio.run(agent.call("hello", hello))
+        ask, asked = daemon.writer.historian.ask, list[str]()
+
+        async def ask_and_store(question: str, *more: Any, **options: Any) -> Any:
+            answer = await ask(question, *more, **options)
+            asked.append(question)
+            if asked.count("leave out") == 2:
+                stored = {"name": "late", "text": f"key = {SECRET}\n"}
+                await agent.call("clipboard_set", stored)
+            return answer
+
+        monkeypatch.setattr(Historian, "ask", staticmethod(ask_and_store))
+        assert [each.clipboard for each in call("forget", path=".env").clipboards] == ["late"]
 
 
 def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site) -> None:
@@ -705,26 +721,20 @@ def test_what_comes_after_the_first_look_is_rewritten_as_if_it_had_been_there(
     assert person.call("verify")["problems"] == []
 
 
-def test_after_a_refusal_and_gc_it_begins_anew(
+def test_if_edits_are_too_fast_it_says_how_to_stop_them_and_after_gc_it_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the one before has written is gone by then."""
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / ".env").write_text(f"key = {SECRET}\n")
-    (root / "other.txt").write_text("other\n")
-    with in_process.running(tmp_path) as daemon:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
-        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
-        asyncio.run(person.call("snapshot", {}))
+    """What the refused one has written is gone by then."""
+    with with_a_secret(tmp_path) as (_, call):
         with monkeypatch.context() as patched:
             patched.setattr(forget, "_ROUNDS", 0)
-            with pytest.raises(Refused, match="edits come faster"):
-                asyncio.run(person.call("forget", {"path": ".env"}))
-        asyncio.run(person.call("gc", {}))
-        asyncio.run(person.call("forget", {"path": ".env"}))
-        assert asyncio.run(person.call("verify", {})).problems == []
+            how = re.escape(f"stet mode restricted -C {tmp_path / 'ws'}")
+            with pytest.raises(Refused, match=how) as refused:
+                call("forget", path=".env")
+            assert refused.value.kind == Kind.CONTENDED
+        call("gc")
+        call("forget", path=".env")
+        assert call("verify").problems == []
 
 
 def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
@@ -771,17 +781,11 @@ def test_calls_wait_for_no_more_than_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The history is as it was, and the rest is done while they go on, however long it takes."""
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / ".env").write_text(f"key = {SECRET}\n")
     monkeypatch.setattr(forget, "_PAUSE_S", 0.05)
-    with in_process.running(tmp_path) as daemon:
-        person = daemon.connect(control=True, peer=own_peer("test"))
-        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
-        asyncio.run(person.call("hello", {"protocol": 1, "workspace": str(root)}))
-        asyncio.run(person.call("snapshot", {}))
+    with with_a_secret(tmp_path) as (daemon, call):
         agent = daemon.connect(control=True, peer=own_peer("agent"))
-        asyncio.run(agent.call("hello", {"protocol": 1, "workspace": str(root)}))
+        hello = {"protocol": 1, "workspace": str(tmp_path / "ws")}
+        asyncio.run(agent.call("hello", hello))
         ask, asked, edits = daemon.writer.historian.ask, list[str](), list[asyncio.Task[Any]]()
 
         def edit() -> None:
@@ -806,7 +810,6 @@ def test_calls_wait_for_no_more_than_a_moment(
             return answer
 
         monkeypatch.setattr(Historian, "ask", staticmethod(ask_slowly))
-        done = asyncio.run(person.call("forget", {"path": ".env"}))
-        assert done.rewritten == 3
+        assert call("forget", path=".env").rewritten == 3
         assert [edit.done() for edit in edits] == [True, True]
-        assert asyncio.run(person.call("verify", {})).problems == []
+        assert call("verify").problems == []
