@@ -184,10 +184,7 @@ class Writer:
     @contextmanager
     def pause(self) -> Iterator[None]:
         """A context in which queued calls wait. Not within a turn."""
-        # While there is a next turn, though it is cancelled, no other is scheduled.
-        self._wake()
-        assert self._next_turn is not None, "BUG: no turn was scheduled"
-        self._next_turn.cancel()
+        self._take_no_turn()
         try:
             yield
         finally:
@@ -200,14 +197,18 @@ class Writer:
 
     async def stop(self) -> None:
         """Take no more turns. Queued calls are not carried out: drain the queue before."""
-        # While there is a next turn, though it is cancelled, no other is scheduled.
-        self._wake()
-        for handle in (self._next_turn, self._housekeeping_timer):
-            if handle is not None:
-                handle.cancel()
+        self._take_no_turn()
+        if self._housekeeping_timer is not None:
+            self._housekeeping_timer.cancel()
         for task in self._asking_tasks:
             task.cancel()
         await asyncio.gather(*self._asking_tasks, return_exceptions=True)
+
+    def _take_no_turn(self) -> None:
+        # While there is a next turn, though it is cancelled, no other is scheduled.
+        self._wake()
+        assert self._next_turn is not None, "BUG: no turn was scheduled"
+        self._next_turn.cancel()
 
     def _wake(self, *, at_once: bool = False) -> None:
         """Schedule a turn; the loop reads from all sockets that are readable before it."""
