@@ -1,10 +1,11 @@
 """The store of replies by request id, for retries.
 
 A checkpoint moves replies here before their journal records may be dropped. The store is an SQLite
-file, so a checkpoint's cost follows the number of new replies, not of all. Without the file only
-old requests are forgotten, so a damaged file is removed and a new one is made: a copy would keep
-what ``stet forget`` is to remove. A file with a higher ``user_version`` is a newer stetd's and is
-refused (FormatError): with a new file, calls that were answered before would be applied twice.
+file, so a checkpoint's cost follows the number of new replies, not of all. A damaged file is
+removed and a new one is made, because a copy would keep what ``stet forget`` is to remove. Only old
+requests are forgotten; until the next start they are refused. A file with a higher
+``user_version`` is a newer stetd's and is refused (FormatError): with a new file, calls that were
+answered before would be applied twice.
 
 One table, ``requests``, with the fields of a RequestRecord: workspace, session, request, digest
 (SHA-256 of the call), reply (MessagePack EditResult without its diff), time (seconds), seq (counts
